@@ -74,7 +74,7 @@ declare namespace deeplink {
     currency?: string;
     /** An object of at most 1,024 bytes. */
     metadata?: Record<string, unknown>;
-    /** The same key within 30 days is the same conversion. What servers report has keys of its own. */
+    /** The same key within 30 days is the same conversion. Keys that servers report are separate. */
     idempotencyKey?: string;
     /** When it happened; now when absent. */
     occurredAt?: Date | string;

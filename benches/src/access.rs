@@ -1,4 +1,4 @@
-//! What it costs to know who calls, and to refuse who calls too often.
+//! The cost of authenticating callers, and of refusing those that call too often.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::load::{self, Requests};
 use crate::scenario::{CONNECTIONS, Failure, Plan, Service, measured, median, ratio};
 
-/// No id of a link, so nothing is looked up for it once the caller is known.
+/// Not a link id, so nothing more is looked up once the caller is known.
 const NO_LINK: &str = "DELETE /v1/links/_ HTTP/1.1\r\nHost: localhost\r\n";
 
 fn same(request: String) -> Requests {
     Rc::new(move |_, _| request.clone().into_bytes())
 }
 
-/// What a key costs that is in memory: the same request with it and without it, and beside that a whole request.
+/// The cost of a cached key: the same request with and without it, next to a complete request.
 pub(crate) async fn key(plan: &Plan) -> Result<(), Failure> {
     let service = Service::fresh(plan).await?;
     service.make_links("bench-", 1, r#"{"web_url":"https://example.com/landing/page"}"#).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn refused_signins(plan: &Plan) -> Result<(), Failure> {
         "POST /v1/auth/signin HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{BODY}",
         BODY.len()
     );
-    // The one that the limit allows.
+    // The one request that the limit allows.
     load::once(&service.server.address, request.as_bytes()).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut shares = Vec::new();

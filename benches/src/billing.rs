@@ -1,4 +1,4 @@
-//! What plans and payments cost: quotas in a bulk create, being asked for a payment, and a payment that is none.
+//! The cost of plans and payments: quotas in a bulk create, a request for payment, and an invalid payment.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const OWNER: &str = "owner@deeplink.invalid";
 /// Four connections send 80,000 links, which the largest plan has room for.
 const BATCHES: usize = 200;
 
-/// Bulk creates where plans are enforced against those where they are not, in turn.
+/// Bulk creates with plans enforced against those without, in turn.
 pub(crate) async fn quotas(plan: &Plan) -> Result<(), Failure> {
     let mut ratios = Vec::new();
     // The first round warms up.
@@ -52,8 +52,8 @@ async fn bulk(plan: &Plan, quotas: &str) -> Result<f64, Failure> {
     Ok(ratio(seen.answers * 100, used))
 }
 
-/// CPU time of a request without a key that is asked for a payment, and of one whose payment has expired, which is the last
-/// thing that is looked at before somebody is asked whether it is good.
+/// CPU time of a request without a key that is asked for a payment, and of one whose payment has expired, which is the
+/// last check before the facilitator is asked.
 pub(crate) async fn payments(plan: &Plan) -> Result<(), Failure> {
     const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
     let facilitator = facilitator()?;
@@ -97,7 +97,8 @@ pub(crate) async fn payments(plan: &Plan) -> Result<(), Failure> {
     service.server.stop().await
 }
 
-/// Says what it settles, on a thread of its own until the process ends. Nothing is sent to it to be settled.
+/// A facilitator that states what it supports, on its own thread until the process ends. Nothing is sent to it to
+/// settle.
 fn facilitator() -> Result<String, Failure> {
     let kinds = json!({"kinds": [
         {"x402Version": 1, "scheme": "exact", "network": "base-sepolia"},

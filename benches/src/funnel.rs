@@ -1,5 +1,5 @@
-//! What reports cost: the median time of a question over HTTP, less that of a bare request, on a database of
-//! [`crate::generate`]'s making.
+//! The cost of reports: the median time of a query over HTTP, minus that of a bare request, on a database made by
+//! [`crate::generate`].
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::generate::{self, Amounts};
 use crate::load::{self, Requests};
 use crate::scenario::{Failure, Plan, Service};
 
-/// How often each question is asked.
+/// How many times each query is sent.
 const TIMES: usize = 60;
 
 /// Fills databases and measures.
@@ -28,7 +28,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let service = filled(plan, &year).await?;
     measure(&service, "funnel", year.links, 30).await?;
     service.server.stop().await?;
-    // Ten times the clicks and links, at the same rate: the window of ten days holds as much.
+    // Ten times the clicks and links, at the same rate: the window of ten days holds the same amount.
     let short = Amounts {
         clicks: 1_000_000,
         links: 4_000,
@@ -55,14 +55,14 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A service with this much data, once its clicks are folded; prints what folding cost.
+/// A service with this much data, once its clicks are folded; prints the cost of folding.
 async fn filled(plan: &Plan, amounts: &Amounts) -> Result<Service, Failure> {
     let folder = Service::fresh(plan).await?.stopped().await?;
     let database = folder.path().join("data").join("deeplink.db");
     generate::run(&Amounts { database, ..amounts.clone() }).await?;
     let service = Service::on(plan, folder, &[]).await?;
     let mut before = -1.0;
-    // Folding is all that the process does now.
+    // The process does nothing but fold now.
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let now = service.server.cpu_seconds()?;
@@ -103,7 +103,7 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
     Ok(())
 }
 
-/// A window of so many days until now, as parameters of a question.
+/// A window of `days` days until now, as query parameters.
 async fn window_of(service: &Service, days: i64) -> Result<(Timestamp, String), Failure> {
     let (_, report) = load::once(&service.server.address, &service.get("/v1/analytics/stats?link_ids=bench-0")).await?;
     let report: serde_json::Value = serde_json::from_str(&report)?;

@@ -1,7 +1,7 @@
-//! A database as a service of some months leaves it: links of very different fame, their clicks, the installs that they
-//! opened, the users whom these belong to and what they did, with every row that the service would have written.
+//! A database like that of a service after some months: links of very different popularity, their clicks, the installs
+//! that they opened, the users of these and their conversions, with every row that the service would have written.
 //!
-//! Clicks are left in the log. The service folds them when it starts, which is measured as well.
+//! Clicks are left in the log. The service folds them when it starts, which is also measured.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::scenario::Failure;
 
-/// How much there is.
+/// The amounts of data.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Amounts {
     /// The database, which the service made.
@@ -23,7 +23,7 @@ pub(crate) struct Amounts {
     /// Clicks in the log.
     #[arg(long, default_value_t = 5_000_000)]
     pub(crate) clicks: usize,
-    /// Links, named `bench-0` (the best known), `bench-1`, …
+    /// Links, named `bench-0` (the most popular), `bench-1`, …
     #[arg(long, default_value_t = 20_000)]
     pub(crate) links: usize,
     /// Installs.
@@ -35,10 +35,10 @@ pub(crate) struct Amounts {
     /// Conversions.
     #[arg(long, default_value_t = 200_000)]
     pub(crate) conversions: usize,
-    /// Days until now over which all of it is spread.
+    /// Days until now over which all of it is distributed.
     #[arg(long, default_value_t = 90)]
     pub(crate) days: i64,
-    /// The same seed gives the same data, but for the moment that it ends at.
+    /// The same seed gives the same data, except for its end time.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -77,7 +77,7 @@ pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
     Ok(db.close().await?)
 }
 
-/// Zipf's law: the nth link is known 1/n as well as the first.
+/// Zipf's law: the nth link is 1/n as popular as the first.
 struct Fame(Vec<f64>);
 
 impl Fame {
@@ -106,7 +106,7 @@ struct Person {
     touches: Vec<(i64, i64, i64, i64)>,
 }
 
-/// What is made, and from when until when.
+/// The generated data, and its time range.
 struct Made {
     random: Random,
     fame: Fame,
@@ -115,7 +115,7 @@ struct Made {
     tenant: String,
 }
 
-/// Rows on their way into a table, many in one statement.
+/// Rows to insert into a table, many per statement.
 struct Rows {
     into: &'static str,
     columns: usize,
@@ -148,7 +148,7 @@ impl Rows {
     }
 }
 
-/// A number as the database has it.
+/// A number in the database's type.
 fn number(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -163,7 +163,7 @@ impl Made {
         usize::try_from(self.random.below(end.max(1) as u64)).unwrap_or(0)
     }
 
-    /// A moment in a stretch of time.
+    /// A random time in a range.
     fn moment(&mut self, from: i64, to: i64) -> i64 {
         let length = u64::try_from(to - from).unwrap_or(0).max(1);
         from + i64::try_from(self.random.below(length)).unwrap_or(0)
@@ -182,7 +182,7 @@ impl Made {
         Ok(())
     }
 
-    /// User agents and referers; their hashes are made of them.
+    /// User agents and referers, stored under their hashes.
     async fn texts(&mut self, db: &mut SqliteConnection) -> Result<(), Failure> {
         let mut rows = Rows::new("visitor_texts (hash, text, used_at, host)");
         for text in (0..AGENTS).map(agent).chain((0..REFERERS).map(referer)) {
@@ -210,7 +210,7 @@ impl Made {
         rows.flush(db).await
     }
 
-    /// Installs with their touches, and the users whom three of five belong to.
+    /// Installs with their touches, three of five of them with a user.
     async fn installs(&mut self, db: &mut SqliteConnection, amounts: &Amounts) -> Result<Vec<Person>, Failure> {
         let mut users = Rows::new("app_users (position, tenant_id, user_id, created_at)");
         let mut installs = Rows::new(
@@ -327,7 +327,7 @@ fn referer(nth: usize) -> String {
     format!("https://site-{}.example.com/page/{nth}", nth * nth % HOSTS)
 }
 
-/// What a text is stored under, as SQL.
+/// The key under which a text is stored, as SQL.
 fn hash(text: &str) -> String {
     format!("x'{}'", &sha256_hex(text)[..32])
 }

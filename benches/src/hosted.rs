@@ -1,4 +1,4 @@
-//! What a tenant's own host adds to a redirect: the same links on both hosts of one server, in turn.
+//! The cost that a tenant's own host adds to a redirect: the same links on both hosts of one server, in turn.
 
 use std::time::Duration;
 

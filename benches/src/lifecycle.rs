@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::load::{self, Requests};
 use crate::scenario::{CONNECTIONS, Failure, LINKS, Plan, Service, median, ratio};
 
-/// What becomes of one install, one request after the other: two touches in four reports, a binding, a conversion.
+/// The reports on one install, sequentially: two touches in four reports, a binding, a conversion.
 const STEPS: usize = 4;
 
 /// Measures reports per second.

@@ -1,4 +1,4 @@
-//! Load over keep-alive connections: one request at a time on each, the next when the answer is read.
+//! Load over keep-alive connections: one request at a time on each, the next once the answer is read.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What one round of load saw.
+/// The result of one round of load.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) answers: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Takes note of an answer.
+    /// Records an answer.
     pub(crate) fn took(&mut self, time: Duration) {
         self.answers += 1;
         self.latencies.push(u32::try_from(time.as_micros()).unwrap_or(u32::MAX));
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// Makes the request that a connection sends as its nth.
+/// Makes the nth request of a connection.
 pub(crate) type Requests = Rc<dyn Fn(usize, usize) -> Vec<u8>>;
 
 /// Sends requests on `connections` connections for a while, or until each has sent `most`.
@@ -56,7 +56,7 @@ pub(crate) async fn run(
     on_all(address, connections, time, most, Duration::ZERO, status, requests).await
 }
 
-/// Sends a request on each connection every so often, spread over that time.
+/// Sends a request on each connection at this interval, with the connections spread evenly over it.
 pub(crate) async fn paced(
     address: &str,
     connections: usize,
@@ -137,7 +137,7 @@ async fn converse(
     Ok(seen)
 }
 
-/// A connection that is kept.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -150,7 +150,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(64 << 10) })
     }
 
-    /// Sends a request and reads the answer; gives whether it has the expected status.
+    /// Sends a request and reads the answer; returns whether it has the expected status.
     pub(crate) async fn ask(&mut self, request: &[u8], status: &str) -> Result<bool, Failure> {
         self.stream.write_all(request).await?;
         let (length, right) = read_answer(&mut self.stream, &mut self.buffer, status).await?;
@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-/// Reads one answer; gives its length in the buffer and whether it has the expected status.
+/// Reads one answer; returns its length in the buffer and whether it has the expected status.
 async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>, status: &str) -> Result<(usize, bool), Failure> {
     loop {
         if let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -179,13 +179,13 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>, status: &str)
     }
 }
 
-/// One request on a connection of its own; gives status and body.
+/// One request on its own connection; returns status and body.
 pub(crate) async fn once(address: &str, request: &[u8]) -> Result<(String, String), Failure> {
     let (status, body) = whole(address, request).await?;
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// The same where the body is no text.
+/// The same for a binary body.
 pub(crate) async fn whole(address: &str, request: &[u8]) -> Result<(String, Vec<u8>), Failure> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request).await?;

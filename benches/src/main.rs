@@ -1,8 +1,8 @@
 //! Measures the service against a bare server that answers a constant 302, both in the same run.
 //!
-//! The server runs on one core, the load on the other. What counts is requests per CPU-second of the server process
+//! The server runs on one core, the load on the other. The measure is requests per CPU-second of the server process
 //! (user and system time from `/proc`), because wall-clock figures of a shared machine say little. Each scenario runs
-//! several rounds, the yardstick's between them, and the median of the ratios is printed.
+//! several rounds, alternating with the yardstick's, and the median of the ratios is printed.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -40,7 +40,7 @@ enum Command {
         /// Port on 127.0.0.1.
         port: u16,
     },
-    /// Fills a database that the service made, while it does not run.
+    /// Fills a database that the service created; the service must not be running.
     Generate(generate::Amounts),
     /// Runs scenarios and prints their figures.
     Run {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::UdpSocket;
 
-/// The value that is answered, once it is known.
+/// The value to answer with, once it is known.
 pub(crate) type Value = Arc<Mutex<String>>;
 
 /// Starts to answer.
@@ -24,7 +24,7 @@ pub(crate) async fn start(value: Value) -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The question as it came (RFC 1035, section 4.1), then one TXT record under its name.
+/// The question as received (RFC 1035, section 4.1), then one TXT record under its name.
 fn answer(query: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let mut end = 12;
     while let length @ 1.. = *query.get(end)? {
@@ -33,7 +33,7 @@ fn answer(query: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let question = query.get(12..end + 5)?;
     // Response, recursion available, no error; one question, one answer.
     let mut answer = [query.get(..2)?, &[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0], question].concat();
-    // The name is at offset 12; TXT, IN, not to be kept.
+    // The name is at offset 12; TXT, IN, not to be cached.
     answer.extend([0xc0, 0x0c, 0, 16, 0, 1, 0, 0, 0, 0]);
     let length = u8::try_from(value.len()).ok()?;
     answer.extend((u16::from(length) + 1).to_be_bytes());

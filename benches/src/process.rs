@@ -16,7 +16,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
-    /// What it printed before it was ready.
+    /// The output before it was ready.
     pub(crate) banner: Vec<String>,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
@@ -60,7 +60,7 @@ impl Server {
         Ok(ticks / TICKS_PER_SECOND)
     }
 
-    /// Resident memory in MB (10⁶ bytes): now, and the most so far.
+    /// Resident memory in MB (10⁶ bytes): now, and the peak so far.
     pub(crate) fn memory_mb(&self) -> Result<(f64, f64), Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let kib = |name: &str| {

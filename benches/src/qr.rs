@@ -1,5 +1,5 @@
-//! What a QR code costs the service, from the request to the last byte, and what redirects notice of it. No picture is
-//! asked for twice, so that none is a kept one.
+//! The cost of a QR code, from the request to the last byte, and its effect on redirects. No image is requested twice,
+//! so that none comes from a cache.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,13 +10,13 @@ use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_
 
 /// With the service's own address and three digits these make addresses of 36 characters.
 const PREFIX: &str = "bench-qr";
-/// Every connection's share of a redirect in these milliseconds: far below what the service can do.
+/// The interval of each connection's redirects: far below the service's capacity.
 const PACE: Duration = Duration::from_millis(40);
 
-/// How often each of the crowd asks: together several times what can be drawn.
+/// The interval of each of the crowd's requests: together several times what can be drawn.
 const CROWD_PACE: Duration = Duration::from_millis(250);
 
-/// CPU of a code by format and size, and the redirects beside a crowd that wants the largest.
+/// CPU of a code by format and size, and redirects beside a crowd that requests the largest.
 pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let service = Service::fresh(plan).await?;
     service.make_links(PREFIX, LINKS, r#"{"web_url":"https://example.com/landing/page"}"#).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     service.server.stop().await
 }
 
-/// CPU milliseconds of the server for one code, asked for one after the other.
+/// CPU milliseconds of the server for one code, requested sequentially.
 async fn cost(plan: &Plan, service: &Service, name: &str, file: &'static str) -> Result<(), Failure> {
     let time = Duration::from_secs(plan.seconds);
     let (_, body) = load::whole(&service.server.address, &drawn(service, file)(0, 30)).await?;
@@ -76,14 +76,14 @@ async fn cost(plan: &Plan, service: &Service, name: &str, file: &'static str) ->
     Ok(())
 }
 
-/// Requests for one picture after another, each in a colour that no other has.
+/// Requests for images, each in a unique colour.
 fn drawn(service: &Service, file: &'static str) -> Requests {
     thread_local!(static NEXT: Cell<u32> = const { Cell::new(0) });
     let key = service.key().to_owned();
     Rc::new(move |connection, nth| {
         let link = (connection * 7_919 + nth * 31) % LINKS;
         let nth = NEXT.replace(NEXT.get() + 1);
-        // Dark enough to be told from white.
+        // Dark enough to contrast with white.
         let colour = (nth >> 12 & 0x3f) << 16 | (nth >> 6 & 0x3f) << 8 | nth & 0x3f;
         let line = format!("GET /v1/links/{PREFIX}{link}/qr.{file}&fgColor={colour:06x} HTTP/1.1");
         format!("{line}\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n").into_bytes()

@@ -1,4 +1,5 @@
-//! A receiver of webhooks in this process: HTTPS on kept connections, answered 204 at once, or held while its gate is closed.
+//! A webhook receiver in this process: HTTPS on keep-alive connections, answered 204 at once, or held while its gate is
+//! closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::scenario::Failure;
 
-/// Who attests that a receiver is at 127.0.0.1.
+/// The certificate authority of the receivers at 127.0.0.1.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -40,9 +41,9 @@ impl Authority {
     }
 }
 
-/// A post as it came.
+/// A received post.
 pub(crate) struct Heard {
-    /// When its first bytes were here.
+    /// When its first bytes arrived.
     pub(crate) at: Instant,
     pub(crate) body: Vec<u8>,
 }
@@ -53,7 +54,7 @@ struct State {
     heard: Mutex<Option<Vec<Heard>>>,
 }
 
-/// A receiver that runs, on a thread of its own, until the process ends.
+/// A receiver that runs on its own thread until the process ends.
 pub(crate) struct Receiver {
     pub(crate) url: String,
     state: Arc<State>,
@@ -80,17 +81,17 @@ impl Receiver {
         self.state.is_open.send_replace(is_open);
     }
 
-    /// Posts that were answered so far.
+    /// Posts answered so far.
     pub(crate) fn answered(&self) -> u64 {
         self.state.answered.load(Ordering::Relaxed)
     }
 
-    /// Notes posts from now on.
+    /// Records posts from now on.
     pub(crate) fn note(&self) {
         *self.state.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     }
 
-    /// What was noted; nothing is noted any more.
+    /// The recorded posts; stops recording.
     pub(crate) fn noted(&self) -> Vec<Heard> {
         self.state.heard.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
@@ -109,7 +110,7 @@ async fn accept(listener: std::net::TcpListener, acceptor: TlsAcceptor, state: A
     }
 }
 
-/// Reads one post and answers it; nothing when the connection has ended. There is one post at a time on a connection.
+/// Reads one post and answers it; `None` when the connection has ended. A connection carries one post at a time.
 async fn take(socket: &mut (impl AsyncRead + AsyncWrite + Unpin), state: &State) -> Option<()> {
     let mut buffer = Vec::with_capacity(4 << 10);
     let mut at = None;
@@ -132,7 +133,7 @@ async fn take(socket: &mut (impl AsyncRead + AsyncWrite + Unpin), state: &State)
     Some(())
 }
 
-/// Where the body begins, once all of it is there.
+/// Where the body begins, once it is complete.
 fn body(post: &[u8]) -> Option<usize> {
     let head = post.windows(4).position(|four| four == b"\r\n\r\n")?;
     let text = std::str::from_utf8(&post[..head]).ok()?;

@@ -11,19 +11,19 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 
 pub(crate) const CONNECTIONS: usize = 64;
 pub(crate) const LINKS: usize = 1_000;
-/// Headers of a phone's browser, so that the visit is classified as a real one is.
+/// Headers of a phone's browser, so that visits are classified like real ones.
 pub(crate) const BROWSER: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en\r\n";
 
 /// A link that shows a landing page.
 const PAGE: &str = r#"{"web_url":"https://example.com/","ios_store_url":"https://apps.apple.com/app/id1234567890","ios_deep_link":"myapp://promo/1","agent_context":{"action":"purchase","cta":"Buy now"},"social_preview":{"title":"Spring sale","description":"Everything must go"}}"#;
 
-/// What to measure, and how long.
+/// What to measure, and for how long.
 pub(crate) struct Plan {
     pub(crate) server: PathBuf,
     pub(crate) dl: PathBuf,
     pub(crate) rounds: usize,
     pub(crate) seconds: u64,
-    /// A PostgreSQL server, for what is measured on both databases.
+    /// A PostgreSQL server, for scenarios that run on both databases.
     pub(crate) postgres: Option<String>,
 }
 
@@ -40,12 +40,12 @@ impl Service {
         Self::on(plan, folder, &[]).await
     }
 
-    /// A fresh service with further settings.
+    /// A fresh service with additional settings.
     pub(crate) async fn with(plan: &Plan, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         Self::on(plan, tempfile::tempdir_in(".")?, settings).await
     }
 
-    /// The service on a folder that has its data.
+    /// The service on an existing data folder.
     pub(crate) async fn on(plan: &Plan, folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let data = folder.path().join("data");
         let mut variables = vec![
@@ -69,7 +69,7 @@ impl Service {
         Ok(Self { server, key, folder })
     }
 
-    /// The server's program with an operator's command, on this service's data.
+    /// Runs an operator command of the server on this service's data.
     pub(crate) async fn operator(&self, plan: &Plan, arguments: &[&str]) -> Result<(), Failure> {
         let mut command = tokio::process::Command::new(&plan.server);
         let done = command.args(arguments).env("DEEPLINK_DATA_DIR", self.folder.path().join("data")).output().await?;
@@ -176,7 +176,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `dl` refuses a key that others may read.
+/// `dl` refuses a key file that others may read.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -203,7 +203,7 @@ fn gets(prefix: &'static str, headers: &'static str) -> Requests {
     gets_at("localhost", "/r/", prefix, headers)
 }
 
-/// Visits of every link, in an order of each connection's own.
+/// Visits of every link, in a different order on each connection.
 pub(crate) fn gets_at(host: &'static str, path: &'static str, prefix: &'static str, headers: &'static str) -> Requests {
     Rc::new(move |connection, nth| {
         let link = (connection * 7_919 + nth * 31) % LINKS;
@@ -259,7 +259,7 @@ async fn visits(
     yardstick.stop().await
 }
 
-/// Requests per CPU-second of one round; work that follows the answers (folding clicks) is waited for and counted.
+/// Requests per CPU-second of one round; work after the answers (folding clicks) is waited for and included.
 async fn measure(
     server: &Server,
     time: Duration,
@@ -283,8 +283,8 @@ pub(crate) async fn measured(
     Ok((ratio(seen.answers, used), seen))
 }
 
-/// How long a landing page takes to its last byte while 64 connections ask at a steady pace, far below what the service
-/// can do: what one visitor waits. Its first byte comes no later.
+/// How long a landing page takes to its last byte while 64 connections send requests at a steady pace, far below the
+/// service's capacity: the wait of one visitor. The first byte comes earlier.
 async fn pace(plan: &Plan) -> Result<(), Failure> {
     const EVERY: Duration = Duration::from_millis(40);
     let service = Service::fresh(plan).await?;
@@ -310,7 +310,7 @@ async fn pace(plan: &Plan) -> Result<(), Failure> {
     service.server.stop().await
 }
 
-/// Durable creates, one link a request.
+/// Durable creates, one link per request.
 async fn create(plan: &Plan) -> Result<(), Failure> {
     let service = Service::fresh(plan).await?;
     let fsync = fsync_millis(service.folder.path())?;
@@ -354,7 +354,7 @@ fn fsync_millis(folder: &Path) -> Result<f64, Failure> {
     Ok(median(&mut times))
 }
 
-/// Bulk creates of 100 links, other ones in each round.
+/// Bulk creates of 100 links, different ones in each round.
 pub(crate) fn batches(service: &Service, round: usize) -> Requests {
     let key = service.key.clone();
     Rc::new(move |connection, nth| {

@@ -1,5 +1,6 @@
-//! What one caller at its worst takes from everybody else: another account's redirects, creates and key look-ups beside 160
-//! connections of bulk creates and of filtered lists, and the memory that requests and answers hold which nobody completes.
+//! The worst that one caller can do to others: another account's redirects, creates and key look-ups beside 160
+//! connections of bulk creates and of filtered lists, and the memory held by requests and answers that are never
+//! completed.
 //!
 //! On SQLite, and then on the PostgreSQL server that `--postgres` names.
 
@@ -16,23 +17,23 @@ use crate::load::{self, Requests, Seen};
 use crate::scenario::{BROWSER, Failure, Plan, Service, median, write_private};
 use crate::unread;
 
-/// Connections of the tenant that does its worst.
+/// Connections of the abusive tenant.
 const CROWD: usize = 160;
-/// How often each of them asks at most: what is refused at once must not make the load take the whole core.
+/// Minimum interval of each of them: immediate refusals must not let the load take the whole core.
 const CROWD_PACE: Duration = Duration::from_millis(50);
 /// Connections for each of the other account's requests.
 const OTHERS: usize = 4;
 const OTHERS_PACE: Duration = Duration::from_millis(20);
 /// Links of the tenant that lists them.
 const LISTED: usize = 400_000;
-/// Links of the other account; each is visited once at most, so that none is in memory.
+/// Links of the other account; each is visited at most once, so that none is cached.
 const VISITED: usize = 40_000;
 const LINK: &str = r#"{"web_url":"https://example.com/landing/page"}"#;
 
 /// A service with two accounts.
 pub(crate) struct Stage {
     pub(crate) service: Service,
-    /// The key of the account that is not the service's own.
+    /// The key of the second account.
     other: String,
     next_visit: Rc<Cell<usize>>,
 }
@@ -92,7 +93,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// What another account waits for a redirect, a create and a key that is in no memory: p99 in milliseconds.
+    /// Another account's wait for a redirect, a create and an uncached key: p99 in milliseconds.
     async fn others(&self, time: Duration) -> Result<[f64; 3], Failure> {
         let address = &self.service.server.address;
         let next = Rc::clone(&self.next_visit);
@@ -102,7 +103,7 @@ impl Stage {
         });
         let create = post(&self.other, "/v1/links", LINK);
         let creates: Requests = Rc::new(move |_, _| create.clone());
-        // A key that nobody has is looked up each time.
+        // A key that does not exist is looked up each time.
         let random = Cell::new(Some(Random::system()));
         let keys: Requests = Rc::new(move |_, _| {
             let mut drawn = random.take().unwrap_or_else(Random::system);
@@ -133,7 +134,7 @@ async fn latencies(plan: &Plan, stage: &Stage, database: &str) -> Result<(), Fai
     let address = &stage.service.server.address;
     let (key, lists) = (stage.service.key().to_owned(), stage.service.get("/v1/links?limit=1&status=flagged"));
     let round = Cell::new(0_usize);
-    // A row of 8 KB, most of what a link may hold.
+    // A row of 8 KB, close to the maximum of a link.
     let template = format!(
         r#"{{"web_url":"https://example.com/{0}","ios_deep_link":"myapp://{0}","metadata":{{"note":"{0}{0}"}}}}"#,
         "d".repeat(1_950)

@@ -1,4 +1,4 @@
-//! The memory of the server while answers are not read and bodies are not completed: each of these on a server of its own.
+//! The memory of the server while answers are not read and bodies are not completed, each on a separate server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::process::Server;
 use crate::scenario::{Failure, Plan, Service};
 use crate::shares;
 
-/// Streams that are opened on one connection.
+/// Streams opened on one connection.
 const STREAMS: u32 = 128;
 /// Public routes: unchanging documents, pages, and answers for a link.
 const PUBLIC: &[&str] = &[
@@ -72,7 +72,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Box::pin(bodies(plan)).await
 }
 
-/// What bodies cost: a list of rows that are none, and forms that are never completed.
+/// The cost of bodies: a list of invalid rows, and forms that are never completed.
 async fn bodies(plan: &Plan) -> Result<(), Failure> {
     let service = service(plan).await?;
     let before = Usage::of(&service.server)?;
@@ -98,12 +98,12 @@ async fn bodies(plan: &Plan) -> Result<(), Failure> {
     service.server.stop().await
 }
 
-/// Time for the server to do what it was asked.
+/// Gives the server time to process the requests.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
-/// Memory and CPU time at a moment.
+/// Memory and CPU time at one point in time.
 struct Usage {
     memory_mb: f64,
     cpu_seconds: f64,
@@ -156,7 +156,7 @@ async fn forms(address: &str) -> Result<TcpStream, Failure> {
         }
     }
     let mut stream = TcpStream::connect(address).await?;
-    // The server may stop reading, or end the connection: what it took is what counts.
+    // The server may stop reading, or end the connection: only what it accepted counts.
     let (mut reading, mut writing) = stream.split();
     let read = async {
         let mut ignored = vec![0; 16 << 10];

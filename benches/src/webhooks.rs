@@ -1,7 +1,7 @@
-//! Webhooks: what a delivery costs, how soon it comes, and what a receiver that hangs costs everybody else.
+//! Webhooks: the cost of a delivery, its delay, and the effect of a hanging receiver on others.
 //!
-//! The facts are first touches, one report each, of eight tenants with a webhook each. The receiver speaks HTTPS on kept
-//! connections, in this process, on the core that the server does not have.
+//! The events are first touches, one report each, of eight tenants with a webhook each. The receiver speaks HTTPS on
+//! keep-alive connections, in this process, on the core that the server does not use.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,11 +19,11 @@ use crate::scenario::{
 
 /// Tenants that behave.
 const TENANTS: usize = 8;
-/// The tenant whose receiver hangs, and whose other webhook wants clicks.
+/// The tenant whose receiver hangs, and whose other webhook subscribes to clicks.
 const OTHER: usize = TENANTS;
-/// What waits for the receiver that hangs.
+/// Deliveries waiting for the hanging receiver.
 const STALLED: usize = 2_000;
-/// Longer than anything takes here.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A service, its tenants, and receivers.
@@ -84,7 +84,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Makes a webhook and gives its id.
+    /// Creates a webhook and returns its id.
     async fn hook(&self, tenant: usize, to: &Receiver, event: &str) -> Result<String, Failure> {
         let body = format!(r#"{{"url":"{}","events":["{event}"]}}"#, to.url);
         let made = self.ask(tenant, "POST", "/v1/webhooks", &body, "201").await?;
@@ -110,7 +110,7 @@ impl Stage {
         Rc::new(move |connection, nth| stage.touch(connection % TENANTS, &format!("{name}-{connection}-{nth}")))
     }
 
-    /// Waits until so many posts were answered and nothing is pending any more, which is what the service has stored.
+    /// Waits until `answered` posts were answered and the service has stored that nothing is pending.
     async fn all_arrived(&self, answered: u64) -> Result<(), Failure> {
         let began = Instant::now();
         while self.fine.answered() < answered {
@@ -145,12 +145,12 @@ fn request(key: &str, method: &str, path: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Deliveries per CPU-second of the server, everything counted: reading what is due, signing, TLS, the answer, the attempt's
-/// log, and storing what became of it.
+/// Deliveries per CPU-second of the server, including everything: reading due deliveries, signing, TLS, the answer, the
+/// attempt's log, and storing the result.
 ///
-/// Facts are reported for two seconds while the receiver holds what is posted to it, so that all but the first eight posts
-/// of each tenant wait in the database. Then it lets go, and the CPU time counts until nothing is pending. The second figure
-/// counts from the first report on: the report, its event and its delivery are in it.
+/// Events are reported for two seconds while the receiver holds its posts, so that all but the first eight posts of
+/// each tenant wait in the database. Then it releases them, and CPU time is counted until nothing is pending. The
+/// second figure counts from the first report, so it includes the report, its event and its delivery.
 async fn backlog(stage: &Rc<Stage>, rounds: usize) -> Result<(), Failure> {
     let server = &stage.service.server;
     let (mut rates, mut wholes, mut counts, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -186,8 +186,8 @@ fn refuse_wrong(seen: &Seen) -> Result<(), Failure> {
     if seen.wrong == 0 { Ok(()) } else { Err(format!("{} requests were refused", seen.wrong).into()) }
 }
 
-/// Reports first touches at a steady pace over 16 connections, and gives how long it took from each acknowledgement, which
-/// follows the commit, until the post's first bytes were at the receiver. A post that was there first took no time.
+/// Reports first touches at a steady pace over 16 connections, and returns the time from each acknowledgement, which
+/// follows the commit, until the post's first bytes reached the receiver. A post that arrived first counts as zero.
 async fn delays(stage: &Rc<Stage>, name: &'static str, every: Duration, time: Duration) -> Result<Seen, Failure> {
     const CONNECTIONS: u32 = 16;
     let before = stage.fine.answered();
@@ -249,7 +249,7 @@ async fn latency(stage: &Rc<Stage>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What 1,000 visits, 250 reads of a link and 100 deliveries a second take of others, at their 99th percentile.
+/// The 99th percentiles of others' 1,000 visits, 250 reads of a link and 100 deliveries a second.
 async fn others(stage: &Rc<Stage>, name: &'static str) -> Result<[f64; 3], Failure> {
     let address = &stage.service.server.address;
     let (connections, time) = (16, Duration::from_secs(4));
@@ -285,13 +285,13 @@ async fn stalled(stage: &Rc<Stage>) -> Result<(), Failure> {
     stage.nothing_waits(OTHER, Instant::now()).await
 }
 
-/// Redirects per CPU-second of one tenant's links, without anybody who wants clicks and with another tenant who does.
+/// Redirects per CPU-second of one tenant's links, without any webhook for clicks and with another tenant's.
 async fn clicks(stage: &Rc<Stage>, rounds: usize) -> Result<(), Failure> {
     let hook = stage.hook(OTHER, &stage.fine, "click").await?;
     let mut ratios = Vec::new();
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 0..rounds {
-        // Whichever comes second finds more clicks in the database, so they take turns.
+        // The second one finds more clicks in the database, so they alternate.
         for active in [round % 2 == 1, round % 2 == 0] {
             let body = format!(r#"{{"active":{active}}}"#);
             stage.ask(OTHER, "PATCH", &format!("/v1/webhooks/{hook}"), &body, "200").await?;

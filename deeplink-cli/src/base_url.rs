@@ -1,4 +1,4 @@
-//! The address of the service, and its origin: what a stored key is bound to.
+//! The address of the service, and its origin, to which a stored key is bound.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use url::{Host, Url};
 pub(crate) struct BaseUrl(Url);
 
 impl BaseUrl {
-    /// Scheme, host and port: a stored key goes nowhere else.
+    /// Scheme, host and port: a stored key is sent nowhere else.
     pub(crate) fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -44,7 +44,7 @@ impl FromStr for BaseUrl {
         }
         let Some(host) = url.host() else { return Err(wrong("it has no host")) };
         if url.scheme() == "http" && !is_loopback(&host) {
-            return Err(wrong("http:// would show your key to the network; only this machine may be called so"));
+            return Err(wrong("http:// would expose your key to the network; it is allowed only for this machine"));
         }
         Ok(Self(url))
     }

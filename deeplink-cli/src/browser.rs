@@ -1,18 +1,18 @@
-//! Opens a URL in the user's browser, after it was printed.
+//! Opens a URL in the user's browser, after printing it.
 
 use url::Url;
 
 use crate::context::Context;
 
-/// Opens an address of the web. That no browser can be opened is a warning: the address was printed.
+/// Opens a web address. If no browser can be opened, that is only a warning: the address was printed.
 pub(crate) fn open(ctx: &Context, address: &str) {
     // An address that the service sent must not start some other program.
     let opened = match Url::parse(address) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => {
-            // The browser's own words do not belong among ours, and it outlives this command.
+            // The browser's output must not mix with ours, and it outlives this command.
             open::that_detached(address).map_err(|error| crate::error::plain(&error))
         }
-        _ => Err("it is no address of the web".to_owned()),
+        _ => Err("it is not a web address".to_owned()),
     };
     if let Err(why) = opened {
         ctx.console.warn(&format!("no browser could be opened ({why}); the address above leads there"));

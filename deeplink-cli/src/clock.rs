@@ -1,10 +1,10 @@
-//! The only reader of the wall clock: for "3 minutes ago" and for windows of time that end now.
+//! The only reader of the wall clock: for "3 minutes ago" and for time windows that end now.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use deeplink_core::time::Timestamp;
 
-/// This moment.
+/// The current time.
 #[expect(clippy::disallowed_methods, reason = "this is where dl reads the wall clock")]
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

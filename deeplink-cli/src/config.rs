@@ -11,7 +11,7 @@ use crate::env::Env;
 use crate::error::{Failure, Outcome};
 use crate::files;
 
-/// The profile of those who name none.
+/// The profile that is used when none is named.
 pub(crate) const DEFAULT_PROFILE: &str = "default";
 
 /// What `config.toml` holds.
@@ -21,7 +21,7 @@ pub(crate) struct Config {
     pub(crate) active_profile: Option<String>,
     #[serde(default, rename = "profile", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) profiles: BTreeMap<String, Profile>,
-    /// What a newer `dl` wrote stays there.
+    /// Preserves what a newer `dl` wrote.
     #[serde(flatten)]
     rest: toml::Table,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Dirs {
 }
 
 impl Dirs {
-    /// `$DL_CONFIG_DIR` and `$DL_STATE_DIR`, else what the system calls for.
+    /// `$DL_CONFIG_DIR` and `$DL_STATE_DIR`, else the system's standard directories.
     pub(crate) fn find(env: &Env) -> Outcome<Self> {
         let named = |given: &Option<PathBuf>, usual: fn(&dyn Usual) -> PathBuf| -> Outcome<PathBuf> {
             if let Some(dir) = given {
@@ -126,7 +126,7 @@ impl Config {
         })
     }
 
-    /// Changes the file under its lock, starting from what is in it now.
+    /// Changes the file under its lock, starting from its current content.
     pub(crate) fn change(dirs: &Dirs, change: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
         let _lock = files::Lock::of(&dirs.config)?;
         let mut config = Self::load(dirs)?;

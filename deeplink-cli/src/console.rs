@@ -33,7 +33,7 @@ pub(crate) struct Console {
     manner: Manner,
     json: AtomicBool,
     pub(crate) terminal: bool,
-    /// Secrets in use, so that one of unusual form is masked too.
+    /// Secrets in use, so that those of unusual form are masked too.
     secrets: Mutex<Vec<Zeroizing<String>>>,
     bar: Mutex<Option<ProgressBar>>,
 }
@@ -50,7 +50,7 @@ impl Console {
         self.json.store(json, Ordering::Relaxed);
     }
 
-    /// Requests are to be shown (1), with their headers (2).
+    /// Whether to show requests (1), and their headers (2).
     pub(crate) fn verbosity(&self) -> u8 {
         self.manner.verbosity
     }
@@ -73,7 +73,7 @@ impl Console {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
-    /// Writes to the same terminal with the bar out of the way.
+    /// Writes to the same terminal while the bar is hidden.
     pub(crate) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &*self.bar.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(bar) => bar.suspend(write),
@@ -135,7 +135,7 @@ impl Console {
         self.write(&lines.join("\n"));
     }
 
-    /// Writes a line that is ready to be seen.
+    /// Writes a line that is already safe to show.
     fn write(&self, text: &str) {
         let line = || {
             // If stderr is closed, the message is lost.

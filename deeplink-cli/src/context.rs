@@ -1,5 +1,5 @@
-//! The context of a command: the settings from flag, variable, profile and default, the two output streams, and on demand
-//! a key and a client.
+//! The context of a command: the settings from flag, variable, profile and default, the two output streams and, on
+//! demand, a key and a client.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Read};
@@ -45,7 +45,7 @@ pub(crate) struct Context {
     pub(crate) retries: u32,
     /// The requests that `--dry-run` did not send.
     pub(crate) held: NotSent,
-    /// Origin of the service that the latest client asks.
+    /// Origin of the service that the latest client calls.
     pub(crate) asked: RefCell<Option<String>>,
     /// Defers signals.
     pub(crate) signal_hold: SignalHold,
@@ -144,7 +144,7 @@ impl Context {
         Failure::usage(what).code("no_base_url").hint(hint).into()
     }
 
-    /// The secret key to use, by the order of its sources. What there is to say about it is said here.
+    /// The secret key to use, by the order of its sources. Notes about it are printed here.
     pub(crate) async fn key(&self) -> Outcome<ResolvedKey> {
         let base = self.base_url()?;
         let sources = Sources {
@@ -227,7 +227,8 @@ impl Context {
         }
     }
 
-    /// Reads a file that holds a secret, or stdin: typed unseen, or piped in. Signals are handled while it waits for stdin.
+    /// Reads a file that holds a secret, or stdin: typed without echo, or piped in. Signals are handled while it waits
+    /// for stdin.
     pub(crate) async fn read_secret(
         &self,
         path: &Path,
@@ -286,7 +287,7 @@ impl Context {
     async fn piped_bytes(&self, asked_by: &'static str) -> Outcome<Vec<u8>> {
         self.take_stdin(asked_by)?;
         if io::stdin().is_terminal() {
-            self.console.note("reading from the terminal; Ctrl-D on a line of its own ends it");
+            self.console.note("reading from the terminal; end with Ctrl-D on an empty line");
         }
         let read = tokio::task::spawn_blocking(|| {
             let mut bytes = Vec::new();
@@ -329,12 +330,12 @@ impl Context {
         })
     }
 
-    /// What charts are drawn with.
+    /// The pen for charts.
     pub(crate) fn pen(&self) -> Pen {
         Pen { color: self.out.color, utf8: self.env.utf8, width: output::width() }
     }
 
-    /// Whether a prompt precedes a deletion: then a request to describe its subject is worthwhile.
+    /// Whether a prompt precedes a deletion: only then is a request to describe its subject worthwhile.
     pub(crate) fn will_ask(&self) -> bool {
         !self.global.yes && !self.global.dry_run && self.can_ask()
     }

@@ -1,7 +1,7 @@
 //! Which key a command uses.
 //!
-//! Invariant: a key out of a store is handed out only together with the check that the service it goes to has the
-//! origin it was stored for.
+//! Invariant: a key from a store is returned only after checking that the service it goes to has the origin it was
+//! stored for.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The same, as where a key is kept.
+    /// The same, as the place where a key is stored.
     pub(crate) fn location(&self) -> String {
         match self {
             Self::Keyring { profile } => format!("the keyring (profile {profile})"),
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// All sources of a key, and what decides between them.
+/// All sources of a key, and what determines their order.
 pub(crate) struct Sources<'a> {
     pub(crate) flag: Option<&'a Path>,
     /// The profile in use.
@@ -63,7 +63,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) variable_is_empty: bool,
     pub(crate) variable_file: Option<&'a Path>,
     pub(crate) stores: Stores<'a>,
-    /// What the configuration says of the profile.
+    /// The profile in the configuration.
     pub(crate) configured: Option<&'a Profile>,
     /// Where the key will go.
     pub(crate) base: &'a BaseUrl,
@@ -136,7 +136,7 @@ impl Sources<'_> {
     }
 }
 
-/// Parses a key as typed or piped; `whence` is named when it cannot be one. The text is never repeated.
+/// Parses a key as typed or piped; an error names `whence` and never repeats the text.
 pub(crate) fn check_key(text: &str, whence: &str) -> Outcome<SecretKey> {
     let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
     let refuse = |what: &str| Err(Failure::invalid(format!("{whence}: {what}")).code("invalid_key_text").into());

@@ -13,16 +13,16 @@ use crate::error::{Failure, Outcome};
 /// Whether the keyring is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum KeyringUse {
-    /// Where there is one.
+    /// If there is one.
     #[default]
     Auto,
     /// Never.
     Off,
-    /// Always: a key is kept there or nowhere.
+    /// Always: a key is stored there or nowhere.
     Require,
 }
 
-/// What the environment says.
+/// The environment.
 #[derive(Debug, Default)]
 pub(crate) struct Env {
     pub(crate) profile: Option<String>,
@@ -44,9 +44,9 @@ pub(crate) struct Env {
     pub(crate) config_dir: Option<PathBuf>,
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) keyring: KeyringUse,
-    /// A build server runs this.
+    /// This runs on a build server.
     pub(crate) ci: bool,
-    /// Linux asks a keyring over this bus.
+    /// Linux reaches a keyring over this bus.
     pub(crate) session_bus: bool,
     pub(crate) runtime_dir: Option<PathBuf>,
     pub(crate) no_color: bool,
@@ -64,13 +64,13 @@ impl Env {
         Self::from(|name| env::var_os(name))
     }
 
-    /// What decides the form of an error, when nothing else in the environment can be relied on.
+    /// The variables that decide the format of an error, when the rest of the environment may be invalid.
     #[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
     pub(crate) fn for_errors() -> Self {
         Self { output: env::var("DL_OUTPUT").ok(), no_color: true, ..Self::default() }
     }
 
-    /// Why the keyring is not to be asked, if it is not.
+    /// Why the keyring must not be used, if so.
     pub(crate) fn without_keyring(&self) -> Option<&'static str> {
         let has_bus = || self.session_bus || self.runtime_dir.as_ref().is_some_and(|dir| dir.join("bus").exists());
         match self.keyring {
@@ -122,7 +122,7 @@ impl Env {
             clicolor_force: set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
             dumb_terminal: set("TERM").is_some_and(|value| value == "dumb"),
             unknown_terminal: set("TERM").is_none(),
-            // As POSIX weighs them. Windows has no such variables, and its terminals show all of Unicode.
+            // In POSIX precedence. Windows has no such variables, and its terminals show all of Unicode.
             utf8: match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) {
                 Some(locale) => names_utf8(&locale.to_string_lossy()),
                 None => cfg!(windows),

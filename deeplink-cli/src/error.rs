@@ -1,4 +1,4 @@
-//! How a command ends early: a failure to report, a closed pipe, or an end that has been reported already.
+//! How a command ends early: a failure to report, a closed pipe, or an end that has already been reported.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -56,7 +56,7 @@ pub(crate) struct Item {
 }
 
 impl Failure {
-    /// A failure without a code of its own.
+    /// A failure without a specific code.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -76,7 +76,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// What was given breaks a rule; nothing was sent.
+    /// The input breaks a rule; nothing was sent.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(Exit::Invalid, message)
     }
@@ -162,7 +162,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
 }
 
 impl Stop {
-    /// The same end with another hint.
+    /// The same with another hint.
     pub(crate) fn hinting(self, hint: &str) -> Self {
         match self {
             Self::Failed(failure) => failure.hint(hint).into(),

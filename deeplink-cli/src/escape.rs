@@ -1,10 +1,10 @@
-//! Text from elsewhere, made harmless for a terminal: what could move the cursor, change the title or turn the reading
-//! direction becomes a visible escape.
+//! Text from elsewhere, made safe for a terminal: characters that could move the cursor, change the title or reverse
+//! the reading direction become visible escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character changes the reading direction without being seen.
+/// Whether a character invisibly changes the reading direction.
 const fn is_bidi(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -36,7 +36,7 @@ pub(crate) fn json(text: &str, terminal: bool) -> Cow<'_, str> {
     replace(text, hostile, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
-/// A word as a shell takes it back: quoted where it must be.
+/// A word quoted for a shell where needed.
 pub(crate) fn shell(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! One documented exit code for each kind of outcome. The table of `dl help exit-codes` is made from this list.
+//! One documented exit code for each kind of outcome. The table of `dl help exit-codes` is generated from this list.
 
 macro_rules! exits {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $word:literal, $meaning:literal;)+) => {
@@ -31,17 +31,17 @@ macro_rules! exits {
 exits! {
     /// It worked.
     Success = 0, "success", "success; an empty list and a closed pipe too";
-    /// Nothing that has a code of its own.
+    /// Anything without a specific code.
     Failure = 1, "failure", "unexpected failure";
     /// The command line is wrong.
     Usage = 2, "usage", "wrong usage, or a question that could not be asked (see --yes)";
     /// The input is wrong.
     Invalid = 3, "invalid_input", "invalid input, found here or by the service (400, 413, 415)";
-    /// The key is.
+    /// The key is wrong.
     Auth = 4, "no_access", "no key, a refused key, or a key stored for another origin (401, 403)";
-    /// It is not there.
+    /// It does not exist.
     NotFound = 5, "not_found", "not found (404)";
-    /// It is there already.
+    /// It already exists.
     Conflict = 6, "conflict", "conflict, such as an id in use (409)";
     /// The plan's limit is reached, or the request costs something.
     Payment = 7, "payment_required", "the plan's limit is reached, or a payment is asked for (402)";

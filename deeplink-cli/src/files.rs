@@ -1,4 +1,4 @@
-//! Files that only their owner may read: written whole or not at all, read only when nobody else can.
+//! Files that only their owner may read: written completely or not at all, and refused if others can read them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use crate::exit::Exit;
 /// Largest key or configuration file that is read.
 const MAX_LEN: u64 = 1 << 20;
 
-/// Makes a directory that only its owner may enter; one that is there already stays as it is.
+/// Creates a directory that only its owner may enter; an existing one is left as it is.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -25,7 +25,7 @@ pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
 pub(crate) struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
 
 impl Lock {
-    /// Waits for the lock of a directory, which is made when it is missing.
+    /// Waits for the lock of a directory, which is created if missing.
     pub(crate) fn of(dir: &Path) -> Outcome<Self> {
         let path = dir.join("lock");
         let open = || -> io::Result<File> {
@@ -44,7 +44,7 @@ impl Lock {
 /// Replaces a file in one step: exclusive temporary file, fsync, rename, fsync of the directory. At any time
 /// the file has the old or the new content, and only its owner can read it.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
-    // Through a symbolic link (a kept dotfile), the file itself is replaced and not the link.
+    // Through a symbolic link (a managed dotfile), the file itself is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || temporary(&path, content)?.persist(&path).map(drop).map_err(io::Error::from);
     write()
@@ -52,10 +52,11 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
         .map_err(|error| Failure::file("write", path.display(), &error).into())
 }
 
-/// The same for a file that is not there yet; `false` if it is, and then it stays as it is.
+/// The same for a file that does not exist yet; `false` if it does, and then it is left as it is.
 pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
     let failed = |error: io::Error| Stop::from(Failure::file("write", path.display(), &error));
-    // A folder that cannot be made because a file has its name is there already too, and no reason to try another name.
+    // A folder that cannot be created because a file has its name also counts as existing: no reason to try another
+    // name.
     let file = temporary(path, content).map_err(failed)?;
     match file.persist_noclobber(path).map_err(io::Error::from).and_then(|_| sync_dir(dir_of(path))) {
         Ok(()) => Ok(true),
@@ -64,7 +65,7 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
     }
 }
 
-/// Makes a file that is not there yet, which only its owner may read.
+/// Creates a new file that only its owner may read.
 pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -107,14 +108,14 @@ fn private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn private(_: &mut OpenOptions) {}
 
-/// Reads a file that nobody but its owner may read or write; `None` when it is not there.
+/// Reads a file that only its owner may read or write; `None` if it does not exist.
 pub(crate) fn read_private(path: &Path) -> Outcome<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Failure::file("read", path.display(), &error).into()),
     };
-    // Judged on what was opened, so that nothing can be swapped in between.
+    // Checked on the open file, so that it cannot be swapped in between.
     check_owner(&file, path)?;
     let mut text = String::new();
     match file.take(MAX_LEN).read_to_string(&mut text) {

@@ -1,5 +1,4 @@
-//! Names and ids from the command line, checked by the service's own rules: what breaks one is exit 3, and nothing is
-//! sent.
+//! Names and ids from the command line, checked by the service's own rules: a violation is exit 3, and nothing is sent.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -40,7 +39,7 @@ pub(crate) fn link_id(text: &str) -> Outcome {
     .into())
 }
 
-/// A hint for something that was given instead of a link's id.
+/// A hint for something else given instead of a link's id.
 fn meant(text: &str) -> Option<String> {
     if let Some((_, rest)) = text.split_once("://") {
         let (_, path) = rest.split(['?', '#']).next()?.trim_end_matches('/').rsplit_once('/')?;
@@ -55,7 +54,7 @@ pub(crate) fn app_id(text: &str) -> Outcome {
     id::<AppId>(text, "app_id", "dl apps list shows the ids of this account's apps")
 }
 
-/// The id of somebody in the team.
+/// The id of a person in the team.
 pub(crate) fn user_id(text: &str) -> Outcome {
     id::<UserId>(text, "user_id", "dl team list shows the ids of the people")
 }

@@ -1,4 +1,4 @@
-//! The flags that every command takes, and what decides between flag, variable, profile and default.
+//! The flags that every command takes, and the precedence of flag, variable, profile and default.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Option<Vec<String>>,
 
-    /// In CSV, put ' before cells that a spreadsheet would take for a formula; an import takes it off again
+    /// In CSV, put ' before cells that a spreadsheet would treat as a formula; an import removes it
     #[arg(long, global = true)]
     pub(crate) spreadsheet_safe: bool,
 

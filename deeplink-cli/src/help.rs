@@ -1,6 +1,6 @@
-//! The end of a command's help. It knows no command, so that each can use it.
+//! The end of a command's help. It depends on no command, so that all can use it.
 
-/// What follows the flags in a command's help: what there is to know, and examples as they would be typed.
+/// The text after the flags in a command's help: details, and examples as they would be typed.
 pub(crate) fn help(details: &str, examples: &[&str]) -> clap::builder::StyledStr {
     let heading = anstyle::Style::new().bold().underline();
     let details = if details.is_empty() { String::new() } else { format!("{details}\n\n") };

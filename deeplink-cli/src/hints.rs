@@ -36,7 +36,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::InvalidTier) => "dl billing checkout takes pro, business or scale".to_owned(),
         Some(ErrorCode::NoSubscription) => "dl billing status shows what the account pays".to_owned(),
         Some(ErrorCode::NoCustomer) => "dl billing checkout makes the first payment".to_owned(),
-        Some(ErrorCode::PaymentRequired) => "dl pays for no request; with a key none has to be paid: dl login".to_owned(),
+        Some(ErrorCode::PaymentRequired) => "dl cannot pay for requests; with a key, none needs payment: dl login".to_owned(),
         Some(ErrorCode::PaymentReplayed) => {
             "repeat a paid request with the Idempotency-Key of the first time; only another request needs another payment"
                 .to_owned()
@@ -60,13 +60,13 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::TooManyAttempts) => {
             "this code no longer works; dl keys request mails another one later".to_owned()
         }
-        Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites somebody".to_owned(),
+        Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites a person".to_owned(),
         Some(ErrorCode::UserUnverified) => {
             "the link that was mailed to this address must be confirmed first; dl team invite ADDRESS sends a new one"
                 .to_owned()
         }
         Some(ErrorCode::UserExists) => "dl team list shows the people of the team".to_owned(),
-        Some(ErrorCode::LastUser) => "invite somebody else first: dl team invite ADDRESS".to_owned(),
+        Some(ErrorCode::LastUser) => "invite another person first: dl team invite ADDRESS".to_owned(),
         Some(ErrorCode::DomainNotFound) => "dl domains add claims a domain".to_owned(),
         Some(ErrorCode::DomainNotVerified) => "dl domains verify says what is missing".to_owned(),
         Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
     Some(text)
 }
 
-/// Describes a code that was mailed already.
+/// Describes a code that was already mailed.
 pub(crate) fn earlier_code(error: &Error) -> String {
     let again = match error.retry_after() {
         Some(wait) => format!("in {} min", wait.as_secs().div_ceil(60).max(1)),

@@ -13,7 +13,7 @@ pub(crate) async fn read(ctx: &Context, given: &[String], check: fn(&str) -> Out
     for id in given {
         if id == "-" {
             if ctx.global.api_key_file.as_deref().is_some_and(is_stdin) {
-                // The ids must not be looked for in the key.
+                // The key must not be read as ids.
                 ctx.take_stdin("--api-key-file")?;
             }
             let text = ctx.piped_text("-").await?;
@@ -31,7 +31,7 @@ pub(crate) async fn read(ctx: &Context, given: &[String], check: fn(&str) -> Out
     Ok(ids)
 }
 
-/// The same failure, with where it is.
+/// The same failure, with its line.
 fn on_line(number: usize, stop: Stop) -> Stop {
     match stop {
         Stop::Failed(failure) => {
@@ -42,8 +42,8 @@ fn on_line(number: usize, stop: Stop) -> Stop {
     }
 }
 
-/// Deletes what these ids name, after a yes to `question` if there is one. One id given as such keeps its own failure.
-/// `group` is the command that lists what there is.
+/// Deletes the resources with these ids, after a yes to `question` if there is one. One id given as such keeps its own
+/// failure. `group` is the command that lists what there is.
 pub(crate) async fn delete(
     ctx: &Context,
     group: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn delete(
     tally.finish()
 }
 
-/// What a person would be asked about is not there; `list` is the command that shows what is.
+/// The subject of a prompt does not exist; `list` is the command that shows what does.
 pub(crate) fn unknown(what: &str, id: &str, list: &str) -> Stop {
     let failure = Failure::new(Exit::NotFound, format!("this account has {what} with the id {id}"));
     failure.code("not_found").hint(format!("dl {list} lists the valid ids")).into()
@@ -97,7 +97,7 @@ impl<'a> Tally<'a> {
         Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new() }
     }
 
-    /// Records and reports a failure; what is more than the failure of one id ends the command.
+    /// Records and reports a failure; anything more than the failure of one id ends the command.
     pub(crate) fn failed(&mut self, id: &str, stop: Stop) -> Outcome {
         match stop {
             Stop::NotSent => self.not_sent = true,
@@ -118,8 +118,8 @@ impl<'a> Tally<'a> {
         self.failed.push((failure.exit, failure.as_item(id)));
     }
 
-    /// The end of a command whose work stopped at `why` after `good` ids were `done`, such as `written`. What failed of
-    /// that has been noted.
+    /// The end of a command whose work stopped at `why` after `good` ids were `done`, such as `written`. Individual
+    /// failures have already been recorded.
     pub(crate) fn stopped_early(self, why: Failure, good: usize, done: &str) -> Failure {
         let (bad, tried) = (self.failed.len(), self.tried);
         let alike = good == 0 && self.failed.iter().all(|(exit, _)| *exit == why.exit);
@@ -134,12 +134,12 @@ impl<'a> Tally<'a> {
         Failure { exit, message, items, ..why }
     }
 
-    /// Nothing was sent, because nothing is to be sent.
+    /// Nothing was sent, because this is a dry run.
     pub(crate) fn not_sent(&self) -> bool {
         self.not_sent
     }
 
-    /// The outcome of the whole.
+    /// The overall outcome.
     pub(crate) fn finish(self) -> Outcome {
         if self.not_sent {
             return Err(Stop::NotSent);

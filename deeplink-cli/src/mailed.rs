@@ -114,7 +114,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     let origin = url.origin().ascii_serialization();
     if origin != base.origin() {
         let what = format!("the link leads to {origin}, and dl talks to {}; nothing was sent", base.origin());
-        let hint = "if the service sent it, --base-url is its other address; otherwise somebody may be trying to sign in as you";
+        let hint = "if the service sent it, --base-url is its other address; otherwise someone may be trying to sign in as you";
         return Err(Failure::invalid(what).code("foreign_link").hint(hint).into());
     }
     if !url.path().ends_with(purpose.route().path) {
@@ -139,7 +139,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
 pub(crate) fn refused(code: &str) -> Stop {
     let why = match code {
         "link_expired" | "invite_invalid" => "the link has ended, was used already, or was replaced by a newer one",
-        _ => "the service does not take the link",
+        _ => "the service does not accept the link",
     };
     let failure = Failure::new(Exit::Auth, format!("{why} ({code})")).code(REFUSED);
     failure.hint("the newest mail has the link that works; each works once").into()

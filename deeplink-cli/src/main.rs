@@ -156,7 +156,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// Says why the command ended and gives its exit code.
+/// Reports why the command ended and returns its exit code.
 fn report(console: &Console, stop: Stop) -> Exit {
     match stop {
         Stop::Failed(failure) => {
@@ -198,14 +198,14 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     Exit::Usage
 }
 
-/// Which stream is coloured.
+/// Which streams are coloured.
 #[derive(Debug, Clone, Copy)]
 struct Colors {
     stdout: bool,
     stderr: bool,
 }
 
-/// What has to be known before the command line is read, as far as it can be seen.
+/// What must be known before the command line is parsed, as far as it can be detected.
 struct Early {
     output: Option<Format>,
     color: When,

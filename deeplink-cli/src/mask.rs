@@ -5,18 +5,18 @@ use std::borrow::Cow;
 /// Characters of a key that may be shown, as in `key_prefix`.
 const SHOWN: usize = 18;
 
-/// What a secret of the service begins with, and how much of it may be seen.
+/// The prefixes of the service's secrets, and how much of each may be shown.
 const KINDS: &[(&str, usize)] = &[
     ("dl_live_", SHOWN),
     ("pk_live_", SHOWN),
     ("whsec_", 6),
     ("session_token=", 14),
-    // A mailed link, the form it is sent with, and a mailed code.
+    // A mailed link, the form that submits it, and a mailed code.
     ("token=", 6),
     ("\"token\":\"", 9),
 ];
 
-/// What a source's address has before its token, of which nothing is shown.
+/// The part of a source's address before its token, which is never shown.
 const SOURCE: &str = "/in/";
 /// Hex digits of that token.
 const TOKEN: usize = 64;
@@ -51,13 +51,13 @@ pub(crate) fn secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where the first secret begins, how long what tells it is, and how much of it may be seen.
+/// Where the first secret begins, the length of its prefix, and how much of it may be shown.
 fn next(text: &str) -> Option<(usize, usize, usize)> {
     let kinds = KINDS.iter().filter_map(|(prefix, shown)| Some((text.find(prefix)?, prefix.len(), *shown)));
     kinds.chain(source(text)).min()
 }
 
-/// The first token in the address of a source. Addresses of other things may look alike but for the token.
+/// The first token in the address of a source. Other addresses may look the same except for the token.
 fn source(text: &str) -> Option<(usize, usize, usize)> {
     let is_token = |at: &usize| {
         let hex = |byte: &u8| byte.is_ascii_hexdigit();

@@ -1,4 +1,4 @@
-//! Metadata on the command line: entries of text, or JSON as it is.
+//! Metadata on the command line: text entries, or raw JSON.
 
 use deeplink_core::metadata::Metadata;
 

@@ -1,5 +1,5 @@
-//! The client as `dl` uses it: requests can be traced (`-v`, `-vv`) or not sent (`--dry-run`), and a
-//! failure comes out with its exit code and what to do next.
+//! The client as `dl` uses it: requests can be traced (`-v`, `-vv`) or not sent (`--dry-run`), and a failure is
+//! reported with its exit code and what to do next.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub(crate) type NotSent = Arc<Mutex<Vec<Held>>>;
 pub(crate) enum Reads {
     /// None.
     Held,
-    /// Reads do: the plan of an import is made from what is there.
+    /// Reads: an import's plan depends on what exists.
     Sent,
 }
 
@@ -78,7 +78,7 @@ impl Context {
         self.failure(error).into()
     }
 
-    /// The same for a command on things that `dl {group} list` shows.
+    /// The same for a command on resources that `dl {group} list` shows.
     pub(crate) fn stop_among(&self, error: &Error, group: &str) -> Stop {
         match self.stop(error) {
             Stop::Failed(mut failure) if failure.exit == Exit::NotFound => {
@@ -113,7 +113,7 @@ impl Context {
         }
     }
 
-    /// Whether the host asked is not the one of `--base-url`, so that nothing said about that flag would help.
+    /// Whether the host asked is not the one of `--base-url`, so that a hint about that flag would not help.
     fn is_elsewhere(&self) -> bool {
         let asked = self.asked.borrow();
         self.base_url().is_ok_and(|base| asked.as_ref().is_some_and(|asked| *asked != base.origin()))
@@ -152,7 +152,7 @@ fn exit_of(error: &Error) -> Exit {
         Kind::RateLimited => Exit::RateLimited,
         Kind::Unavailable | Kind::Server | Kind::Connect | Kind::Timeout | Kind::Transport => Exit::Unavailable,
         _ => error.status().map_or(Exit::Failure, |status| match Exit::of_status(status.as_u16()) {
-            // A success that could not be read is no success.
+            // A success that could not be decoded is a failure.
             Exit::Success => Exit::Failure,
             exit => exit,
         }),
@@ -173,7 +173,7 @@ fn code_of(error: &Error) -> Option<String> {
 
 /// Records requests instead of sending them.
 struct Hold {
-    /// Where reads go, if they do.
+    /// Where reads go, if they are sent.
     inner: Option<Arc<dyn Transport>>,
     held: NotSent,
 }

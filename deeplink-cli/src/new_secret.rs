@@ -31,7 +31,7 @@ pub(crate) struct Kind {
     pub(crate) delete: String,
     /// What it is called.
     what: &'static str,
-    /// The flags with which a command on its id shows it again, where that can be done.
+    /// The command and flags that show it again by its id, if possible.
     again: Option<(&'static str, &'static str)>,
 }
 
@@ -78,7 +78,7 @@ impl Drop for PendingFile {
 }
 
 impl SecretOut {
-    /// Makes sure, before the request, that the secret will not be lost.
+    /// Ensures, before the request, that the secret will not be lost.
     pub(crate) fn prepare<'a>(&self, ctx: &'a Context, sheet: &Sheet<'_>, kind: Kind) -> Outcome<SecretSink<'a>> {
         let shown = match &sheet.fields {
             Some(_) if kind.again.is_some() => true,
@@ -197,7 +197,7 @@ fn lost_secret(ctx: &Context, id: &str, rotate: &str, why: Stop) -> Stop {
     Failure::new(Exit::Failure, what).code("secret_lost").hint(format!("another one: {rotate} {id}")).into()
 }
 
-/// Prints a key that could not be stored: it is in this answer only.
+/// Prints a key that could not be stored: it is only in this answer.
 pub(crate) fn print_instead(ctx: &Context, key: &SecretKey, id: &str, error: KeepError, what: &str) -> Stop {
     let what = match &error.key_at {
         Some(source) => format!("the key is in {}, but the configuration does not say so", source.location()),

@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Paginated lists.
 
 use std::collections::HashSet;
 
@@ -26,13 +26,13 @@ pub(crate) struct Paging {
 }
 
 impl Paging {
-    /// The part that is meant.
+    /// The requested part.
     pub(crate) fn part(self) -> Part {
         Part { limit: Some(self.limit).filter(|_| !self.all), cursor: self.cursor, more: "--all" }
     }
 }
 
-/// Which part of a list to print that has a bound: all of it by default.
+/// Which part of a bounded list to print: all of it by default.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Part {
     /// Maximum number to list; all by default
@@ -46,16 +46,16 @@ pub(crate) struct Part {
     more: &'static str,
 }
 
-/// One page as it was fetched.
+/// One fetched page.
 pub(crate) struct Fetched {
-    /// The body as it came: an object that has the list, or a bare array.
+    /// The body as received: an object with the list, or a bare array.
     pub(crate) raw: Vec<u8>,
     /// The cursor of the next page.
     next: Option<String>,
 }
 
 impl Fetched {
-    /// The page that a call gives.
+    /// The page that a call returns.
     pub(crate) async fn by<P: Page + 'static>(call: Call<P>) -> deeplink_client::Result<Self> {
         let page = call.full().await?;
         Ok(Self { raw: page.raw.to_vec(), next: page.value.next_cursor().map(str::to_owned) })
@@ -80,7 +80,7 @@ impl Fetched {
 }
 
 impl Part {
-    /// Prints a list, a page at a time; `none` is the message for an empty one. `fetch` is given the size of a page and its
+    /// Prints a list, a page at a time; `none` is the message for an empty one. `fetch` gets the size of a page and its
     /// cursor.
     pub(crate) async fn print(
         self,
@@ -92,7 +92,7 @@ impl Part {
         let (mut cursor, mut left) = (self.cursor, self.limit.unwrap_or(u64::MAX));
         let mut seen: HashSet<String> = cursor.iter().cloned().collect();
         let mut page = fetch(size(left), cursor).await?;
-        // What the service answers as a bare array is printed as one, so what is left has no place in it.
+        // A bare array from the service is printed as a bare array, which has no place for the next cursor.
         let is_array = page.raw.trim_ascii_start().starts_with(b"[");
         let mut rows = if is_array { sheet.several() } else { sheet.list() };
         loop {
@@ -125,7 +125,7 @@ fn size(left: u64) -> u32 {
     u32::try_from(left).unwrap_or(MAX_LIMIT).min(MAX_LIMIT)
 }
 
-/// Writes the records of a page, and gives their number.
+/// Writes the records of a page, and returns their number.
 fn write(list: &str, raw: &[u8], rows: &mut Rows<'_>) -> Outcome<u64> {
     let body = String::from_utf8_lossy(raw);
     let items = match Record::read(&body) {

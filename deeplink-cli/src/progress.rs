@@ -1,4 +1,4 @@
-//! Progress of long work: a bar where one can be drawn, plain lines anywhere else.
+//! Progress of long work: a bar where one can be drawn, plain lines elsewhere.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::console::Console;
 use crate::context::Context;
 use crate::global::ProgressMode;
 
-/// Between two plain lines.
+/// Interval between two plain lines.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Reports progress.
 pub(crate) struct Progress {
     console: Arc<Console>,
     what: String,
-    /// What is counted, one of it.
+    /// The singular noun for what is counted.
     noun: &'static str,
     form: Form,
     start: Cell<Instant>,
@@ -30,18 +30,18 @@ enum Form {
 }
 
 impl Progress {
-    /// Begins to report `what`, such as `links.csv`, which has rows.
+    /// Begins to report on `what`, such as `links.csv`, counted in rows.
     pub(crate) fn new(ctx: &Context, what: &str) -> Self {
         Self::of(ctx, what, "row")
     }
 
-    /// Begins to report `what`, which has such things in it.
+    /// Begins to report on `what`, counted in `noun`.
     pub(crate) fn of(ctx: &Context, what: &str, noun: &'static str) -> Self {
         let (console, start) = (Arc::clone(&ctx.console), Instant::now());
         let form = if ctx.progress == ProgressMode::Off || console.quiet() {
             Form::Nothing
         } else {
-            // Where a bar can be drawn is the bar's to say; a terminal that is called plain gets lines all the same.
+            // The bar itself knows where it can be drawn; `plain` gets lines even on a terminal.
             let bar = ProgressBar::new_spinner();
             let plain = ctx.env.no_color || ctx.env.dumb_terminal || ctx.env.unknown_terminal;
             let chosen = ctx.progress == ProgressMode::Plain || console.verbosity() > 0;

@@ -1,4 +1,4 @@
-//! Prompts. They appear on a terminal only; anywhere else a prompt is an error that names the flag to use.
+//! Prompts. They appear only on a terminal; elsewhere a prompt is an error that names the flag to use.
 
 use std::io::{self, BufRead, Write};
 
@@ -27,7 +27,7 @@ impl Context {
         Err(Failure::usage("nothing was done").into())
     }
 
-    /// Asks for the name of what would be lost, before something destructive. Scripts pass `--yes`.
+    /// Asks for the name of what would be lost, before a destructive action. Scripts pass `--yes`.
     pub(crate) async fn confirm_name(&self, warning: &str, name: &str) -> Outcome {
         if self.global.yes || self.global.dry_run {
             return Ok(());
@@ -43,7 +43,7 @@ impl Context {
         Err(Failure::usage("nothing was done").into())
     }
 
-    /// Asks about what is usually wanted; only no means no.
+    /// Asks a question whose default answer is yes.
     pub(crate) async fn agree(&self, question: &str) -> Outcome<bool> {
         let answer = self.ask(question).await?;
         Ok(!matches!(answer.trim().to_ascii_lowercase().as_str(), "n" | "no"))
@@ -121,8 +121,7 @@ impl Context {
     }
 }
 
-/// A terminal that shows nothing of what is typed. It is restored however the prompt ends,
-/// a signal included.
+/// A terminal with echo switched off. It is restored however the prompt ends, even by a signal.
 struct Echo {
     #[cfg(unix)]
     before: rustix::termios::Termios,

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::console::Console;
 use crate::exit::Exit;
 
-/// Defers signals while a secret that is in one answer only is not yet printed or stored.
+/// Defers signals while a secret that is in only one answer is not yet printed or stored.
 #[derive(Debug, Default)]
 pub(crate) struct SignalHold {
     wanted: Cell<bool>,
@@ -46,7 +46,7 @@ impl SignalHold {
         self.pending.get()
     }
 
-    /// Waits until a signal may end the command, and says why it does not end at once.
+    /// Waits until a signal may end the command, and prints why it does not end at once.
     async fn wait(&self, console: &Console) {
         if self.wanted.get() {
             console.say("stopping: waiting for an answer that may hold a key, which is shown only once");
@@ -108,7 +108,7 @@ impl Signals {
 }
 
 impl Signals {
-    /// The exit code of the next signal, once no secret is lost by it.
+    /// The exit code of the next signal, once it no longer loses a secret.
     pub(crate) async fn next_harmless(&mut self, signal_hold: &SignalHold, console: &Console) -> Exit {
         let exit = self.next().await;
         signal_hold.pending.set(Some(exit));

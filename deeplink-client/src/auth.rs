@@ -27,8 +27,8 @@ pub enum Auth {
 
 /// Gives the secret key for each request, for keys that rotate while the program runs.
 pub trait CredentialProvider: Send + Sync + 'static {
-    /// The key to use. `refused` is the key that the service has just answered with 401, if this is the one retry that a
-    /// call has.
+    /// The key to use. `refused` is the key for which the service has just answered 401, if this is the one retry that
+    /// a call has.
     fn secret_key<'a>(
         &'a self,
         refused: Option<&'a SecretKey>,
@@ -47,7 +47,7 @@ pub enum AuthKind {
     PublishableKey,
     /// A session.
     Session,
-    /// A publishable or a secret key: what the operations of apps and pages need. No credential is of this kind.
+    /// A publishable or a secret key: what the operations of apps and pages need. No credential has this kind.
     AnyKey,
 }
 

@@ -1,4 +1,4 @@
-//! What a [`Client`] is made from, and the checks that its settings pass first.
+//! The builder of a [`Client`], and the checks on its settings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ impl ClientBuilder {
         self.auth(Auth::Session(token.into()))
     }
 
-    /// Pays for requests that cost something, where the client has no key: a reply that asks for a payment is answered with
-    /// the one that this signs, once for each call. Attempts that follow carry the same payment, which is charged once.
+    /// Pays for requests that cost something, if the client has no key: when a reply asks for a payment, this signs
+    /// one, once for each call. Further attempts carry the same payment, which is charged once.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |_| {
@@ -100,7 +100,7 @@ impl ClientBuilder {
     ///         requirement: &'a Requirement,
     ///     ) -> BoxFuture<'a, Result<Value, Box<dyn std::error::Error + Send + Sync>>> {
     ///         Box::pin(async move {
-    ///             // An amount says nothing until the token is known.
+    ///             // An amount means nothing until the token is known.
     ///             if !NETWORK.is(&requirement.network) || !NETWORK.same(&requirement.asset, ASSET) {
     ///                 return Err("not in USDC on Base Sepolia".into());
     ///             }
@@ -168,7 +168,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Uses this HTTP client. Its own settings hold: connections, proxies, certificates, redirects (which should be off).
+    /// Uses this HTTP client. Its own settings apply: connections, proxies, certificates, redirects (which should be
+    /// off).
     pub fn reqwest_client(mut self, client: reqwest::Client) -> Self {
         self.reqwest = Some(client);
         self
@@ -180,7 +181,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Puts a layer around the transport, for recording or logging what goes over the wire.
+    /// Puts a layer around the transport, for recording or logging traffic.
     pub fn wrap_transport(
         mut self,
         wrap: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send + 'static,

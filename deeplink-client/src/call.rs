@@ -21,7 +21,7 @@ use crate::retry::Retry;
 use crate::send::{self, Reply};
 use crate::transport::BoxFuture;
 
-/// The request, without what every attempt adds.
+/// The request, without what each attempt adds.
 #[derive(Clone)]
 pub(crate) struct Draft {
     /// The route's template: the only form of the path that traces show.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
     pub(crate) idempotency_key: Option<HeaderValue>,
-    /// What was paid with before.
+    /// The payment sent before.
     pub(crate) payment: Option<SentPayment>,
     /// Ignore the shared pause: the caller paces its own requests.
     pub(crate) unpaused: bool,
@@ -94,17 +94,17 @@ pub struct Full<T> {
     pub headers: HeaderMap,
     /// The request's id.
     pub request_id: Option<String>,
-    /// The body as it came.
+    /// The body as received.
     pub raw: Bytes,
 }
 
 impl<T> Full<T> {
-    /// What came of the payment, where the request was paid for.
+    /// The outcome of the payment, if the request was paid for.
     pub fn receipt(&self) -> Option<Receipt> {
         payer::receipt(&self.headers)
     }
 
-    /// Whether the service gave the reply it had given to an earlier request with the same key.
+    /// Whether the service repeated its reply to an earlier request with the same key.
     pub fn is_replayed(&self) -> bool {
         self.headers.get("idempotency-replayed").is_some_and(|value| value == "true")
     }
@@ -133,12 +133,12 @@ impl<T> Call<T> {
         self
     }
 
-    /// The same for the outcome of the service's own checks.
+    /// The same for the result of the service's own checks.
     pub(crate) fn valid<V>(self, input: std::result::Result<V, Invalid>) -> Self {
         self.checked(input.map(drop).map_err(Error::invalid))
     }
 
-    /// The same call, its reply read in another way.
+    /// The same call, with its reply decoded differently.
     pub(crate) fn read_as<U>(self, decode: fn(&Reply) -> Result<U>) -> Call<U> {
         let Self { connection, draft, invalid, options, .. } = self;
         Call { connection, draft, invalid, options, decode }
@@ -170,10 +170,10 @@ impl<T> Call<T> {
         self
     }
 
-    /// Pays with what an earlier try of the same call has paid with, under its key; see
-    /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed, whatever the
-    /// service asks for, so a client without a payer will do. A client with a credential cannot pay: the call fails with
-    /// [`Kind::WrongCredential`](crate::Kind::WrongCredential), and nothing is sent.
+    /// Pays with the payment of an earlier try of the same call, under its key; see
+    /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed,
+    /// whatever the service asks for, so the client needs no payer. A client with a credential cannot pay: the call
+    /// fails with [`Kind::WrongCredential`](crate::Kind::WrongCredential), and nothing is sent.
     pub fn pay_with(mut self, payment: &SentPayment) -> Self {
         self.options.payment = Some(payment.clone());
         self
@@ -190,7 +190,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// The call that gives the reply with status, headers and raw body.
+    /// The call, returning the reply with status, headers and raw body.
     pub fn full(self) -> FullCall<T> {
         FullCall(self)
     }
@@ -209,7 +209,7 @@ impl<T> Call<T> {
         Ok(Preview { method: &draft.method, target, body: draft.body.as_deref(), hidden })
     }
 
-    /// The reply as it came.
+    /// The undecoded reply.
     pub(crate) async fn reply(self) -> Result<Reply> {
         self.perform().await.map(|(reply, _)| reply)
     }
@@ -223,7 +223,7 @@ impl<T> Call<T> {
     }
 }
 
-/// What a call would send. Target and body are as they would go out, secrets included.
+/// What a call would send. Target and body are as they would be sent, secrets included.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview<'a> {
@@ -271,7 +271,7 @@ impl<T> fmt::Debug for Call<T> {
     }
 }
 
-/// A [`Call`] that gives the whole reply.
+/// A [`Call`] that returns the whole reply.
 #[must_use = "nothing is sent before a call is awaited"]
 #[derive(Debug)]
 pub struct FullCall<T>(Call<T>);

@@ -124,8 +124,8 @@ impl Client {
         Billing(self.0.clone())
     }
 
-    /// Any request, with this client's credential, retries and limits. `path` starts with `/` and may have a
-    /// query; the reply is a value whatever its status.
+    /// Any request, with this client's credential, retries and limits. `path` starts with `/` and may have a query; the
+    /// reply is a value, whatever its status.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,5 +1,6 @@
-//! The only reader of the wall clock: for dates in `Retry-After` that come without a `Date`, for windows of time that
-//! end "now", for the age of journal entries, and for the doctor's checks of clocks and certificates. All waiting is done on the runtime's own clock.
+//! The only reader of the wall clock: for dates in `Retry-After` without a `Date`, for time windows that end "now", for
+//! the age of journal entries, and for the doctor's checks of clocks and certificates. All waiting is done on the
+//! runtime's own clock.
 
 use deeplink_core::time::Timestamp;
 

@@ -15,7 +15,7 @@ use crate::payer::Payer;
 use crate::retry::{Budget, Retry};
 use crate::transport::Transport;
 
-/// What a [`crate::Client`] and its operations hold. Clones share everything.
+/// The state of a [`crate::Client`] and its operations. Clones share everything.
 #[derive(Clone)]
 pub struct Connection(Arc<Inner>);
 
@@ -23,7 +23,7 @@ pub struct Connection(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) base: Url,
     pub(crate) auth: Auth,
-    /// Pays for requests where there is no key.
+    /// Pays for requests if there is no key.
     pub(crate) payer: Option<Arc<dyn Payer>>,
     pub(crate) limits: Limits,
     pub(crate) user_agent: HeaderValue,
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) allow_insecure_http: bool,
 }
 
-/// What clients with different credentials share too.
+/// The state that clients with different credentials also share.
 pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) budget: Budget,
@@ -49,7 +49,7 @@ impl Shared {
     }
 }
 
-/// Time limits and retries that a call starts with.
+/// Default time limits and retries of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) call: Duration,
@@ -105,7 +105,7 @@ pub(crate) fn check_secure(base: &Url, auth: &Auth, allowed: bool) -> Result<()>
     Err(Error::builder("a credential does not go over plain http to another machine; use https"))
 }
 
-/// Whether nobody on the network path can read what is sent there.
+/// Whether data sent there cannot be read on the network path.
 pub(crate) fn is_confidential(url: &Url) -> bool {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),

@@ -1,6 +1,5 @@
-//! What makes two links the same: destinations, metadata, agent context, preview and affiliate, after the rules of the
-//! service have been applied to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by
-//! their text.
+//! What makes two links the same: destinations, metadata, agent context, preview and affiliate, after applying the
+//! service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,20 +11,20 @@ use deeplink_core::link::{AgentContext, LinkDetail, NewLink, SocialPreview};
 use deeplink_core::metadata::Metadata;
 use serde_json::value::RawValue;
 
-/// One field in which a link is not what was asked for.
+/// One field in which a link differs from what was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
     /// The field.
     pub field: &'static str,
-    /// What was asked for, as text or JSON.
+    /// What was requested, as text or JSON.
     pub wanted: Option<String>,
     /// What the link has.
     pub found: Option<String>,
 }
 
-/// The fields in which an existing link differs from what a create asks for; none if the create would make the same
-/// link. The id is not compared.
+/// The fields in which an existing link differs from a create request; none if the request would make the same link.
+/// The id is not compared.
 ///
 /// ```
 /// # #[cfg(feature = "mock")] {
@@ -120,7 +119,7 @@ const AFFILIATE: usize = FIELDS.len() - 1;
 
 #[cfg(feature = "bulk")]
 impl Content {
-    /// Takes an affiliate for a link that names none: what the service does for an affiliate's own key.
+    /// Sets the affiliate of a link that names none, as the service does for an affiliate's own key.
     pub(crate) fn or_affiliate(mut self, affiliate: Option<&str>) -> Self {
         if self.0[AFFILIATE].is_none() {
             self.0[AFFILIATE] = affiliate.map(str::to_owned);
@@ -133,7 +132,7 @@ impl Content {
     }
 }
 
-/// The update that gives a link the content of `wanted` in these fields; what `wanted` has nothing for is cleared.
+/// The update that gives a link the content of `wanted` in these fields; fields absent from `wanted` are cleared.
 #[cfg(feature = "bulk")]
 pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateLink {
     let mut update = UpdateLink::new();
@@ -155,7 +154,7 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     update
 }
 
-/// JSON with sorted keys and one way to write each string; the digits of numbers stay.
+/// JSON with sorted keys and one canonical form of each string; the digits of numbers stay.
 fn canonical(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     write_canonical(json, &mut out);

@@ -1,4 +1,4 @@
-//! Replies into values: only what is certainly the service's own reply is decoded.
+//! Decodes replies into values: only what is certainly the service's own reply.
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -58,7 +58,7 @@ pub(crate) fn csv(reply: &Reply) -> Result<String> {
     }
 }
 
-/// A success with a picture as its body.
+/// A success with an image as its body.
 pub(crate) fn image(reply: &Reply) -> Result<Bytes> {
     success(reply)?;
     let kind = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn success(reply: &Reply) -> Result<()> {
 
 /// The JSON body of a reply.
 pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
-    // The fast way first; the path of a fault is looked for only when there is one.
+    // The fast way first; the path of an error is searched for only if there is one.
     serde_json::from_slice(&reply.body).map_err(|_| {
         if !is_json(reply) {
             return foreign(reply, "JSON");
@@ -93,13 +93,13 @@ pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
         let (message, why) = match serde_path_to_error::deserialize::<_, T>(&mut json) {
             Err(why) => {
                 let path = why.path().to_string();
-                // Text that ends too early has no path.
+                // Truncated text has no path.
                 let at = if matches!(path.as_str(), "?" | ".") { String::new() } else { format!(" at `{path}`") };
                 (format!("the reply cannot be read{at}"), why.into_inner().to_string())
             }
             Ok(_) => ("the reply cannot be read".to_owned(), "text follows the JSON value".to_owned()),
         };
-        // The request itself was a success: a write has taken effect although its reply is lost.
+        // The request itself succeeded: a write has taken effect although its reply is lost.
         Error::from_source(Kind::Decode, message, why)
             .with_status(reply.status, reply.request_id.clone())
             .with_body(&reply.body)

@@ -14,10 +14,10 @@ use crate::auth::AuthKind;
 use crate::payer::{self, SentPayment};
 use crate::transport::{Failure, TransportError};
 
-/// Most bytes of a body that an error shows.
+/// Maximum bytes of a body that an error shows.
 pub(crate) const SHOWN_BODY: usize = 512;
 
-/// Why a call failed. One pointer wide.
+/// Why a call failed. The size of one pointer.
 pub struct Error(Box<Inner>);
 
 /// The result of a call.
@@ -44,20 +44,20 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What sort of failure it was.
+/// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// The input breaks a rule; nothing was sent.
     Validation,
-    /// The operation does not take the client's credential; nothing was sent.
+    /// The operation does not accept the client's credential; nothing was sent.
     WrongCredential {
-        /// What the operation takes.
+        /// What the operation accepts.
         needs: AuthKind,
         /// What the client has.
         have: AuthKind,
     },
-    /// The client cannot be built like this.
+    /// The client's settings are invalid.
     Builder,
     /// 401: no credential, or one that is unknown.
     Auth,
@@ -85,11 +85,11 @@ pub enum Kind {
     Timeout,
     /// The connection broke.
     Transport,
-    /// The reply is not what it should be.
+    /// The reply could not be decoded.
     Decode,
 }
 
-/// What a 402 says beside its code.
+/// The details of a 402 besides its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentRequired<'a> {
@@ -101,7 +101,7 @@ pub struct PaymentRequired<'a> {
     pub current: Option<i64>,
     /// The payment challenge of the header, as sent; one in the body is in [`Error::body`].
     pub challenge: Option<&'a str>,
-    /// What would pay for the request, from the header or the body.
+    /// The payment that the service asks for, from the header or the body.
     pub asked: Option<&'a Challenge>,
 }
 
@@ -179,7 +179,7 @@ impl Error {
         Self::from_source(kind, failure.to_string(), failure.into_source())
     }
 
-    /// A reply that is not a success.
+    /// An unsuccessful reply.
     pub(crate) fn reply(status: StatusCode, headers: &HeaderMap, body: Bytes, retry_after: Option<Duration>) -> Self {
         let kind = match status.as_u16() {
             401 => Kind::Auth,
@@ -245,7 +245,7 @@ impl Error {
         self
     }
 
-    /// What would have paid for the request.
+    /// Adds the payment that the service asked for.
     pub(crate) fn with_asked(mut self, challenge: &Challenge) -> Self {
         self.0.asked = Some(challenge.clone());
         self
@@ -268,7 +268,7 @@ impl Error {
         self
     }
 
-    /// What sort of failure it was.
+    /// The kind of failure.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -288,7 +288,7 @@ impl Error {
         &self.0.message
     }
 
-    /// The field at fault, if it is one.
+    /// The field at fault, if there is one.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
@@ -303,7 +303,7 @@ impl Error {
         self.0.retry_after
     }
 
-    /// How many times the request was sent, or tried to be.
+    /// How many times sending the request was attempted.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }
@@ -323,14 +323,14 @@ impl Error {
         &self.0.rows
     }
 
-    /// What came of the payment that the request carried, if the service says so. A request that failed may have been
+    /// The outcome of the payment that the request carried, if the service says so. A request that failed may have been
     /// paid for: [`Error::sent_payment`] then pays for a repeat.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.0.receipt.as_ref()
     }
 
-    /// What the request was paid with, if it carried a payment. Make the same call with
-    /// [`Call::pay_with`](crate::Call::pay_with): a call without it would be paid for anew.
+    /// The payment that the request carried, if any. Make the same call with [`Call::pay_with`](crate::Call::pay_with):
+    /// a call without it would be paid for again.
     ///
     /// Sign another payment only after the code `payment_required`. With a [`receipt`](Error::receipt) whose `success` is
     /// false the service tried to settle this one and will not try again; without a receipt it has not tried, and may still
@@ -340,12 +340,12 @@ impl Error {
         self.0.sent_payment.as_ref()
     }
 
-    /// The body of the reply: whole if it was the service's error record, else its first 512 bytes.
+    /// The body of the reply: complete if it was the service's error record, else its first 512 bytes.
     pub fn body(&self) -> Option<&[u8]> {
         self.0.body.as_deref()
     }
 
-    /// With [`Kind::PaymentRequired`]: what ran out, or what would pay for the request. Only a client with a
+    /// With [`Kind::PaymentRequired`]: what ran out, or the payment that the service asks for. Only a client with a
     /// [`payer`](crate::ClientBuilder::payer) pays.
     pub fn payment(&self) -> Option<PaymentRequired<'_>> {
         let record = self.0.record.as_ref();
@@ -387,7 +387,7 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
-        // A success that could not be read may hold a secret that is given this once.
+        // A success that could not be decoded may contain a secret that is shown only once.
         let body = inner.body.as_deref().filter(|_| !inner.status.is_some_and(|status| status.is_success()));
         let body = body.map(|body| String::from_utf8_lossy(&body[..body.len().min(SHOWN_BODY)]).into_owned());
         f.debug_struct("Error")

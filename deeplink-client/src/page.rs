@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::send::Reply;
 use crate::transport::BoxFuture;
 
-/// What can be listed in pages, and how a page of it is asked for.
+/// What can be listed in pages, and how a page is requested.
 mod listed {
     use deeplink_core::page::Page;
 
@@ -92,7 +92,7 @@ impl Listed for DeliveriesOf {
 #[derive(Debug)]
 pub struct Listing<P> {
     route: &'static Route,
-    /// What fills the path, if it has a parameter.
+    /// The path's parameter, if it has one.
     within: Option<String>,
     decode: fn(&Reply) -> Result<P>,
 }
@@ -115,7 +115,7 @@ impl<P: Page<Item: Unpin> + Send + 'static> Listed for Listing<P> {
     }
 }
 
-/// One page of a list that the service answers as a bare array.
+/// One page of a list that the service returns as a bare array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArrayPage<T> {
@@ -167,7 +167,7 @@ impl DeliveryPages {
 }
 
 impl<P: Page<Item: Unpin> + DeserializeOwned + Send + 'static> Pages<Listing<P>> {
-    /// A list that the service answers as an object with a `next_cursor`.
+    /// A list that the service returns as an object with a `next_cursor`.
     pub(crate) fn listing(connection: &Connection, route: &'static Route, within: Option<&str>) -> Self {
         let within = within.map(str::to_owned);
         Self::new(connection.clone(), Listing { route, within, decode: decode::json })
@@ -175,13 +175,13 @@ impl<P: Page<Item: Unpin> + DeserializeOwned + Send + 'static> Pages<Listing<P>>
 }
 
 impl<T: DeserializeOwned + Unpin + Send + 'static> Pages<Listing<ArrayPage<T>>> {
-    /// A list that the service answers as a bare array.
+    /// A list that the service returns as a bare array.
     pub(crate) fn array(connection: &Connection, route: &'static Route) -> Self {
         Self::new(connection.clone(), Listing { route, within: None, decode: decode::array_page })
     }
 }
 
-/// Every item, from as many pages as there are.
+/// Every item, from all pages.
 impl<P: Page<Item: Unpin + Send> + Send + 'static> IntoFuture for Pages<Listing<P>> {
     type Output = Result<Vec<P::Item>>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
@@ -257,7 +257,7 @@ impl<L: Listed> Pages<L> {
 
 /// The state of a stream of pages.
 enum Next<P> {
-    /// The page at this cursor is not asked for yet.
+    /// The page at this cursor is not requested yet.
     At(Option<String>),
     /// It was requested.
     Coming(BoxFuture<'static, Result<P>>),
@@ -293,7 +293,7 @@ impl<L: Listed> PageStream<L> {
         Next::Coming(std::future::IntoFuture::into_future(self.list.page(cursor)))
     }
 
-    /// As [`PageStream::ask`], but sent immediately and not only when polled.
+    /// As [`PageStream::ask`], but sent immediately rather than when polled.
     fn ask_ahead(&self, cursor: &str) -> Next<L::Page> {
         let call = self.list.page(Some(cursor));
         // Dropping the set cancels the request.
@@ -312,7 +312,7 @@ impl<L: Listed> PageStream<L> {
         }))
     }
 
-    /// Sets up what follows a page.
+    /// Sets up the request for the next page.
     fn turn(&mut self, page: Result<L::Page>) -> Result<L::Page> {
         self.next = Next::End;
         let page = page?;

@@ -39,7 +39,8 @@ fn segment(value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The fields of a struct as query pairs; absent ones are left out by its own serialisation. They are sorted by name: whether serde_json keeps another one is decided by features that any crate of a build may switch on.
+/// The fields of a struct as query pairs; absent ones are left out by its own serialisation. They are sorted by name,
+/// because any crate in a build can switch serde_json's order.
 pub(crate) fn pairs(query: &impl Serialize) -> Result<Vec<(String, String)>> {
     let value = serde_json::to_value(query)
         .map_err(|why| Error::from_source(crate::Kind::Validation, "the query cannot be written", why))?;
@@ -68,7 +69,7 @@ pub(crate) fn append_query(path: &mut String, pairs: &[(String, String)]) {
     *path = query.finish();
 }
 
-/// The address of a request: the base URL's path prefix stays, one trailing slash of it does not count.
+/// The address of a request: the base URL's path prefix is kept, without one trailing slash.
 pub(crate) fn uri(base: &Url, target: &Target) -> Result<Uri> {
     let text = match target {
         Target::Path(path) => {

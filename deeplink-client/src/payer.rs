@@ -1,4 +1,4 @@
-//! Paying for single requests (x402): who signs, and what came of it.
+//! Paying for single requests (x402): the payer, and the payments it signs.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -15,18 +15,19 @@ use crate::transport::BoxFuture;
 /// A wallet, or anything else that signs payments. A client that has one and no key pays for each request that costs
 /// something: see [`crate::ClientBuilder::payer`].
 pub trait Payer: Send + Sync + 'static {
-    /// Signs the payment of a requirement, and gives what the scheme says on this chain. For `exact` on an EVM chain:
-    /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all texts, where
-    /// the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in `extra`.
+    /// Signs the payment of a requirement and returns the scheme's payload for this chain. For `exact` on an EVM chain:
+    /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all texts,
+    /// where the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in
+    /// `extra`.
     ///
-    /// A service may ask for anything: compare amount, asset and network with what you are willing to pay. An error means
-    /// that this is not paid. What is not signed before the call's time is over is not paid either.
+    /// A service may ask for anything: compare amount, asset and network with what you are willing to pay. An error
+    /// means that nothing is paid, and so does a signature that comes after the call's time limit.
     fn pay<'a>(&'a self, requirement: &'a Requirement)
     -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>>;
 }
 
-/// A payment as it was sent: it pays for a repeat of the request, and for nothing more. Keep it until the request has
-/// succeeded, and give it to [`Call::pay_with`](crate::Call::pay_with).
+/// A payment as it was sent: it pays only for a repeat of the same request. Keep it until the request has succeeded,
+/// and give it to [`Call::pay_with`](crate::Call::pay_with).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SentPayment {
     header: HeaderName,
@@ -35,7 +36,7 @@ pub struct SentPayment {
 }
 
 impl SentPayment {
-    /// A payment from what was stored of it: its header, that header's value, and the `Idempotency-Key` it was sent with.
+    /// A payment from its stored parts: its header, that header's value, and the `Idempotency-Key` it was sent with.
     pub fn new(header: &str, value: &str, idempotency_key: &str) -> Result<Self> {
         let wrong = || Error::validation("payment", "this is not a payment that was sent");
         let header = HeaderName::try_from(header).map_err(|_| wrong())?;
@@ -68,36 +69,36 @@ impl SentPayment {
         self.header.as_str()
     }
 
-    /// What the header says. Anyone who has it can pay with it.
+    /// The header's value. Anyone who has it can pay with it.
     pub fn value(&self) -> &str {
         self.value.to_str().unwrap_or_default()
     }
 
-    /// The key that proves that a repeat is its payer's.
+    /// The key that proves that a repeat comes from the payer.
     pub fn idempotency_key(&self) -> &str {
         self.key.to_str().unwrap_or_default()
     }
 }
 
-/// What pays is not shown.
+/// The payment's value is not shown.
 impl fmt::Debug for SentPayment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentPayment").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
-/// What a reply asks to be paid.
+/// The payment that a reply asks for.
 pub(crate) fn challenge(headers: &HeaderMap, body: &[deeplink_core::x402::RequirementV1]) -> Option<Challenge> {
     Challenge::read(headers.get(CHALLENGE).map(HeaderValue::as_bytes), body)
 }
 
-/// What a reply says came of the payment.
+/// The outcome of the payment, as a reply reports it.
 pub(crate) fn receipt(headers: &HeaderMap) -> Option<Receipt> {
     let value = headers.get(RECEIPT_V2).or_else(|| headers.get(RECEIPT_V1))?;
     from_header(value.as_bytes()).ok()
 }
 
-/// The header that pays what a challenge asks for first.
+/// The header that pays the first requirement of a challenge.
 pub(crate) async fn paid(payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
     let wrong = |why: &dyn fmt::Display| Error::validation("payment", format!("the payment cannot be sent: {why}"));
     let Some(requirement) = challenge.accepts.first() else { return Err(wrong(&"nothing is accepted")) };

@@ -1,12 +1,12 @@
-//! Reads QR codes back from pictures, to make sure that a code says what it should before it is printed.
+//! Reads QR codes back from images, to check a code before it is printed.
 //!
-//! It reads pictures of one code (ISO/IEC 18004), such as the service draws: dark on light or light on dark, with
-//! round or square eyes, with or without a margin. A photograph may be read, but that is a camera's work.
+//! It reads images of one code (ISO/IEC 18004), such as the service draws: dark on light or light on dark, with round
+//! or square eyes, with or without a margin. Photographs may work, but are not what it is made for.
 //!
 //! ```
 //! use deeplink_client::qr_reader::{ReadError, read_png};
 //!
-//! // What `client.links().qr(…)` or a file gave.
+//! // From `client.links().qr(…)` or a file.
 //! let bytes = b"GIF89a";
 //! assert!(matches!(read_png(bytes), Err(ReadError::NotPng(_))));
 //! ```
@@ -25,23 +25,23 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// Maximum pixels a side.
 pub const MAX_SIDE: u32 = 4_096;
 
-/// Background that is put around a picture that was not read as it is, in pixels.
+/// Background put around an image that could not be read as it is, in pixels.
 const PADDING: u32 = 40;
 /// The scales of the retries, in percent. Readers detect finder patterns by pixel counts, so a round corner that
-/// misleads them at one scale does not at another.
+/// misleads them at one scale may not at another.
 const SCALES: [u32; 6] = [100, 50, 66, 80, 125, 150];
-/// Longest side of a picture that is enlarged.
+/// Longest side of an image that is enlarged.
 const MAX_ENLARGED: u32 = MAX_SIDE + 2 * PADDING;
 
 /// Why no code was read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file has more than [`MAX_BYTES`] bytes, or the picture more than [`MAX_SIDE`] pixels a side.
+    /// The file has more than [`MAX_BYTES`] bytes, or the image more than [`MAX_SIDE`] pixels a side.
     TooLarge,
     /// Not a PNG, or a damaged one.
     NotPng(Box<dyn error::Error + Send + Sync>),
-    /// No readable code in the picture.
+    /// No readable code in the image.
     NoCode,
 }
 
@@ -70,7 +70,7 @@ impl error::Error for ReadError {
     }
 }
 
-/// The text of the QR code in a PNG file of any colour type; transparent pixels are seen on white.
+/// The text of the QR code in a PNG file of any colour type; transparent pixels are read on white.
 pub fn read_png(bytes: &[u8]) -> Result<String, ReadError> {
     if bytes.len() > MAX_BYTES {
         return Err(ReadError::TooLarge);
@@ -79,8 +79,8 @@ pub fn read_png(bytes: &[u8]) -> Result<String, ReadError> {
     read_luma(width, height, luma).ok_or(ReadError::NoCode)
 }
 
-/// The text of the QR code in a picture of `width` × `height` pixels, one byte each from 0 (black) to 255 (white), row
-/// by row. `None` also if the numbers do not fit each other, or a side is longer than [`MAX_SIDE`].
+/// The text of the QR code in an image of `width` × `height` pixels, one byte each from 0 (black) to 255 (white), row
+/// by row. `None` also if the sizes do not match, or a side is longer than [`MAX_SIDE`].
 pub fn read_luma(width: u32, height: u32, luma: Vec<u8>) -> Option<String> {
     let mut picture = Picture { width, height, luma };
     if !picture.is_whole() {
@@ -103,7 +103,7 @@ fn decode(bytes: &[u8]) -> Result<(u32, u32, Vec<u8>), ReadError> {
         DecodingError::LimitsExceeded => ReadError::TooLarge,
         why => ReadError::NotPng(why.into()),
     };
-    // Room for what is read beside the pixels.
+    // Limits the memory for everything but the pixels.
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), Limits { bytes: MAX_BYTES });
     decoder.set_transformations(Transformations::normalize_to_color8());
     let header = decoder.read_header_info().map_err(not_png)?;
@@ -160,7 +160,7 @@ impl Picture {
         self.luma.iter().copied().map(usize::from).sum::<usize>() / self.luma.len()
     }
 
-    /// The value of most of the lighter pixels: the edge says nothing where a finder pattern touches it.
+    /// The most common value of the lighter pixels: the edge is no guide, because a finder pattern may touch it.
     fn background(&self) -> u8 {
         let mut seen = [0_usize; 256];
         for &luma in &self.luma {
@@ -171,8 +171,8 @@ impl Picture {
         lighter.max_by_key(|&luma| seen[usize::from(luma)]).unwrap_or(u8::MAX)
     }
 
-    /// Makes the darkest black and the lightest white, as a camera's exposure does: two greys are as good a code. Where
-    /// they are close, telling dark from light by the whole picture is not enough without it.
+    /// Makes the darkest pixel black and the lightest white, as a camera's exposure does: two greys make a valid code.
+    /// Without this, a global threshold cannot separate greys that are close.
     fn stretch_contrast(&mut self) {
         let darkest = self.luma.iter().copied().min().unwrap_or_default();
         let lightest = self.luma.iter().copied().max().unwrap_or_default();
@@ -189,7 +189,7 @@ impl Picture {
         Self { luma: self.luma.iter().map(|luma| 255 - luma).collect(), ..*self }
     }
 
-    /// With background around it, dark on light.
+    /// With a background margin, dark on light.
     fn padded(&self) -> Self {
         let (width, height) = (self.width + 2 * PADDING, self.height + 2 * PADDING);
         let mut luma = vec![self.background(); width as usize * height as usize];
@@ -208,10 +208,10 @@ impl Picture {
             .then(|| self.stretched(height, percent).turned().stretched(width, percent).turned())
     }
 
-    /// With `height` rows instead of its own. Each is the mean of those around its place, the nearer the heavier, so
-    /// that no row is overlooked where they become fewer.
+    /// Resampled to `height` rows. Each is the weighted mean of the rows around its place, so that no row is lost when
+    /// shrinking.
     fn stretched(&self, height: u32, percent: u32) -> Self {
-        // A row is `step` high, counted so finely that every place is a whole number.
+        // A row is `step` high, in units so fine that every position is an integer.
         let (step, reach) = (i64::from(2 * percent), i64::from(2 * percent.max(100)));
         let mut luma = Vec::with_capacity(self.width as usize * height as usize);
         let mut sums = vec![0_u32; self.width as usize];
@@ -235,15 +235,15 @@ impl Picture {
         Self { width: self.width, height, luma }
     }
 
-    /// Columns for rows.
+    /// Transposed.
     fn turned(&self) -> Self {
         let columns = 0..self.width as usize;
         let luma = columns.flat_map(|column| self.luma.iter().skip(column).step_by(self.width as usize)).copied();
         Self { width: self.height, height: self.width, luma: luma.collect() }
     }
 
-    /// What is dark is told by the surroundings of each pixel, and, if nothing is read then, by the whole picture: a
-    /// dark grey module that is wide enough is lighter than its surroundings, as far as those go.
+    /// Thresholds each pixel by its surroundings and, if nothing is read, by the whole image: a wide dark grey module
+    /// can be lighter than the surroundings considered.
     fn read(&self) -> Option<String> {
         let source = || Luma8Source::new_with_slice(&self.luma, self.width, self.height).ok();
         read(HybridBinarizer::new(source()?)).or_else(|| read(GlobalHistogramBinarizer::new(source()?)))
@@ -254,7 +254,7 @@ fn read(binarizer: impl Binarizer) -> Option<String> {
     let hints = DecodeHints {
         TryHarder: Some(true),
         PossibleFormats: Some([BarcodeFormat::QR_CODE].into()),
-        // What a byte segment holds is not said in the code; a URL is ASCII, and other texts are UTF-8 today.
+        // A code does not declare the encoding of a byte segment; URLs are ASCII, and other texts are UTF-8 today.
         CharacterSet: Some("UTF-8".to_owned()),
         ..DecodeHints::default()
     };
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(read(code(&long, 3, 2, 0, 255)), Some(long));
     }
 
-    /// Without a margin most of the edge is the eyes' frames.
+    /// Without a margin, most of the edge belongs to the eyes' frames.
     #[test]
     fn what_is_put_around_a_code_is_its_background() {
         for margin in [0, 4] {
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Nothing but noise, of every small size: a reader must not fall over it.
+    /// Pure noise of every small size must not crash the reader.
     #[test]
     fn noise_is_no_code() {
         let mut state = 1_u32;

@@ -16,12 +16,12 @@ use crate::payer::SentPayment;
 use crate::retry::Retry;
 use crate::transport::BoxFuture;
 
-/// A request that the caller defines, to be awaited. It has the retries, limits and key of every other call.
+/// A request that the caller defines, to be awaited. It has the same retries, limits and key as every other call.
 #[must_use = "nothing is sent before a call is awaited"]
 #[derive(Debug)]
 pub struct RawCall(Call<()>);
 
-/// A reply as it came, whatever its status.
+/// An undecoded reply of any status.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RawReply {
@@ -38,7 +38,7 @@ pub struct RawReply {
 }
 
 impl RawReply {
-    /// What the request was paid with; see [`Error::sent_payment`].
+    /// The payment that the request carried; see [`Error::sent_payment`].
     pub fn sent_payment(&self) -> Option<&SentPayment> {
         self.payment.as_ref()
     }
@@ -48,7 +48,7 @@ impl RawReply {
         self.request_id.as_deref()
     }
 
-    /// The error that this reply is for a typed call, if its status is no success.
+    /// The error that a typed call would return for this reply, if its status is not a success.
     pub fn to_error(&self) -> Option<Error> {
         let wait = crate::retry::retry_after(&self.headers);
         (!self.status.is_success()).then(|| {
@@ -97,7 +97,7 @@ impl RawCall {
         }))
     }
 
-    /// Adds a header. Credentials are refused: they are the client's.
+    /// Adds a header. Credentials are refused: they belong to the client.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         Self(self.0.header(name, value))
     }
@@ -139,7 +139,7 @@ impl RawCall {
         Self(self.0.idempotency_key(key))
     }
 
-    /// Pays with what an earlier try of the same request has paid with; see [`Call::pay_with`].
+    /// Pays with the payment of an earlier try of the same request; see [`Call::pay_with`].
     pub fn pay_with(self, payment: &SentPayment) -> Self {
         Self(self.0.pay_with(payment))
     }

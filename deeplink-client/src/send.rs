@@ -23,13 +23,13 @@ use crate::retry::{Ending, MAX_WAIT, Repeat, Retry, retry_after};
 use crate::trace;
 use crate::transport::{BodyStream, Failure, TransportError};
 
-/// Largest body of a reply.
+/// Maximum size of a reply's body.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
 
-/// Shortest wait before asking again how a payment ended: neither attempts nor the budget limit that.
+/// Minimum wait before asking again for a payment's outcome, which neither attempts nor the budget limit.
 const IN_PROGRESS_WAIT: Duration = Duration::from_secs(1);
 
-/// The reply that a call ended with, whatever its status.
+/// The final reply of a call, whatever its status.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -38,19 +38,19 @@ pub(crate) struct Reply {
     pub(crate) request_id: Option<String>,
     pub(crate) attempts: u32,
     pub(crate) is_write: bool,
-    /// What it was paid with.
+    /// The payment it carried.
     pub(crate) payment: Option<SentPayment>,
     ambiguous: bool,
     retryable: bool,
 }
 
 impl Reply {
-    /// What the reply says. Where it cannot be read, the error says what it was paid with.
+    /// The decoded reply. If decoding fails, the error holds the payment.
     pub(crate) fn read<T>(&self, decode: fn(&Self) -> Result<T>) -> Result<T> {
         decode(self).map_err(|error| error.with_payment(self.payment.as_ref()).with_receipt(&self.headers))
     }
 
-    /// The error that a reply without success is.
+    /// The error for an unsuccessful reply.
     pub(crate) fn refusal(&self) -> Error {
         Error::reply(self.status, &self.headers, self.body.clone(), retry_after(&self.headers))
             .with_request_id(self.request_id.as_deref().unwrap_or_default())
@@ -59,10 +59,10 @@ impl Reply {
     }
 }
 
-/// A reply as one attempt brought it.
+/// The reply of one attempt.
 type Answer = (StatusCode, HeaderMap, Bytes);
 
-/// One attempt's end.
+/// The result of one attempt.
 enum Attempt {
     Reply(Answer),
     Failed(TransportError),
@@ -147,7 +147,7 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
     }
 }
 
-/// Fails where a payment that was given would not be sent.
+/// Fails if a given payment would not be sent.
 fn check_payment(inner: &Inner, draft: &Draft) -> Result<()> {
     let have = inner.auth.kind();
     if have != AuthKind::None {
@@ -173,7 +173,7 @@ fn can_be_paid_for(draft: &Draft) -> bool {
 }
 
 impl Attempt {
-    /// What the reply asks to be paid.
+    /// The payment that the reply asks for.
     fn challenge(&self) -> Option<Challenge> {
         let Self::Reply((StatusCode::PAYMENT_REQUIRED, headers, body)) = self else { return None };
         let record = serde_json::from_slice::<ErrorBody>(body).ok();
@@ -195,12 +195,12 @@ impl Run<'_> {
         }
     }
 
-    /// What is left of the call's time.
+    /// The rest of the call's time limit.
     fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Has a payment signed. The attempt that was answered with its price had no effect and does not count.
+    /// Has a payment signed. The attempt that was answered with the price had no effect and does not count.
     async fn pay(&mut self, payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
         let late = |_| {
             let why = TransportError::new(Failure::Timeout, "no signature within the time limit");
@@ -267,7 +267,7 @@ impl Run<'_> {
         })
     }
 
-    /// Whether a refusal shows that the earlier attempt, whose reply was lost, has taken effect.
+    /// Whether a refusal shows that an earlier attempt, whose reply was lost, has taken effect.
     fn is_done_already(&self, ending: Ending) -> bool {
         match ending {
             Ending::Refused { status: 404, .. } => self.draft.method == Method::DELETE,
@@ -305,9 +305,9 @@ impl Run<'_> {
         }
     }
 
-    /// How long to wait before the next attempt, if there is to be one.
+    /// How long to wait before the next attempt, if there is one.
     fn next_wait(&self, ending: Ending, asked: Option<Duration>) -> Option<Duration> {
-        // The attempt before still runs: this one asked how it ended.
+        // The previous attempt is still running: this one asked for its result.
         let is_question = ending.is_in_progress();
         let is_allowed = is_question || self.retry.allows_another(self.attempts);
         if !ending.may_repeat(self.repeat) || !is_allowed {
@@ -336,7 +336,7 @@ fn refusal(status: StatusCode, body: &[u8], asked_to_wait: bool) -> Ending {
 async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     let uri = match path::uri(&inner.base, &draft.target) {
         Ok(uri) => uri,
-        // Checked when the call was made; this one cannot be sent.
+        // This was checked when the call was made; the request cannot be sent.
         Err(error) => return Attempt::Failed(TransportError::new(Failure::Connect, error)),
     };
     let mut request = Request::new(draft.body.clone().unwrap_or_default());
@@ -349,7 +349,7 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     };
     let (mut parts, mut stream) = reply.into_parts();
     if let http::header::Entry::Occupied(mut cookies) = parts.headers.entry(SET_COOKIE) {
-        // A session may be among them.
+        // They may include a session.
         cookies.iter_mut().for_each(|cookie| cookie.set_sensitive(true));
     }
     let mut body = BytesMut::new();
@@ -404,7 +404,7 @@ async fn read_some(inner: &Inner, mut body: BodyStream) -> Bytes {
             read.extend_from_slice(&chunk[..chunk.len().min(MAX_REFUSAL - read.len())]);
         }
     };
-    // What was read by then is enough.
+    // Whatever was read by then is enough.
     drop(timeout(inner.limits.attempt, reading).await);
     read.freeze()
 }
@@ -416,7 +416,7 @@ enum Proof {
     Session(Token),
 }
 
-/// The kind of credential that a client which has this one must send, or `None` where the request takes none.
+/// The kind of credential that a client with this one must send, or `None` if the request takes none.
 fn needed(draft: &Draft, have: AuthKind) -> Option<AuthKind> {
     Some(match (draft.access, &draft.target) {
         (Access::Public, _) | (_, Target::Url(_) | Target::Secret(_)) => return None,
@@ -429,7 +429,7 @@ fn needed(draft: &Draft, have: AuthKind) -> Option<AuthKind> {
     })
 }
 
-/// The credential to send, or `None` where the request takes none.
+/// The credential to send, or `None` if the request takes none.
 async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Result<Option<Proof>> {
     let have = inner.auth.kind();
     let Some(needs) = needed(draft, have) else { return Ok(None) };
@@ -474,7 +474,7 @@ fn authorize(headers: &mut HeaderMap, proof: Option<&Proof>) -> Result<()> {
     Ok(())
 }
 
-/// What every request of a call carries; the result is the request's id.
+/// Adds the headers of every request of a call; returns the request's id.
 fn common_headers(inner: &Inner, headers: &mut HeaderMap) -> String {
     headers.entry(USER_AGENT).or_insert_with(|| inner.user_agent.clone());
     headers.entry("x-request-id").or_insert_with(|| random_header(inner)).to_str().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! How a request reaches the service: one object-safe trait, and the one that speaks HTTP.
+//! How a request reaches the service: one object-safe trait, and its HTTP implementation.
 //!
 //! A transport sends one request once. Retries, time limits, credentials and decoding are all above it, so that a
 //! recording or testing transport sees exactly what would go over the wire.
@@ -17,9 +17,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The bytes of a reply as they arrive.
 pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// Sends one request and gives the reply, whatever its status. Redirects are not followed.
+/// Sends one request and returns the reply, whatever its status. Redirects are not followed.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends `request`. Dropping the future gives the attempt up and frees its connection.
+    /// Sends `request`. Dropping the future abandons the attempt and frees its connection.
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<BodyStream>, TransportError>>;
 }
 
@@ -43,12 +43,12 @@ pub struct TransportError {
 }
 
 impl TransportError {
-    /// A failure with what caused it.
+    /// A failure and its cause.
     pub fn new(failure: Failure, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { failure, source: source.into() }
     }
 
-    /// How far the attempt came.
+    /// How far the attempt got.
     pub fn failure(&self) -> Failure {
         self.failure
     }

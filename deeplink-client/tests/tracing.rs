@@ -1,6 +1,7 @@
 //! What is traced: the route's template and numbers, never an address, a body or a credential.
 //!
-//! A process of its own: which places in the code are traced is remembered for all threads, whatever each of them listens to.
+//! A separate process: `tracing` caches which call sites are enabled for all threads, whatever each of them subscribes
+//! to.
 #![cfg(all(feature = "mock", feature = "tracing"))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

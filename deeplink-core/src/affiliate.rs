@@ -13,19 +13,19 @@ use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::words::{paged, setters, words};
 
-/// Most affiliates of an account, whatever its plan; deleted ones do not count.
+/// Maximum affiliates of an account, on any plan; deleted ones do not count.
 pub const MAX_AFFILIATES: i64 = 1_000;
-/// Most credentials of an affiliate.
+/// Maximum credentials of an affiliate.
 pub const MAX_CREDENTIALS: i64 = 3;
-/// Most characters of a name.
+/// Maximum characters of a name.
 pub const MAX_NAME: usize = 64;
 
 words! {
     /// Whether an affiliate's credentials work.
     AffiliateStatus {
-        /// They do.
+        /// They work.
         Active = "active",
-        /// They are refused; the affiliate's links go on working.
+        /// They are refused; the affiliate's links keep working.
         Disabled = "disabled",
     }
 }
@@ -164,7 +164,7 @@ impl UpdateAffiliate {
     }
 }
 
-/// An affiliate as it is shown.
+/// An affiliate as the API returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AffiliateDetail {

@@ -1,4 +1,4 @@
-//! Apps: what a tenant says about them, and the rules. The files that let links open them are in [`crate::association`].
+//! Apps: their registration and its rules. The files that let links open them are in [`crate::association`].
 //!
 //! [`CreateApp`] is the wire; a [`NewApp`] can only be made by checking one, so it may be
 //! stored and served.
@@ -13,15 +13,15 @@ use crate::time::Timestamp;
 use crate::url;
 use crate::words::{setters, words};
 
-/// Most characters of an app's name.
+/// Maximum characters of an app's name.
 pub const MAX_APP_NAME: usize = 100;
-/// Most bytes of an iOS bundle id.
+/// Maximum bytes of an iOS bundle id.
 pub const MAX_BUNDLE_ID: usize = 155;
-/// Most bytes of an Android package name.
+/// Maximum bytes of an Android package name.
 pub const MAX_PACKAGE_NAME: usize = 255;
-/// Most apps of one platform that an account can have: their association file stays within 128 KiB.
+/// Maximum apps of an account on one platform: keeps their association file within 128 KiB.
 pub const MAX_APPS: i64 = 50;
-/// Most signing certificates of one Android app.
+/// Maximum signing certificates of one Android app.
 pub const MAX_FINGERPRINTS: usize = 20;
 
 words! {
@@ -112,7 +112,7 @@ impl CreateApp {
         self.clone().check().map(drop)
     }
 
-    /// Applies every rule and gives what may be stored.
+    /// Applies every rule and returns what may be stored.
     pub fn check(self) -> Result<NewApp, Invalid> {
         let platform = AppPlatform::from(self.platform.unwrap_or_default().to_ascii_lowercase().as_str());
         let identity = match platform {
@@ -144,7 +144,7 @@ impl CreateApp {
     }
 }
 
-/// What makes an app this app, by platform.
+/// The identity of an app, by platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
@@ -168,7 +168,7 @@ pub enum Identity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewApp {
-    /// What makes it this app.
+    /// Its identity.
     pub identity: Identity,
     /// Display name.
     pub app_name: Option<String>,
@@ -301,7 +301,7 @@ pub fn fingerprint(text: &str) -> Result<String, &'static str> {
         return Err("give the hex digits alone, without the label before them");
     }
     if text.trim().contains(char::is_whitespace) {
-        return Err("a fingerprint holds no space and no line break; several are values of their own");
+        return Err("a fingerprint contains no spaces or line breaks; give several as separate values");
     }
     let pairs: Vec<&str> = text.split(':').collect();
     let digits: String = match pairs.len() {
@@ -423,7 +423,7 @@ mod tests {
             Identity::Android { package_name: "com.Example.app_1".into(), fingerprints: vec![PRINT.into()] }
         );
         assert_eq!(app.icon_url.as_deref(), Some("https://example.com/"));
-        // What belongs to the other platform is not looked at.
+        // Fields of the other platform are ignored.
         let json = r#"{"platform":"IOS","bundle_id":"com.Example.app-1","team_id":"ABCDE12345","package_name":"!","sha256_fingerprints":["!"],"app_name":" ","icon_url":null}"#;
         let app = serde_json::from_str::<CreateApp>(json).expect("an app").check().expect("a good one");
         assert_eq!((app.app_name, app.icon_url, app.theme_color), (None, None, None));
@@ -445,8 +445,8 @@ mod tests {
             (&format!("SHA256: {PRINT}"), "without the label"),
             (&format!("\t SHA-256:{PRINT}"), "without the label"),
             ("SHA256:", "without the label"),
-            (&format!("{PRINT}\n{PRINT}"), "values of their own"),
-            (&format!("{PRINT} {PRINT}"), "values of their own"),
+            (&format!("{PRINT}\n{PRINT}"), "separate values"),
+            (&format!("{PRINT} {PRINT}"), "separate values"),
         ] {
             assert!(fingerprint(text).expect_err("refused").contains(word), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What an account pays and gets: its plan, what it has used of it, and the way to pay for another.
+//! Billing: an account's plan, its usage, and how to pay for another plan.
 
 use crate::error::{ErrorCode, Invalid};
 use crate::plan::{Limits, Tier};
@@ -17,7 +17,7 @@ words! {
 }
 
 words! {
-    /// How an account's subscription stands. Without one an account is `active`, on the free plan.
+    /// State of an account's subscription. Without one an account is `active`, on the free plan.
     SubscriptionStatus {
         /// Paid, or on trial.
         Active = "active",
@@ -29,7 +29,7 @@ words! {
 }
 
 reply! {
-    /// How much of what plans limit is used.
+    /// Usage of what plans limit.
     Usage {
         /// Links that exist.
         links: i64,
@@ -45,11 +45,11 @@ reply! {
 }
 
 reply! {
-    /// An account's plan and what it has used of it.
+    /// An account's plan and its usage.
     BillingStatus {
         /// The plan of the subscription, until that ends.
         plan_tier: Tier,
-        /// The plan whose limits hold: the highest of the subscription's, if it grants one, and the operator's grant.
+        /// The plan whose limits apply: the highest of the subscription's, if it grants one, and the operator's grant.
         effective_tier: Tier,
         /// Whether the operator grants a plan.
         comp_active: bool,
@@ -58,15 +58,15 @@ reply! {
         /// When the current period of the subscription ends, in unix milliseconds; null without a subscription, and where
         /// the processor does not say.
         current_period_end: Option<i64>,
-        /// How the subscription stands.
+        /// State of the subscription.
         status: SubscriptionStatus,
         /// Whether the subscription ends with its period.
         cancel_scheduled: bool,
-        /// Whether this service refuses what is over the limits.
+        /// Whether this service enforces the limits.
         quotas_enforced: bool,
         /// What the effective plan includes.
         limits: Limits,
-        /// What is used of it.
+        /// How much of it is used.
         usage: Usage,
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::link::{CreateLink, NewLink, check_custom_id};
 use crate::object;
 
-/// Most links of one request.
+/// Maximum links in one request.
 pub const MAX_ROWS: usize = 100;
 
 /// The body of a bulk create: `template` with exactly one of `custom_ids` and `count`, or `links` alone.
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// R5: one row more than are allowed is kept, whatever follows; it shows that there are too many.
+    /// R5: only one row beyond the limit is kept, however many follow; it shows that there are too many.
     #[test]
     fn r5_no_more_rows_are_kept_than_show_that_there_are_too_many() {
         let rows = format!(r#"{{"links":[{}{{}}]}}"#, "{},".repeat(5_000));
@@ -247,7 +247,7 @@ mod tests {
         let ids = format!(r#"{{"template":{{}},"custom_ids":[{}"a"]}}"#, "\"a\",".repeat(5_000));
         let bulk: BulkCreate = serde_json::from_str(&ids).expect("a batch");
         assert_eq!(bulk.custom_ids.as_ref().map(Vec::len), Some(MAX_ROWS + 1));
-        // What follows is still JSON, and one array.
+        // The rows that are not kept must still be valid JSON in the same array.
         for wrong in [rows.replace("}]}", "}"), rows.replace("{}]}", "{]}")] {
             assert_eq!(answer(&wrong), "mistyped");
         }

@@ -43,7 +43,7 @@ impl Rgb {
         0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     }
 
-    /// Brightness as ITU-R BT.601 weighs the channels, from 0 to 255: what is left of a colour in a grey picture.
+    /// Brightness as ITU-R BT.601 weighs the channels, from 0 to 255: the shade of a colour in a greyscale image.
     pub fn luma(self) -> u8 {
         let [red, green, blue] = self.0.map(u32::from);
         u8::try_from((306 * red + 601 * green + 117 * blue) >> 10).unwrap_or(u8::MAX)

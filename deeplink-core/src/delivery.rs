@@ -11,25 +11,25 @@ use crate::words::{paged, reply, words};
 pub const RETRY_DELAYS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
 /// How long one attempt may take, in milliseconds.
 pub const ATTEMPT_TIMEOUT_MILLIS: u64 = 10_000;
-/// Most bytes that are stored of a receiver's response.
+/// Maximum bytes stored of a receiver's response.
 pub const MAX_RESPONSE_BYTES: usize = 1_024;
-/// Most pending deliveries of one webhook; further ones are stored as dropped.
+/// Maximum pending deliveries of one webhook; further ones are stored as dropped.
 pub const MAX_PENDING: i64 = 100_000;
 /// How long deliveries are retained, in days.
 pub const DELIVERY_RETENTION_DAYS: i64 = 30;
 
 words! {
-    /// What became of a delivery.
+    /// State of a delivery.
     DeliveryStatus {
-        /// It waits for its first or its next attempt.
+        /// It is waiting for its first or next attempt.
         Pending = "pending",
-        /// The receiver took it.
+        /// The receiver accepted it.
         Delivered = "delivered",
         /// All five attempts failed.
         Failed = "failed",
         /// Its webhook was disabled, paused or deleted first.
         Canceled = "canceled",
-        /// 100,000 others waited already.
+        /// 100,000 others were already pending.
         Dropped = "dropped",
     }
 }
@@ -62,13 +62,13 @@ reply! {
         duration_ms: i64,
         /// The status of the answer; null when there was none.
         status: Option<u16>,
-        /// Why it failed; null when the receiver took it.
+        /// Why it failed; null when the receiver accepted it.
         error: Option<String>,
     }
 }
 
-/// A delivery as it is shown: an event on its way to a webhook. What the receiver answered is shown to people on the account
-/// page alone.
+/// A delivery as the API returns it: an event on its way to a webhook. The receiver's response is shown only on the
+/// account page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ pub struct DeliveryDetail {
     pub event: EventKind,
     /// Whether this is a test event.
     pub test: bool,
-    /// The delivery that this one sends once more; null when it is no replay.
+    /// The delivery that this one replays; null when it is not a replay.
     pub replay_of: Option<DeliveryId>,
     /// The state of the delivery.
     pub status: DeliveryStatus,
@@ -98,7 +98,7 @@ pub struct DeliveryDetail {
 }
 
 impl DeliveryDetail {
-    /// A delivery of something that happened, which begins now.
+    /// A new delivery, due at once; neither a test nor a replay.
     pub fn new(
         id: DeliveryId,
         webhook_id: WebhookId,

@@ -1,4 +1,4 @@
-//! The five URLs that a link can lead to. Code that treats all of them alike maps over [`Destinations`].
+//! The five URLs that a link can lead to. Code that treats them all alike maps over [`Destinations`].
 
 use crate::error::{ErrorCode, Invalid};
 use crate::url::{self, Refused};

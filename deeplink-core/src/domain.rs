@@ -12,7 +12,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::time::Timestamp;
 use crate::words::{setters, words};
 
-/// Most domains of an account, whatever its plan; claims count.
+/// Maximum domains of an account, on any plan; claims count.
 pub const MAX_DOMAINS: i64 = 1_000;
 /// Label of the TXT record that proves a claim: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";
@@ -67,7 +67,7 @@ impl AsRef<str> for DomainName {
 impl FromStr for DomainName {
     type Err = Invalid;
 
-    /// One final dot is taken away: it only says that the name is complete.
+    /// A final dot is removed: it only marks the name as complete.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let wrong = |message: &str| Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message.to_owned()));
         if text.contains("://") || text.contains(['/', '@', '?', '#', '\\']) {
@@ -81,7 +81,7 @@ impl FromStr for DomainName {
         }
         let name = text.strip_suffix('.').unwrap_or(text);
         let Ok(ascii) = to_ascii(name) else {
-            // Hyphens here are the only thing that looks allowed and is not.
+            // Hyphens in these places are the one case that looks allowed and is not.
             let is_reserved =
                 |label: &&str| label.get(2..4) == Some("--") && label.len() <= 63 && to_ascii(label).is_err();
             if let Some(label) = name.split('.').find(is_reserved) {
@@ -205,7 +205,7 @@ pub struct DomainVerification {
     pub verified: bool,
     /// When DNS was queried.
     pub checked_at: Timestamp,
-    /// Every value that the TXT record has, cut to 255 characters each, at most 20; none of an alias out of the domain.
+    /// The values of the TXT record, each cut to 255 characters, at most 20; none from an alias that leaves the domain.
     pub txt_found: Vec<String>,
     /// Why it is not verified; null when it is.
     pub reason: Option<String>,

@@ -1,4 +1,4 @@
-//! The one list of error codes, each with its one HTTP status, and the error record that every failure answers with.
+//! The list of error codes, each with exactly one HTTP status, and the error record that every failure returns.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -66,9 +66,9 @@ codes! {
     InvalidCustomId = "invalid_custom_id", 400;
     /// A URL breaks the rules of its field.
     InvalidUrl = "invalid_url", 400;
-    /// A destination is on the list of threats of the service's operator.
+    /// A destination is on the operator's threat list.
     ThreatDetected = "threat_detected", 400;
-    /// Metadata is not an object, too large, or holds what may not be stored.
+    /// Metadata is not an object, is too large, or contains something that may not be stored.
     InvalidMetadata = "invalid_metadata", 400;
     /// The agent context has an unknown action or a text that is too long.
     InvalidAgentContext = "invalid_agent_context", 400;
@@ -98,35 +98,35 @@ codes! {
     DuplicateCustomIdInBatch = "duplicate_custom_id_in_batch", 400;
     /// The plan's limit is reached.
     QuotaExceeded = "quota_exceeded", 402;
-    /// The plan is none that can be paid for.
+    /// The plan is not one that can be paid for.
     InvalidTier = "invalid_tier", 400;
-    /// There is no subscription that could be cancelled.
+    /// There is no subscription to cancel.
     NoSubscription = "no_subscription", 400;
     /// The account has never paid, so the payment processor does not know it.
     NoCustomer = "no_customer", 400;
-    /// The request costs something, and no payment for it came with it or the one that did was refused.
+    /// The request must be paid for, and its payment is missing or was refused.
     PaymentRequired = "payment_required", 402;
     /// The payment header cannot be read.
     PaymentInvalid = "payment_invalid", 400;
-    /// The payment came before, with another request or with an `Idempotency-Key` that this one lacks.
+    /// The payment was used before, with another request or with an `Idempotency-Key` that this one lacks.
     PaymentReplayed = "payment_replayed", 409;
     /// The payment, or another one under the same `Idempotency-Key`, is being settled for the same request.
     PaymentInProgress = "payment_in_progress", 409;
-    /// The facilitator gave no usable answer. Nothing was done; whether money moved is said in `error`.
+    /// The facilitator gave no usable answer. Nothing was done; `error` says whether money moved.
     FacilitatorUnavailable = "facilitator_unavailable", 503;
-    /// The e-mail address is not one.
+    /// The e-mail address is malformed.
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
-    /// The person belongs to the account's team already.
+    /// The person already belongs to the account's team.
     UserExists = "user_exists", 409;
     /// The account would be left without a verified person.
     LastUser = "last_user", 409;
-    /// The address belongs to nobody in the account's team.
+    /// No one in the account's team has this address.
     NotAMember = "not_a_member", 403;
-    /// The address belongs to somebody who has not confirmed it.
+    /// The person with this address has not confirmed it.
     UserUnverified = "user_unverified", 403;
-    /// The account has as many secret keys as it may have.
+    /// The account has the maximum number of secret keys.
     KeyLimit = "key_limit", 409;
     /// The account would be left without a secret key.
     LastKey = "last_key", 409;
@@ -146,17 +146,17 @@ codes! {
     InvalidPartnerKey = "invalid_partner_key", 400;
     /// Another affiliate of the account has this partner key.
     PartnerKeyTaken = "partner_key_taken", 409;
-    /// The affiliate has as many credentials as it may have.
+    /// The affiliate has the maximum number of credentials.
     CredentialLimit = "credential_limit", 409;
     /// Unknown identity provider.
     UnknownProvider = "unknown_provider", 404;
-    /// The domain is no host name that an account can claim.
+    /// The domain is not a host name that an account can claim.
     InvalidDomain = "invalid_domain", 400;
     /// The role is neither `primary` nor `alternate`.
     InvalidRole = "invalid_role", 400;
-    /// The domain is claimed by this account already, or verified by another.
+    /// The domain is already claimed by this account, or verified by another.
     DomainTaken = "domain_taken", 409;
-    /// The account has a verified alternate domain, and there can be one.
+    /// The account already has a verified alternate domain; only one is allowed.
     AlternateLimit = "alternate_limit", 409;
     /// The platform is neither `ios` nor `android`.
     InvalidPlatform = "invalid_platform", 400;
@@ -164,11 +164,11 @@ codes! {
     MissingFields = "missing_fields", 400;
     /// A name is too long or holds a control character.
     InvalidName = "invalid_name", 400;
-    /// The bundle id is not one of Apple's form.
+    /// The bundle id does not have Apple's form.
     InvalidBundleId = "invalid_bundle_id", 400;
     /// The team id is not 10 upper-case letters and digits.
     InvalidTeamId = "invalid_team_id", 400;
-    /// The package name is not one of Android's form.
+    /// The package name does not have Android's form.
     InvalidPackageName = "invalid_package_name", 400;
     /// A fingerprint is not the SHA-256 of a signing certificate in hex.
     InvalidFingerprint = "invalid_fingerprint", 400;
@@ -178,7 +178,7 @@ codes! {
     InvalidThemeColor = "invalid_theme_color", 400;
     /// The format of a QR code is neither `png` nor `svg`.
     InvalidQrFormat = "invalid_qr_format", 400;
-    /// An option of a QR code is malformed, out of range or impossible together with the others.
+    /// An option of a QR code is malformed, out of range or in conflict with the others.
     InvalidQrOptions = "invalid_qr_options", 400;
     /// Another source of the account has this name.
     NameTaken = "name_taken", 409;
@@ -188,7 +188,7 @@ codes! {
     EmptyEvents = "empty_events", 400;
     /// Unknown kind of event.
     InvalidEvent = "invalid_event", 400;
-    /// The account has as many webhooks as it may have.
+    /// The account has the maximum number of webhooks.
     WebhookLimit = "webhook_limit", 400;
     /// A conversion is malformed or breaks a rule.
     ParseError = "parse_error", 400;
@@ -210,7 +210,7 @@ codes! {
     DatabaseUnavailable = "database_unavailable", 503;
     /// A service that this operation needs did not answer; nothing was done.
     UpstreamUnavailable = "upstream_unavailable", 503;
-    /// Mail is not set up, so nobody can sign in or sign up.
+    /// Mail is not set up, so sign-in and sign-up do not work.
     SessionsNotConfigured = "sessions_not_configured", 503;
     /// The identity provider is not set up.
     OauthNotConfigured = "oauth_not_configured", 503;
@@ -261,7 +261,7 @@ impl utoipa::PartialSchema for ErrorCode {
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for ErrorCode {}
 
-/// The error record: every failure answers with it.
+/// The error record: the body of every failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -273,7 +273,7 @@ pub struct ErrorBody {
     /// The request's id, to find it in the service's logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The field or parameter at fault, where it is one.
+    /// The field or parameter at fault, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// With `invalid_batch`: every row that failed, by index.
@@ -345,7 +345,7 @@ impl From<Invalid> for ErrorBody {
     }
 }
 
-/// Most bytes of an id that an error repeats: no id is as long.
+/// Maximum bytes of an id that an error repeats: real ids are shorter.
 const MAX_REPEATED: usize = 128;
 
 /// One row that failed, and why.
@@ -361,13 +361,13 @@ pub struct RowError {
     pub message: String,
     /// The row's id, if it named one; of a longer text the first 128 bytes.
     pub custom_id: Option<String>,
-    /// The field at fault, where it is another than the id.
+    /// The field at fault, if it is not the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
 
 impl RowError {
-    /// What one row did wrong.
+    /// The error of one row.
     pub fn new(index: u64, invalid: Invalid, custom_id: Option<String>) -> Self {
         let field = invalid.field.map(Cow::into_owned);
         let custom_id = custom_id.map(|mut id| {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&body).expect("JSON"), r#"{"error":"later","code":"made_later"}"#);
     }
 
-    /// However long what somebody sent is, an error is short.
+    /// An error stays short, however long the input was.
     #[test]
     fn an_error_repeats_the_beginning_of_a_long_id() {
         let invalid = || Invalid::field(ErrorCode::InvalidCustomId, "custom_id", "too long");

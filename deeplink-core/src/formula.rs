@@ -1,11 +1,11 @@
 //! Cells that a spreadsheet program would run as formulas.
 //!
-//! Programs take a cell of a CSV file for a formula by its first character, quoted or not, and what visitors and partners write
-//! ends up in such files. A `'` in front makes it a text (OWASP, "CSV Injection").
+//! Spreadsheets recognise a formula in a CSV cell by its first character, quoted or not, and text from visitors and
+//! partners ends up in such files. A leading `'` makes the cell text (OWASP, "CSV Injection").
 
 use std::borrow::Cow;
 
-/// Whether a program would take the cell for a formula, apart from `'` in front.
+/// Whether a spreadsheet would treat the cell as a formula, apart from a leading `'`.
 fn is_formula(cell: &str) -> bool {
     cell.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
@@ -16,12 +16,13 @@ pub fn defuse(cell: &str) -> Cow<'_, str> {
     if is_formula(cell) { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
 }
 
-/// A cell as it is written into a file: [`defuse`]d if `safe`. If not, only a cell that [`restore`] would shorten gets a `'` more.
+/// A cell as it is written into a file: [`defuse`]d if `safe`. If not, only a cell that [`restore`] would shorten gets
+/// another `'`.
 pub fn written(cell: &str, safe: bool) -> Cow<'_, str> {
     if safe || cell.starts_with('\'') { defuse(cell) } else { Cow::Borrowed(cell) }
 }
 
-/// What [`defuse`] and [`written`] were given.
+/// Reverses [`defuse`] and [`written`].
 pub fn restore(cell: &str) -> &str {
     match cell.strip_prefix('\'') {
         Some(inner) if is_formula(inner) => inner,
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What strangers wrote reaches no spreadsheet as a formula, and is there again after an import.
+    /// Text from strangers never reaches a spreadsheet as a formula, and an import restores it.
     #[test]
     fn r9_formulas_are_defused_and_restored() {
         for (cell, safe) in [

@@ -1,4 +1,4 @@
-//! The funnel: what links led to, from clicks over installs and users to conversions.
+//! The funnel: what links led to, from clicks to installs, users and conversions.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use crate::time::Timestamp;
 use crate::words::{reply, setters, words};
 
-/// Most links of one report: counts of distinct installs cannot be added, so two reports cannot be combined.
+/// Maximum links of one report: counts of distinct installs cannot be added, so two reports cannot be combined.
 pub const MAX_LINKS: usize = 100;
 /// Longest window of a report by hour, in days.
 pub const MAX_HOURLY_DAYS: i64 = 31;
@@ -45,7 +45,7 @@ words! {
 }
 
 impl GroupBy {
-    /// Whether the groups hold clicks only: who installs and converts has no platform or referer on record.
+    /// Whether the groups hold clicks only: installs and conversions have no platform or referer on record.
     pub const fn is_of_clicks(&self) -> bool {
         matches!(self, Self::Platform | Self::Kind | Self::RefererHost)
     }
@@ -60,7 +60,7 @@ impl GroupBy {
     }
 }
 
-/// What a report can be asked.
+/// Parameters of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FunnelQuery {
@@ -80,7 +80,7 @@ pub struct FunnelQuery {
     pub group_by: Option<GroupBy>,
 }
 
-/// A question that passed every rule.
+/// Parameters that passed every rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunnelScope {
     /// Each id once, in the order asked.
@@ -180,7 +180,7 @@ pub struct FunnelReport {
 }
 
 impl FunnelReport {
-    /// The report on a question.
+    /// The report for these parameters.
     pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
         let FunnelScope { link_ids, from, to, credit, group_by } = scope;
         Self { from, to, link_ids, credit, funnel, group_by, groups }
@@ -195,7 +195,7 @@ pub struct Funnel {
     pub clicks: i64,
     /// Installs that were new.
     pub new_users: NewUsers,
-    /// Installs that were not.
+    /// Installs that were not new.
     pub returning_users: ReturningUsers,
     /// Conversions by type.
     pub conversions: BTreeMap<String, i64>,
@@ -215,7 +215,7 @@ pub struct NewUsers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReturningUsers {
-    /// Bound to a user who had an install before, on a device that is not known to be another.
+    /// Bound to a user who had an install before, on a device that is not known to be different.
     pub reinstalled: i64,
     /// Bound to a user who had installs before, all on other models.
     pub new_device: i64,
@@ -230,12 +230,12 @@ pub struct ReturningUsers {
 pub struct FunnelGroup {
     /// A date, the start of an hour, a link's id, a platform, a kind or a host.
     pub key: String,
-    /// Clicks: of people and agents, but for groups by kind.
+    /// Clicks of people and agents; grouped by kind, those of the kind.
     pub clicks: i64,
     /// Installs that were new; absent where groups hold clicks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_users: Option<NewUsers>,
-    /// Installs that were not; absent where groups hold clicks only.
+    /// Installs that were not new; absent where groups hold clicks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returning_users: Option<ReturningUsers>,
     /// Conversions by type; absent where groups hold clicks only.
@@ -262,7 +262,7 @@ impl FunnelGroup {
     }
 }
 
-/// All that one link led to, ever, by its last touch (the earlier form of the report).
+/// Everything that one link has led to, by its last touch (the earlier form of the report).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -304,7 +304,7 @@ reply! {
         conversion_type: String,
         /// Number of conversions.
         count: i64,
-        /// Revenue in hundredths; null without amounts. A sum past 64 bits stays at their end.
+        /// Revenue in hundredths; null without amounts. A sum beyond 64 bits is clamped.
         sum_cents: Option<i64>,
         /// Its currency; null without amounts.
         currency: Option<String>,

@@ -51,7 +51,7 @@ macro_rules! ids {
                 &self.0
             }
 
-            /// When it was made, in unix milliseconds; 0 where an id of another form does not say.
+            /// When it was made, in unix milliseconds; 0 for an id of another form.
             pub fn millis(&self) -> i64 {
                 let digits = self.0.strip_prefix(concat!($prefix, "_")).and_then(|hex| hex.get(..12));
                 digits.and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
@@ -104,7 +104,7 @@ ids! {
     PublishableKeyId = "pkid";
     /// A person's session.
     SessionId = "ses";
-    /// A partner with credentials of its own.
+    /// A partner with its own credentials.
     AffiliateId = "aff";
     /// An app.
     AppId = "app";
@@ -142,8 +142,9 @@ mod tests {
         }
     }
 
-    /// X16: resource ids are 48 bits of milliseconds and 48 bits from a cryptographic generator. Of a million made in one
-    /// millisecond two are the same once in some five hundred runs, and four never; each hex symbol is as likely as the others.
+    /// X16: resource ids are 48 bits of milliseconds and 48 bits from a cryptographic generator. A million made in one
+    /// millisecond contain one collision in about one run of five hundred, and practically never four; hex symbols are
+    /// uniform.
     #[test]
     fn x16_ids_are_unique_and_uniform() {
         let mut random = Random::system();
@@ -159,7 +160,7 @@ mod tests {
             seen.insert(u64::from_str_radix(drawn, 16).expect("hex digits"));
         }
         assert!(seen.len() > 1_000_000 - 4, "{} are different", seen.len());
-        // 37.7 is the 0.999 quantile of chi-square with 15 degrees of freedom; twice that leaves no false alarm.
+        // 37.7 is the 0.999 quantile of chi-square with 15 degrees of freedom; twice that rules out false alarms.
         assert!(crate::secret::tests::chi_square(&counts) < 75.0);
     }
 }

@@ -1,7 +1,7 @@
 //! Types and rules that the deeplink server, client and command line share.
 //!
-//! Wire types live here and nowhere else; whatever is decided without I/O (what a valid link is, where a tap
-//! goes, which codes exist) is decided here, so that server and client cannot disagree.
+//! Wire types live only here. Every decision that needs no I/O (what a valid link is, where a tap leads, which codes
+//! exist) is made here, so that server and client cannot disagree.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`user`], [`session`] | people, their team, signing in |
-//! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with keys of their own |
+//! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with their own keys |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
 //! | [`event`], [`webhook`], [`delivery`], [`signature`] | what is sent to receivers, where, and how they verify the sender |
 //! | [`funnel`], [`stats`] | what links led to, clicks over time |

@@ -14,15 +14,15 @@ use crate::text::TextField;
 use crate::time::Timestamp;
 use crate::words::{reply, setters};
 
-/// Most characters of an install's id, a user's id, a version and each text of a context.
+/// Maximum characters of an install's id, a user's id, a version and each text of a context.
 pub const MAX_TEXT: usize = 255;
-/// Most characters of a conversion's type.
+/// Maximum characters of a conversion's type.
 pub const MAX_CONVERSION_TYPE: usize = 64;
-/// Most characters of a conversion's idempotency key.
+/// Maximum characters of a conversion's idempotency key.
 pub const MAX_IDEMPOTENCY_KEY: usize = 256;
-/// Most bytes of a conversion's metadata.
+/// Maximum bytes of a conversion's metadata.
 pub const MAX_CONVERSION_METADATA: usize = 1_024;
-/// Largest amount either way: the integers that every JSON reader keeps, 2^53 - 1 (RFC 8259, section 6).
+/// Largest amount either way: the integers that every JSON parser represents exactly, 2^53 - 1 (RFC 8259, section 6).
 pub const MAX_AMOUNT_CENTS: i64 = 9_007_199_254_740_991;
 /// How long ago a conversion may have happened, in days.
 pub const MAX_CONVERSION_AGE_DAYS: i64 = 400;
@@ -44,7 +44,7 @@ impl TrackClick {
         Self { link_id: link_id.into() }
     }
 
-    /// The rules: none but that the link is named.
+    /// The only rule: the link is named.
     pub fn validate(&self) -> Result<(), Invalid> {
         required("link_id", &self.link_id)
     }
@@ -140,7 +140,7 @@ macro_rules! context {
 context! {
     /// The app's version.
     app_version = "context.app_version",
-    /// Who made the device.
+    /// The device's manufacturer.
     device_manufacturer = "context.device_manufacturer",
     /// The device's model; a user's next install on another model is a new device.
     device_model = "context.device_model",
@@ -222,7 +222,7 @@ pub struct Convert {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(schema_with = metadata_schema))]
     pub metadata: Option<Metadata>,
-    /// Revenue in the currency's hundredth, negative for a refund; within ±(2^53 - 1).
+    /// Revenue in hundredths of the currency, negative for a refund; within ±(2^53 - 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = -9_007_199_254_740_991_i64, maximum = 9_007_199_254_740_991_i64))]
     pub amount_cents: Option<i64>,
@@ -230,8 +230,8 @@ pub struct Convert {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z]{3}$"))]
     pub currency: Option<String>,
-    /// When it happened: at most 400 days ago, and at most 5 minutes ahead, which counts as the moment it arrives. When it
-    /// arrives, if absent.
+    /// When it happened: at most 400 days ago, and at most 5 minutes ahead, which counts as the time of arrival. The
+    /// time of arrival if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Timestamp>,
 }
@@ -272,7 +272,7 @@ impl Convert {
         moment(self.occurred_at, now).map(|_| ())
     }
 
-    /// Every rule but the one that depends on the time of day.
+    /// Every rule except the one that depends on the current time.
     fn validate_words(&self) -> Result<(), Invalid> {
         let text = |field, max| TextField::line(field, max, ErrorCode::ParseError);
         let wrong =
@@ -301,7 +301,7 @@ impl Convert {
         }
     }
 
-    /// Applies the rules and gives what may be stored, once [`NewConversion::moment`] has checked when it happened.
+    /// Applies the rules and returns what may be stored, once [`NewConversion::moment`] has checked when it happened.
     pub fn check(self) -> Result<NewConversion, Invalid> {
         self.validate_words()?;
         Ok(NewConversion {
@@ -315,7 +315,7 @@ impl Convert {
     }
 }
 
-/// The moment at which a conversion counts that is reported `now`: never later than that, whatever the sender's clock shows.
+/// The time at which a conversion reported at `now` counts: never after `now`, whatever the sender's clock says.
 fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Invalid> {
     let wrong = |message: &'static str| Err(Invalid::field(ErrorCode::ParseError, "occurred_at", message));
     match occurred_at {
@@ -326,7 +326,7 @@ fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, I
     }
 }
 
-/// A conversion that passed every rule but the one that depends on the time of day.
+/// A conversion that passed every rule except the one that depends on the current time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewConversion {
@@ -345,7 +345,7 @@ pub struct NewConversion {
 }
 
 impl NewConversion {
-    /// The moment at which it counts if it is reported `now`: never later than that.
+    /// The time at which it counts if reported at `now`: never after `now`.
     pub fn moment(&self, now: Timestamp) -> Result<Timestamp, Invalid> {
         moment(self.occurred_at, now)
     }
@@ -356,13 +356,13 @@ impl NewConversion {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Converted {
-    /// Stored, and its user is known by an install.
+    /// Stored; an install belongs to its user.
     pub accepted: i64,
     /// Already stored under the same idempotency key; nothing was done.
     pub deduped: i64,
     /// Stored. No install belongs to its user yet; it is credited once one does.
     pub unattributed: i64,
-    /// Not stored: the plan's events of this month are used up.
+    /// Not stored: the plan's events for this month are used up.
     pub failed: i64,
     /// The stored conversion's id: the first one's for a repeat, null when nothing is stored.
     pub event_id: Option<EventId>,
@@ -409,7 +409,7 @@ mod tests {
         invalid.field.map(Into::into)
     }
 
-    /// C5: an amount is an integer within ±(2^53 - 1) with a currency of ISO 4217; what occurred did so between 400 days
+    /// C5: an amount is an integer within ±(2^53 - 1) with a currency of ISO 4217; `occurred_at` is between 400 days
     /// ago and 5 minutes ahead.
     #[test]
     fn c5_amounts_currencies_and_moments() {
@@ -440,7 +440,7 @@ mod tests {
             convert.check().and_then(|new| new.moment(now)).map(Timestamp::as_millis)
         };
         assert_eq!(counts(None), Ok(NOW));
-        assert_eq!(counts(Some(now.plus_millis(300_000))), Ok(NOW), "what lies ahead has happened now");
+        assert_eq!(counts(Some(now.plus_millis(300_000))), Ok(NOW), "a time ahead counts as now");
         assert_eq!(counts(Some(now.plus_millis(-1))), Ok(NOW - 1));
     }
 

@@ -1,5 +1,5 @@
 //! Metadata: a JSON object kept as its own text. Key order, the digits of numbers and escapes stay as they were sent;
-//! only white space between tokens goes.
+//! only white space between tokens is dropped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use crate::error::{ErrorCode, Invalid};
 use crate::text::find_control;
 
-/// Most bytes of metadata, counted on the text without white space.
+/// Maximum bytes of metadata, counted on the text without white space.
 pub const MAX_BYTES: usize = 4_096;
-/// Most keys of the object itself.
+/// Maximum keys of the top-level object.
 pub const MAX_KEYS: usize = 64;
 /// Deepest nesting of any JSON the service takes.
 pub const MAX_DEPTH: usize = 32;
@@ -34,7 +34,8 @@ impl utoipa::PartialSchema for Metadata {
     }
 }
 
-/// The schema of an object with any members. Generators read one that does not say so as an object without any.
+/// The schema of an object with any members. Without `additionalProperties`, generators assume an object without
+/// members.
 #[cfg(feature = "openapi")]
 pub(crate) fn any_object(
     kind: utoipa::openapi::schema::SchemaType,
@@ -51,7 +52,7 @@ impl Metadata {
         serde_json::from_str::<&RawValue>(json).map(|raw| Self(compact(raw.get()).into()))
     }
 
-    /// Takes text that came out of [`Metadata::as_str`] before, such as a stored one.
+    /// Takes text that [`Metadata::as_str`] returned earlier, such as stored text.
     pub fn from_stored(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }

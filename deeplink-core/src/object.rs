@@ -1,5 +1,5 @@
-//! JSON objects that must be objects. Derived readers also take an array of the fields in order, which no caller
-//! means.
+//! JSON values that must be objects. Derived deserializers also accept an array of the fields in order, which no caller
+//! intends.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -47,7 +47,7 @@ pub(crate) fn patch<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer
     optional(deserializer).map(Patch::from)
 }
 
-/// An array of objects, or null. Beyond `max` it keeps one more, which shows that there are too many.
+/// An array of objects, or null. It keeps up to `max` and one more, which shows that there are too many.
 pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
     max: usize,
@@ -60,7 +60,8 @@ pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> R
     deserializer.deserialize_any(List { element: || PhantomData::<String>, max, expecting: "an array of strings" })
 }
 
-/// An array of which so many elements are allowed. What follows them is read over and takes no memory, however much it is.
+/// An array of up to `max` elements. One more is kept to show that there are too many; the rest is skipped, using no
+/// memory.
 struct List<F> {
     element: F,
     max: usize,

@@ -1,22 +1,22 @@
-//! Lists: how many items a page has, and where the next one begins. Cursors are opaque to everybody but the server that
+//! Lists: how many items a page has, and where the next one begins. Cursors are opaque to everyone but the server that
 //! made them.
 
 use crate::error::{ErrorCode, Invalid};
 
-/// Default number of links or deliveries of a page; of everything else it is [`MAX_LIMIT`].
+/// Default number of links or deliveries per page; for everything else it is [`MAX_LIMIT`].
 pub const DEFAULT_LIMIT: u32 = 50;
-/// Most items of a page.
+/// Maximum items per page.
 pub const MAX_LIMIT: u32 = 100;
 
 /// One page of a list.
 pub trait Page {
-    /// What is listed.
+    /// The type of the items.
     type Item;
 
     /// Where the next page begins; `None` on the last.
     fn next_cursor(&self) -> Option<&str>;
 
-    /// What the page holds.
+    /// The page's items.
     fn into_items(self) -> Vec<Self::Item>;
 }
 

@@ -12,7 +12,7 @@ pub enum Patch<T> {
     Keep,
     /// The field is `null`: its value is removed.
     Clear,
-    /// The field has a value: it replaces the old one whole.
+    /// The field has a value: it replaces the old one entirely.
     Set(T),
 }
 
@@ -49,7 +49,7 @@ impl<T> Patch<T> {
         })
     }
 
-    /// The new value of a field that has to have one, `None` if it stays; null is refused.
+    /// The new value of a field that is not nullable, `None` if it stays; null is refused.
     pub fn required(self, field: &'static str) -> Result<Option<T>, Invalid> {
         match self {
             Self::Keep => Ok(None),

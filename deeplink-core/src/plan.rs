@@ -1,11 +1,11 @@
-//! Plans: what each tier includes, and which of them holds for an account.
+//! Plans: what each tier includes, and which one applies to an account.
 
 use crate::billing::SubscriptionStatus;
 use crate::time::Timestamp;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
-/// Days for which a plan stays after a failed payment was first seen.
+/// Days that a plan lasts after a failed payment was first seen.
 pub const PAST_DUE_DAYS: i64 = 7;
 
 words! {
@@ -26,7 +26,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Limits {
-    /// Links that exist at one time.
+    /// Links that exist at once.
     pub max_links: Option<i64>,
     /// Clicks and conversions in a calendar month.
     pub max_events_per_month: Option<i64>,
@@ -36,12 +36,12 @@ pub struct Limits {
     pub max_team_members: Option<i64>,
     /// Webhooks.
     pub max_webhooks: Option<i64>,
-    /// Days for which individual clicks are kept.
+    /// Days that individual clicks are kept.
     pub analytics_retention_days: Option<i64>,
 }
 
 impl Tier {
-    /// Its place among the plans, the free one and unknown ones at 0.
+    /// Its rank among the plans; 0 for the free plan and unknown ones.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Free | Self::Unknown(_) => 0,
@@ -70,14 +70,14 @@ impl Tier {
     }
 }
 
-/// What decides which plan's limits hold for an account.
+/// The facts that decide which plan's limits apply to an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanBasis {
     /// The plan that the operator grants.
     pub comp: Option<Tier>,
     /// The plan of the subscription, until that ends.
     pub subscribed: Tier,
-    /// How the subscription stands; `None`: there never was one.
+    /// State of the subscription; `None` if there never was one.
     pub status: Option<SubscriptionStatus>,
     /// When a failed payment of the subscription was first seen.
     pub past_due_since: Option<Timestamp>,
@@ -96,8 +96,8 @@ impl PlanBasis {
         }
     }
 
-    /// The plan whose limits hold: the higher one of the operator's grant and of what the subscription grants, else the
-    /// free plan.
+    /// The plan whose limits apply: the higher of the operator's grant and what the subscription grants, else the free
+    /// plan.
     pub fn effective_tier(&self, now: Timestamp) -> Tier {
         let granted = self.grants(now).then_some(&self.subscribed);
         let all = [self.comp.as_ref(), granted].into_iter().flatten();

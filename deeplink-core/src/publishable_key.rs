@@ -1,4 +1,4 @@
-//! Publishable keys: what apps and pages of a domain call the service with.
+//! Publishable keys: the credentials of a domain's apps and pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::secret::PublishableKey;
 use crate::time::Timestamp;
 use crate::words::{paged, reply};
 
-/// Most publishable keys of an account, over all its domains.
+/// Maximum publishable keys of an account, across all its domains.
 pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
 
 /// The body of a create.
@@ -17,7 +17,7 @@ pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreatePublishableKey {
-    /// A verified domain of the account. The key stops while the domain is not verified.
+    /// A verified domain of the account. The key does not work while the domain is not verified.
     #[cfg_attr(feature = "openapi", schema(max_length = 253))]
     pub domain: String,
 }
@@ -40,7 +40,7 @@ impl CreatePublishableKey {
 }
 
 reply! {
-    /// A new publishable key, shown whole this once.
+    /// A new publishable key, shown in full only this once.
     CreatedPublishableKey {
         /// The key's id.
         id: PublishableKeyId,

@@ -1,23 +1,23 @@
 //! The route table: one entry for each operation that programs call. The client has one method, the command line one
-//! command and the OpenAPI document one operation for each of them; tests hold them equal.
+//! command and the OpenAPI document one operation for each of them; tests keep them in step.
 
 /// Who may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Credential {
-    /// Everybody; a credential is ignored.
+    /// Anyone; a credential is ignored.
     Public,
     /// A tenant's own secret key.
     SecretKey,
-    /// A tenant's own secret key, or an affiliate's for what is the affiliate's.
+    /// A tenant's own secret key, or an affiliate's, limited to that affiliate's links.
     LinkWriter,
     /// A publishable key, or a tenant's own secret key.
     SdkKey,
     /// A publishable key.
     PublishableKey,
-    /// Somebody who signed in: the cookie `session_token`.
+    /// A signed-in person: the cookie `session_token`.
     Session,
-    /// A person's browser, without a credential; programs have no use for it.
+    /// A person's browser, without a credential; not for programs.
     Browser,
     /// The payment processor, which signs what it sends.
     Processor,
@@ -92,13 +92,13 @@ routes! {
     ME = "me" GET "/v1/auth/me" Session;
     /// Ends a session.
     SIGNOUT = "signout" POST "/v1/auth/signout" Session;
-    /// Makes a secret key for somebody who is signed in.
+    /// Makes a secret key for a signed-in person.
     ISSUE_SECRET_KEY = "issue_secret_key" POST "/v1/auth/secret-keys/issue" Session;
     /// Lists the people of the team.
     LIST_USERS = "list_users" GET "/v1/auth/users" SecretKey;
-    /// Invites somebody into the team.
+    /// Invites a person to the team.
     INVITE_USER = "invite_user" POST "/v1/auth/users" SecretKey;
-    /// Removes somebody from the team.
+    /// Removes a person from the team.
     REMOVE_USER = "remove_user" DELETE "/v1/auth/users/{user_id}" SecretKey;
     /// Lists secret keys.
     LIST_SECRET_KEYS = "list_secret_keys" GET "/v1/auth/secret-keys" SecretKey;
@@ -146,7 +146,7 @@ routes! {
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
     /// Counts a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
-    /// Sums up what a link led to, ever.
+    /// Sums up everything a link has led to.
     LINK_STATS = "link_stats" GET "/v1/links/{link_id}/stats" SecretKey;
     /// Reports what links led to, from clicks to conversions.
     FUNNEL = "funnel" GET "/v1/analytics/stats" SecretKey;
@@ -204,11 +204,11 @@ routes! {
     LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;
     /// Claims a domain.
     CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
-    /// Gives a domain up.
+    /// Releases a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
     /// Looks for the proof of a claim in DNS.
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
-    /// Shows the account's plan and what it has used of it.
+    /// Shows the account's plan and its usage.
     BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
     /// Ends the subscription with its period.
     CANCEL_SUBSCRIPTION = "cancel_subscription" POST "/v1/billing/cancel" SecretKey;
@@ -216,7 +216,7 @@ routes! {
     CREATE_CHECKOUT = "create_checkout" POST "/v1/billing/stripe/checkout" SecretKey;
     /// Makes a page on which cards and invoices are managed.
     CREATE_PORTAL = "create_portal" POST "/v1/billing/stripe/portal" SecretKey;
-    /// Takes the payment processor's notices.
+    /// Receives the payment processor's events.
     STRIPE_WEBHOOK = "stripe_webhook" POST "/v1/billing/stripe/webhook" Processor;
 }
 

@@ -1,7 +1,7 @@
 //! Credentials: how they are made, written, hashed and shown. Every random byte of the product comes from [`Random`].
 //!
-//! A secret never shows itself: `Debug` and `Display` print its public prefix at most, equality takes the same time
-//! whatever differs, and [`SecretKey::expose`] is the only way to the text.
+//! A secret never shows itself: `Debug` and `Display` print its public prefix at most, comparison takes constant time,
+//! and [`SecretKey::expose`] is the only way to the text.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl Random {
     /// Seeded by the operating system.
     ///
     /// # Panics
-    /// When the operating system has no randomness to give: nothing secret can be made then.
+    /// If the operating system provides no randomness: no secret can be made without it.
     pub fn system() -> Self {
         let mut seed = [0; 32];
         #[expect(
@@ -85,7 +85,7 @@ macro_rules! keys {
                 Self(format!("{}{}", Self::PREFIX, hex::encode(random.bytes::<24>())))
             }
 
-            /// Takes a key as somebody wrote it.
+            /// Takes a key as it was entered.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -128,7 +128,7 @@ macro_rules! keys {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                // Only what certainly is one of our keys may show its prefix: a pasted password must not.
+                // Only text that is certainly one of our keys may show its prefix: a pasted password must not.
                 if self.is_well_formed() { f.write_str(&self.shown_prefix()) } else { f.write_str("[secret]") }
             }
         }
@@ -157,7 +157,7 @@ impl Token {
         Self(hex::encode(random.bytes::<32>()))
     }
 
-    /// Takes a token as somebody wrote it; a text of another form is unknown to the service.
+    /// Takes a token as it was entered; text of another form is accepted, but unknown to the service.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -199,7 +199,8 @@ impl ConfirmationCode {
         Self((0..Self::LEN).map(|_| random.pick(Self::SYMBOLS)).collect())
     }
 
-    /// Takes a code as somebody typed it: trimmed and in upper case. `None` when it does not have the form of a code.
+    /// Takes a code as it was typed, trimmed and converted to upper case. `None` when it does not have the form of a
+    /// code.
     pub fn typed(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_uppercase();
         let is_code = text.len() == Self::LEN && text.bytes().all(|b| Self::SYMBOLS.contains(&b));

@@ -1,4 +1,4 @@
-//! Secret keys as operations show and ask for them. What a key looks like is in [`crate::secret`].
+//! Secret keys as operations return and request them. The format of a key is in [`crate::secret`].
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::user::Email;
 use crate::words::{email_request, paged};
 
-/// Most secret keys of an account; its affiliates' credentials are not counted.
+/// Maximum secret keys of an account; its affiliates' credentials are not counted.
 pub const MAX_KEYS: i64 = 5;
 /// How long a confirmation code works, in seconds.
 pub const CODE_SECS: i64 = 10 * 60;
@@ -24,7 +24,7 @@ pub struct SecretKeyDetail {
     pub id: SecretKeyId,
     /// Its first 18 characters and three dots.
     pub key_prefix: String,
-    /// Who asked for it; null when nobody did, or when they left the team.
+    /// Who requested it; null when no one did, or when they have left the team.
     pub created_by: Option<UserId>,
     /// When it was created.
     pub created_at: Timestamp,
@@ -58,7 +58,7 @@ pub struct CodeSent {
 }
 
 impl CodeSent {
-    /// The only reply there is.
+    /// The only possible reply.
     pub fn new() -> Self {
         Self { status: "code_sent".into() }
     }
@@ -95,8 +95,8 @@ impl ConfirmSecretKey {
         Self { email: email.into(), token: token.into() }
     }
 
-    /// Applies the rules. A code that cannot be one is as wrong as any other, and counts as an attempt: the second
-    /// member is `None` then.
+    /// Applies the rules. A malformed code is as wrong as any other and counts as an attempt: the second member is then
+    /// `None`.
     pub fn check(self) -> Result<(Email, Option<ConfirmationCode>), Invalid> {
         Ok((self.email.parse()?, ConfirmationCode::typed(&self.token)))
     }

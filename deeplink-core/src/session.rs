@@ -13,7 +13,7 @@ use crate::words::{reply, setters};
 
 /// Name of the session's cookie.
 pub const COOKIE: &str = "session_token";
-/// How long a session lasts from its sign-in, in seconds: 30 days, whatever is done in it.
+/// How long a session lasts from its sign-in, in seconds: 30 days, regardless of activity.
 pub const SESSION_SECS: i64 = 30 * 86_400;
 /// How long a magic link works, in seconds.
 pub const MAGIC_LINK_SECS: i64 = 15 * 60;
@@ -58,7 +58,7 @@ pub struct SigninSent {
 }
 
 impl SigninSent {
-    /// The only reply there is.
+    /// The only possible reply.
     pub fn new() -> Self {
         Self { status: "sent".into() }
     }
@@ -70,7 +70,7 @@ impl Default for SigninSent {
     }
 }
 
-/// A path of the service's own origin to go to after a sign-in. What could lead anywhere else becomes `/account`.
+/// A path of the service's own origin to go to after a sign-in. A path that could lead elsewhere becomes `/account`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NextPath(Box<str>);
@@ -78,11 +78,11 @@ pub struct NextPath(Box<str>);
 impl NextPath {
     /// The default.
     pub const ACCOUNT: &'static str = "/account";
-    /// Most bytes of a path.
+    /// Maximum bytes of a path.
     const MAX: usize = 2_048;
 
-    /// Reads a path: one `/` at the start, printable ASCII without backslashes (neither as they are nor
-    /// percent-encoded), on the same origin after a browser's parsing (WHATWG URL).
+    /// Reads a path: one `/` at the start, printable ASCII without backslashes (literal or percent-encoded), on the
+    /// same origin after a browser's parsing (WHATWG URL).
     pub fn read(text: &str) -> Self {
         Self(Self::own(text).unwrap_or_else(|| Self::ACCOUNT.into()))
     }
@@ -103,7 +103,7 @@ impl NextPath {
         if hides_one || starts_doubled(text) {
             return None;
         }
-        // The host is never sent anywhere: it only shows whether the text leaves it.
+        // The host is never contacted: it only shows whether the text leads to another host.
         let origin = Url::parse("https://origin.invalid/").ok()?;
         let parsed = origin.join(text).ok()?;
         let stays = parsed.origin() == origin.origin() && !starts_doubled(parsed.path());

@@ -25,8 +25,7 @@ pub const WEBHOOK_ID: &str = "webhook-id";
 pub const WEBHOOK_TIMESTAMP: &str = "webhook-timestamp";
 /// The header of the signatures of the Standard Webhooks form, separated by spaces.
 pub const WEBHOOK_SIGNATURE: &str = "webhook-signature";
-/// The header of an event that was made up to try a webhook; its value is `true`. It is not signed, since the body has to
-/// be an event like any other.
+/// The header of a test event; its value is `true`. It is not signed, since the body has to be an event like any other.
 pub const SERVICE_TEST: &str = "x-service-test";
 
 /// What a secret begins with.
@@ -41,7 +40,7 @@ const LENGTH: usize = 32;
 #[serde(transparent)]
 pub struct WebhookSecret(String);
 
-/// The text is no secret of a webhook.
+/// The text is not a webhook secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a webhook secret: whsec_ and base64")]
 pub struct NotASecret;
@@ -52,7 +51,7 @@ impl WebhookSecret {
         Self(format!("{PREFIX}{}", STANDARD.encode(random.bytes::<LENGTH>())))
     }
 
-    /// Takes a secret as somebody wrote it. [`WebhookSecret::is_well_formed`] says whether it can be one.
+    /// Takes a secret as it was entered. [`WebhookSecret::is_well_formed`] says whether it can be one.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -97,8 +96,7 @@ fn hmac(key: &[u8]) -> HmacSha256 {
     HmacSha256::new_from_slice(key).expect("a key of any length")
 }
 
-/// Whether this is the HMAC-SHA-256 of a message under any key: for diagnosing other signatures. Takes the same
-/// time whatever differs.
+/// Whether this is the HMAC-SHA-256 of a message under any key: for diagnosing other signatures. Takes constant time.
 pub fn is_mac(key: &[u8], message: &[&[u8]], given: &[u8]) -> bool {
     let mut mac = hmac(key);
     for part in message {
@@ -107,8 +105,7 @@ pub fn is_mac(key: &[u8], message: &[&[u8]], given: &[u8]) -> bool {
     mac.verify_slice(given).is_ok()
 }
 
-/// Whether one of these is the HMAC-SHA-256 of a message, which is computed once however many they are. Takes the same
-/// time whatever differs.
+/// Whether one of these is the HMAC-SHA-256 of a message, which is computed only once. Takes constant time.
 pub fn is_any_mac(key: &[u8], message: &[&[u8]], given: &[[u8; 32]]) -> bool {
     use subtle::ConstantTimeEq;
     let mut mac = hmac(key);
@@ -179,7 +176,7 @@ impl Signer {
         Signatures { service: self.service(body), standard: self.standard(id, timestamp, body) }
     }
 
-    /// Whether this is the body's hex signature, exactly as it is written here. Takes the same time whatever differs.
+    /// Whether this is the body's hex signature, exactly as it is written here. Takes constant time.
     pub fn is_service(&self, signature: &str, body: &[u8]) -> bool {
         // Decoding accepts upper case as well, which the documented form does not have.
         let is_lower = signature.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -187,8 +184,8 @@ impl Signer {
         self.service_mac(body).verify_slice(&given).is_ok()
     }
 
-    /// Whether one of the signatures in a `webhook-signature` header is this body's, with the id and the time as their
-    /// headers have them. Signatures of other versions are passed over.
+    /// Whether one of the signatures in a `webhook-signature` header is this body's, with the id and the time as in
+    /// their headers. Signatures of other versions are skipped.
     pub fn is_standard(&self, signatures: &str, id: &str, timestamp: &str, body: &[u8]) -> bool {
         let mac = self.standard_mac(id, timestamp, body);
         signatures

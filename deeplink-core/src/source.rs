@@ -12,9 +12,9 @@ use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::words::{paged, reply, words};
 
-/// Most characters of a source's name.
+/// Maximum characters of a source's name.
 pub const MAX_SOURCE_NAME: usize = 64;
-/// Most sources of an account.
+/// Maximum sources of an account.
 pub const MAX_SOURCES: i64 = 100;
 
 words! {
@@ -33,7 +33,7 @@ words! {
 pub struct SourceUrl(String);
 
 impl SourceUrl {
-    /// Takes an address as somebody wrote it.
+    /// Takes an address as it was entered.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -118,8 +118,9 @@ reply! {
         name: String,
         /// What posts to it.
         source_type: SourceType,
-        /// Where conversions are posted to. The address is the whole authentication; a new one comes with a new source. `null`
-        /// if the service cannot read it, because the server key that encrypted it is missing; it can still be posted to.
+        /// Where conversions are posted to. The address is the only credential; for a new one, create a new source.
+        /// `null` if the service cannot read it, because the server key that encrypted it is missing; it can still be
+        /// posted to.
         webhook_url: Option<SourceUrl>,
         /// When it was created.
         created_at: Timestamp,

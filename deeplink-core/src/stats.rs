@@ -32,7 +32,7 @@ impl Granularity {
     }
 }
 
-/// What a time series can be asked.
+/// Parameters of a time series.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TimeseriesQuery {
@@ -76,7 +76,7 @@ impl TimeseriesQuery {
 }
 
 reply! {
-    /// Clicks of one link over time. Buckets without a click are there, with 0.
+    /// Clicks of one link over time. Buckets without clicks are included, with 0.
     Timeseries {
         /// The link.
         link_id: String,

@@ -1,4 +1,4 @@
-//! Rules for stored texts: their length, and no control characters but the few that prose needs.
+//! Rules for stored texts: their length, and no control characters except the few that prose needs.
 
 use crate::error::{ErrorCode, Invalid};
 
@@ -21,9 +21,9 @@ pub fn clean(text: &str, max: usize) -> String {
 /// The rules of one text field of a request.
 pub(crate) struct TextField {
     pub(crate) name: &'static str,
-    /// Most characters.
+    /// Maximum characters.
     pub(crate) max: usize,
-    /// What a refusal answers with.
+    /// The error code of a refusal.
     pub(crate) code: ErrorCode,
     /// Whether it may span lines.
     pub(crate) prose: bool,
@@ -38,7 +38,7 @@ impl TextField {
         Self { prose: true, ..Self::line(name, max, code) }
     }
 
-    /// Applies the rules to a text that may be blank or absent, which is the same.
+    /// Applies the rules to a text that may be absent; a blank one counts as absent.
     pub(crate) fn optional(self, text: Option<&str>) -> Result<Option<String>, Invalid> {
         let Some(text) = text else { return Ok(None) };
         if text.trim().is_empty() && find_control(text, self.prose).is_none() {

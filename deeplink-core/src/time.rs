@@ -1,4 +1,4 @@
-//! Moments: unix milliseconds inside, RFC 3339 in UTC with milliseconds and `Z` outside.
+//! Timestamps: unix milliseconds internally, RFC 3339 in UTC with milliseconds and `Z` externally.
 
 use std::fmt;
 use std::str::FromStr;

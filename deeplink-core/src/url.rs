@@ -1,4 +1,4 @@
-//! Which URLs may be stored, and why not. Every rule applies to the parsed value and stored in the parser's
+//! Which URLs may be stored, and why not. Every rule applies to the parsed value, which is stored in the parser's
 //! serialisation (WHATWG URL), so that what was checked is what is served.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -65,13 +65,13 @@ pub fn web(text: &str) -> Result<String, Refused> {
     parse_web(text).map(String::from)
 }
 
-/// A web address for the service itself to fetch: like [`web`], and what is not public may still be named where
-/// `allows` says so. Names are checked by their addresses, on connecting.
+/// A web address for the service itself to fetch: like [`web`], but `allows` may admit addresses that are not public.
+/// Host names are checked by their addresses, on connecting.
 pub fn outbound(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Url, Refused> {
     parse_http(text, |address| is_public(address) || allows(address))
 }
 
-/// Whether the service itself calls this port of a public host: 80, 443, and those that anybody may open.
+/// Whether the service itself calls this port of a public host: 80, 443, and the unprivileged ones from 1024.
 pub const fn is_called(port: u16) -> bool {
     matches!(port, 80 | 443 | 1_024..)
 }
@@ -147,7 +147,7 @@ fn store(text: &str, hosts: &[&str], refusal: Refused) -> Result<String, Refused
 }
 
 /// Whether a host name means the machine itself and is never looked up (RFC 6761, section 6.3), in any case, with or
-/// without the final dot; no name at all is one of these.
+/// without the final dot; an empty name counts as one.
 pub fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
@@ -268,7 +268,7 @@ mod tests {
             "example.net:8443",
             "bücher.example",
             "127.0.0.1.example.net",
-            // Checked on connecting, and it is a browser that connects to these.
+            // Names are checked on connecting, and here it is a browser that connects.
             "a.local",
             "a.internal",
             "metadata.google.internal",

@@ -12,7 +12,7 @@ use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::words::{email_request, paged, words};
 
-/// Most people of an account, whatever its plan; invitations count.
+/// Maximum people of an account, on any plan; invitations count.
 pub const MAX_PEOPLE: i64 = 1_000;
 
 /// An e-mail address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
@@ -26,7 +26,7 @@ impl Email {
         &self.0
     }
 
-    /// What stands behind the `@`.
+    /// The part after the `@`.
     pub fn domain(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
@@ -126,9 +126,9 @@ pub const INVITE_DAYS: i64 = 7;
 pub const CONFIRM_PATH: &str = "/account/confirm";
 
 words! {
-    /// Whether somebody has joined the team.
+    /// Whether a person has joined the team.
     UserStatus {
-        /// They have.
+        /// They have joined.
         Active = "active",
         /// Their address is not confirmed yet.
         Pending = "pending",

@@ -20,7 +20,7 @@ pub use crate::delivery::{
     MAX_PENDING, MAX_RESPONSE_BYTES, RETRY_DELAYS_MILLIS,
 };
 
-/// Most webhooks of an account.
+/// Maximum webhooks of an account.
 pub const MAX_WEBHOOKS: i64 = 2;
 /// How long the previous secret still signs after a rotation, in milliseconds.
 pub const OVERLAP_MILLIS: i64 = 24 * 3_600_000;
@@ -36,7 +36,7 @@ pub struct WebhookFilters {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<AffiliateId>))]
     pub affiliate_id: Option<String>,
-    /// What this build does not know. The service refuses it.
+    /// Filters that this build does not know. The service refuses them.
     #[serde(flatten)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub unknown: BTreeMap<String, serde_json::Value>,
@@ -58,7 +58,7 @@ impl WebhookFilters {
         self.affiliate_id.is_none() && self.unknown.is_empty()
     }
 
-    /// The affiliate that conversions are narrowed to, if it can be one.
+    /// The affiliate that conversions are narrowed to, if its id is well-formed.
     fn check(&self) -> Result<Option<AffiliateId>, Invalid> {
         if let Some(name) = self.unknown.keys().next() {
             let message =
@@ -121,11 +121,11 @@ pub struct NewWebhook {
     pub url: String,
     /// Each kind once, in the order of [`EventKind::ALL`].
     pub events: Vec<EventKind>,
-    /// Whose conversions alone are sent.
+    /// The only affiliate whose conversions are sent, if set.
     pub affiliate: Option<AffiliateId>,
 }
 
-/// The body of an update: what is absent stays.
+/// The body of an update: absent fields keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -156,7 +156,7 @@ pub struct WebhookChange {
     pub url: Option<String>,
     /// The new kinds.
     pub events: Option<Vec<EventKind>>,
-    /// Whose conversions alone are sent from now on; the inner `None` is everybody's.
+    /// The only affiliate whose conversions are sent from now on; the inner `None` means all conversions.
     pub affiliate: Option<Option<AffiliateId>>,
     /// Whether events are sent.
     pub active: Option<bool>,
@@ -214,7 +214,7 @@ fn address(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<String, Invali
     if url.scheme() != "https" {
         return Err(wrong("url must start with https://".into()));
     }
-    // What the operator opened is called at every port.
+    // Addresses that the operator allowed may use any port.
     let is_open = match url.host() {
         Some(Host::Ipv4(address)) => allows(address.into()),
         Some(Host::Ipv6(address)) => allows(address.into()),
@@ -258,8 +258,9 @@ reply! {
     WebhookHealth {
         /// Whether deliveries succeed, in one word.
         status: WebhookStatus,
-        /// When the first attempt failed since the last that succeeded; null when none has. It starts anew with the
-        /// first attempt after a day without any or after the webhook was switched on, and at once for another URL.
+        /// Time of the first failed attempt since the last success; null when none has failed. It restarts with the
+        /// first attempt after a day without any or after the webhook was switched on, and at once when the URL
+        /// changes.
         failing_since: Option<Timestamp>,
         /// When a delivery last succeeded.
         delivered_at: Option<Timestamp>,
@@ -269,7 +270,7 @@ reply! {
 }
 
 reply! {
-    /// A webhook as it is shown.
+    /// A webhook as the API returns it.
     WebhookDetail {
         /// The webhook's id.
         id: WebhookId,
@@ -305,13 +306,13 @@ reply! {
         /// The webhook.
         #[serde(flatten)]
         webhook: WebhookDetail,
-        /// What its events are signed with; it is not shown again.
+        /// The secret that signs its events; it is not shown again.
         secret: WebhookSecret,
     }
 }
 
 reply! {
-    /// A webhook's new secret, which is shown this once. The one before signs beside it for 24 hours.
+    /// A webhook's new secret, which is shown this once. The previous one also signs for 24 hours.
     RotatedSecret {
         /// The webhook.
         id: WebhookId,

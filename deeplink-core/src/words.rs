@@ -84,7 +84,7 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Declares what the service answers: a type to which fields may be added, with a constructor from all of them.
+/// Declares a reply of the service: a type to which fields may be added, with a constructor from all of them.
 macro_rules! reply {
     ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*
@@ -160,7 +160,7 @@ macro_rules! email_request {
 }
 pub(crate) use email_request;
 
-/// Declares what a program is shown of a link: fields of its own around those of the link's contents.
+/// Declares a link as programs see it: the type's own fields around those of the link's contents.
 macro_rules! shown_link {
     ($(#[$meta:meta])* $name:ident { $($before:tt)* } { $($after:tt)+ }) => {
         $(#[$meta])*

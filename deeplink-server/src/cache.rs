@@ -1,8 +1,8 @@
-//! What is kept in memory about links, hosts and keys, and when it is fresh.
+//! In-memory cache of links, hosts and keys, and how long its entries are fresh.
 //!
 //! A change on this node drops its entry before the change is acknowledged; a change elsewhere arrives as a notice, or
-//! at the latest makes entries stale after [`crate::ttl_cache::FRESH_MILLIS`]. A fill that was overtaken by a drop is
-//! dropped itself.
+//! at the latest makes entries stale after [`crate::ttl_cache::FRESH_MILLIS`]. A fill that races with a drop is
+//! discarded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use crate::db::hosts::TenantBranding;
 use crate::db::links::Link;
 use crate::ttl_cache::{Freshness, Generations, NAMES, STALE_MILLIS};
 
-/// How long "there is no such link" is fresh.
+/// How long the absence of a link is fresh.
 const ABSENT_MILLIS: u64 = 5_000;
-/// What an entry costs beside its text: key, handle, table slot, counters.
+/// Memory of an entry besides its text: key, handle, table slot, counters.
 const ENTRY_BYTES: usize = 192;
-/// Counters of changes by tenant: so many that tenants seldom share one.
+/// Number of change counters, which tenants share by hash; large enough that collisions are rare.
 const TENANTS: usize = 4096;
 
-/// A tenant's association files, as they are sent.
+/// A tenant's association files, ready to send.
 #[derive(Debug, Default)]
 pub(crate) struct AssociationFiles {
     pub(crate) apple: Option<TaggedFile>,
@@ -41,14 +41,14 @@ pub(crate) struct TaggedFile {
     pub(crate) tag: String,
 }
 
-/// Which state of its tenant an entry was packed under.
+/// The state of its tenant that an entry was packed under.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Under {
     shard: u16,
     generation: u32,
 }
 
-/// A link as a visit needs it: one allocation for all its texts.
+/// A link with what a visit needs: one allocation for all its texts.
 #[derive(Debug)]
 pub(crate) struct CachedLink {
     pub(crate) position: i64,
@@ -59,7 +59,7 @@ pub(crate) struct CachedLink {
     under: Under,
     branding: Arc<TenantBranding>,
     text: Box<str>,
-    /// Where each part ends in `text`; a part that is absent ends where the one before it does.
+    /// Where each part ends in `text`; an absent part ends where the previous one does.
     ends: [u16; PARTS],
     present: u16,
 }
@@ -115,8 +115,8 @@ impl CachedLink {
         self.text.get(start..usize::from(self.ends[at]))
     }
 
-    /// The status at a moment, as visitors see it. A suspended account's links are disabled, but for those that they are
-    /// warned of.
+    /// The status that visitors see at a given time. A suspended account's links are disabled, except those with a
+    /// warning.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
         let status = if self.branding.is_suspended && self.status != Some(LinkStatus::Flagged) {
             Some(&LinkStatus::Disabled)
@@ -127,12 +127,12 @@ impl CachedLink {
         LinkStatus::at(status, expires_at, now)
     }
 
-    /// Whether its tenant deleted it and it stays for visitors only, because it was taken down.
+    /// Whether its tenant deleted it and it is kept only for visitors, because it was taken down.
     pub(crate) fn is_deleted(&self) -> bool {
         self.is_deleted
     }
 
-    /// The link as the decision wants to see it.
+    /// The link as input to the decision.
     pub(crate) fn view(&self, is_active: bool) -> LinkView<'_> {
         LinkView {
             link_id: self.part(LINK_ID).unwrap_or_default(),
@@ -184,39 +184,39 @@ impl Weighter<Box<str>, Slot> for Weight {
     }
 }
 
-/// What the cache says about an id.
+/// The result of looking up an id in the cache.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// The link.
     Link(Arc<CachedLink>),
-    /// There was none a moment ago.
+    /// There was none when the database was last asked.
     Absent,
-    /// The database must be asked. An old entry may answer if it cannot be; what was seen goes with the fill.
+    /// The database must be asked; `old` may answer if it is unavailable, and `seen` is passed to the fill.
     Ask { old: Option<Arc<CachedLink>>, seen: Seen },
 }
 
-/// How many drops there had been before the database was asked.
+/// Counts of drops before the database was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Of the name.
     name: u64,
-    /// Of whole tenants, any.
+    /// Of any whole tenant.
     tenants: u64,
 }
 
-/// Links by the name they are asked for: the id on the service's own host, `tenant/id` on a tenant's.
+/// Links by the name in the request: the id on the service's own host, `tenant/id` on a tenant's.
 #[derive(Debug)]
 pub(crate) struct LinkCache {
     slots: Cache<Box<str>, Slot, Weight>,
     names: Generations,
     tenants: Generations,
-    /// How often any tenant changed.
+    /// Number of changes of any tenant.
     tenant_changes: AtomicU64,
     pub(crate) freshness: Freshness,
 }
 
 impl LinkCache {
-    /// A cache of at most `bytes` bytes. `hears` says whether every change elsewhere reaches this node.
+    /// A cache of at most `bytes` bytes. `hears`: whether this node is notified of every change elsewhere.
     pub(crate) fn new(bytes: u64, hears: bool) -> Self {
         let entries = usize::try_from(bytes / 320).unwrap_or(1).max(16);
         Self {
@@ -228,13 +228,13 @@ impl LinkCache {
         }
     }
 
-    /// The state of a tenant, for entries that are packed now.
+    /// The current state of a tenant, for entries packed now.
     pub(crate) fn under(&self, tenant: &str) -> Under {
         let shard = self.tenants.shard(tenant);
         Under { shard: u16::try_from(shard).unwrap_or(0), generation: self.generation(shard) }
     }
 
-    /// Counts wrap: an entry that outlives four thousand million changes of its tenant does not exist.
+    /// Counts wrap: no entry outlives four billion changes of its tenant.
     #[expect(clippy::cast_possible_truncation, reason = "only equality of late changes matters")]
     fn generation(&self, shard: usize) -> u32 {
         self.tenants.counts[shard].load(Ordering::Acquire) as u32
@@ -248,7 +248,7 @@ impl LinkCache {
         Seen { name: self.names.of(name).load(Ordering::Acquire), tenants: self.tenant_changes.load(Ordering::Acquire) }
     }
 
-    /// Something changed that all of a tenant's links show: each is read again before it answers.
+    /// Something changed that all of a tenant's links show: each is read again before it is used.
     pub(crate) fn forget_tenant(&self, tenant: &str) {
         self.tenants.of(tenant).fetch_add(1, Ordering::AcqRel);
         self.tenant_changes.fetch_add(1, Ordering::AcqRel);
@@ -267,20 +267,20 @@ impl LinkCache {
         Lookup::Ask { old, seen: self.seen(name) }
     }
 
-    /// Keeps what the database said, unless something was dropped since `seen`.
+    /// Stores what the database returned, unless something was dropped since `seen`.
     pub(crate) fn fill(&self, name: &str, known: Option<Arc<CachedLink>>, seen: Seen, now: u64) {
         if self.seen(name) != seen {
             return;
         }
         let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Link);
         self.slots.insert(name.into(), slot);
-        // And again after the insert: a drop that came in between shows here, one that comes later drops it.
+        // Check again after the insert: this sees a drop that came in between, and a later one removes the entry.
         if self.seen(name) != seen {
             self.slots.remove(name);
         }
     }
 
-    /// Drops what is known under every name of a link.
+    /// Drops a link under all of its names.
     pub(crate) fn drop_link(&self, tenant: &str, link_id: &str) {
         for name in [link_id, &format!("{tenant}/{link_id}")] {
             self.names.of(name).fetch_add(1, Ordering::AcqRel);
@@ -288,12 +288,12 @@ impl LinkCache {
         }
     }
 
-    /// Bytes that the entries are counted as, for metrics.
+    /// Accounted bytes of the entries, for metrics.
     pub(crate) fn bytes(&self) -> u64 {
         self.slots.weight()
     }
 
-    /// Entries, for metrics.
+    /// Number of entries, for metrics.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -1,4 +1,4 @@
-//! Who acts, as it is known once a credential was checked. How it is checked is in `http`, what is stored in `db`.
+//! The caller of a request, known once its credential was checked. `http` checks it, `db` stores it.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use deeplink_core::time::Timestamp;
 
 use crate::uses::LastUse;
 
-/// Whom a request acts for.
+/// The account that a request acts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) by: Actor,
     pub(crate) tenant: TenantId,
-    /// Set for an affiliate's credential, which reaches only that affiliate's links.
+    /// Set for an affiliate's credential, which can access only that affiliate's links.
     pub(crate) affiliate: Option<AffiliateId>,
-    /// Whether the operator suspended the account when the credential was looked up.
+    /// Whether the account was suspended when the credential was looked up.
     pub(crate) is_suspended: bool,
 }
 
 impl Caller {
-    /// The payment that the caller is known by, if it is one.
+    /// The payment that identifies the caller, if any.
     pub(crate) fn charge(&self) -> Option<&Arc<Charge>> {
         match &self.by {
             Actor::Wallet(charge) => Some(charge),
@@ -27,7 +27,7 @@ impl Caller {
         }
     }
 
-    /// Who does it, where that is known.
+    /// The signed-in user, if any.
     pub(crate) fn user(&self) -> Option<&UserId> {
         match &self.by {
             Actor::User(user) => Some(user),
@@ -36,43 +36,43 @@ impl Caller {
     }
 }
 
-/// What a caller showed.
+/// The credential that a caller presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Actor {
     /// A secret key.
     Key(SecretKeyId),
-    /// A publishable key, which an app or a page carries.
+    /// A publishable key, embedded in an app or a page.
     Page(PublishableKeyId),
-    /// The session of somebody in the team, which pages and session operations take.
+    /// The session of a team member, for pages and session operations.
     User(UserId),
     /// A payment for this one request.
     Wallet(Arc<Charge>),
 }
 
-/// A request that a wallet pays for, in one of the runs that it takes.
+/// A request paid for by a wallet, in one of its runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
-    /// What the wallet's address belongs to, such as `eip155`.
+    /// The namespace of the wallet's address, such as `eip155`.
     pub(crate) namespace: String,
     /// The wallet's address.
     pub(crate) address: String,
-    /// The wallet's account, which is made with the first thing that it pays for.
+    /// The wallet's account, created with the first thing that it pays for.
     pub(crate) tenant: TenantId,
     pub(crate) run: ChargeRun,
 }
 
-/// How far a request goes that is paid for.
+/// How far a paid request runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChargeRun {
-    /// Up to what needs no account: nobody has proved who pays, so nothing is read, written or called.
+    /// Only the checks that need no account: the payer is unproven, so nothing is read, written or called.
     Form,
-    /// To its end, and what it wrote is rolled back: nothing is paid yet.
+    /// To its end, then its writes are rolled back: nothing is paid yet.
     Trial,
     /// To its end: this payment is settled.
     Paid(SettledPayment),
 }
 
-/// A payment that is settled, and what it was made for.
+/// A settled payment, and the request it was made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettledPayment {
     /// The id of its row.
@@ -83,14 +83,14 @@ pub(crate) struct SettledPayment {
     pub(crate) tx_hash: String,
 }
 
-/// A caller as it is remembered by its key's hash.
+/// A caller as cached by its key's hash.
 #[derive(Debug)]
 pub(crate) struct KnownKey {
     pub(crate) caller: Arc<Caller>,
     pub(crate) last_use: LastUse,
 }
 
-/// Somebody who is signed in.
+/// A signed-in user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SignedIn {
     pub(crate) session: SessionId,
@@ -104,7 +104,7 @@ pub(crate) struct SignedIn {
 }
 
 impl SignedIn {
-    /// The same person as what they do acts for.
+    /// The caller that this user acts as.
     pub(crate) fn caller(&self) -> Caller {
         let (by, tenant) = (Actor::User(self.user.clone()), self.tenant.clone());
         Caller { by, tenant, affiliate: None, is_suspended: self.is_suspended }

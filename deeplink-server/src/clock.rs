@@ -1,7 +1,7 @@
-//! Time as the server sees it: the system's, or one that tests set. Nothing else reads the wall clock.
+//! The server's time: the system's, or one that tests set. Nothing else reads the wall clock.
 //!
-//! Validity periods (expiry, cursors, buckets) use [`Clock::now`], which an administrator may set back; whatever
-//! measures a length of time (timeouts, rate limits) uses [`Clock::monotonic_millis`], which only grows.
+//! Validity periods (expiry, cursors, buckets) use [`Clock::now`], which an administrator may set back; durations
+//! (timeouts, rate limits) use [`Clock::monotonic_millis`], which only grows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use deeplink_core::time::Timestamp;
 use tokio::sync::Notify;
 
-/// A source of time; clones show the same one.
+/// A source of time; clones share it.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
@@ -33,14 +33,14 @@ impl Clock {
         Self(Source::System { started: Instant::now() })
     }
 
-    /// A clock that stands still until it is moved: for tests.
+    /// A clock that stands still until a test moves it.
     pub fn fixed(now: Timestamp) -> Self {
         let wall_millis = AtomicI64::new(now.as_millis());
         let monotonic_millis = AtomicU64::new(0);
         Self(Source::Settable(Arc::new(Settable { wall_millis, monotonic_millis, moved: Notify::new() })))
     }
 
-    /// The moment it is.
+    /// The current time.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since some moment in the past. Never goes back.
+    /// Milliseconds since an arbitrary point in the past. Never goes back.
     pub fn monotonic_millis(&self) -> u64 {
         match &self.0 {
             Source::System { started } => millis(started.elapsed()),
@@ -62,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// Moves a settable clock on. The system's clock stays what it is.
+    /// Moves a settable clock forward. Does nothing to the system's clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Settable(clock) = &self.0 {
             let wall = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
@@ -72,7 +72,7 @@ impl Clock {
         }
     }
 
-    /// Sets the wall time of a settable clock, back as well as forth; its monotonic time is not moved.
+    /// Sets the wall time of a settable clock, backward or forward; its monotonic time does not change.
     pub fn set(&self, now: Timestamp) {
         if let Source::Settable(clock) = &self.0 {
             clock.wall_millis.store(now.as_millis(), Ordering::Relaxed);
@@ -80,13 +80,14 @@ impl Clock {
         }
     }
 
-    /// Waits for so long, or until a settable clock is moved from where it was: for work that looks whether it is time.
+    /// Waits for `length`, or until a settable clock is moved away from `since`: for work that checks whether it is
+    /// due.
     pub(crate) async fn pause(&self, length: Duration, since: Timestamp) {
         match &self.0 {
             Source::System { .. } => tokio::time::sleep(length).await,
             Source::Settable(clock) => {
                 let mut moved = std::pin::pin!(clock.moved.notified());
-                // From here on no move goes unnoticed; one that came before shows in the time.
+                // From here on every move is noticed; an earlier one shows in the time.
                 moved.as_mut().enable();
                 if self.now() == since {
                     drop(tokio::time::timeout(length, moved).await);
@@ -129,7 +130,7 @@ mod tests {
         let soon = Duration::from_secs(5);
         assert!(tokio::time::timeout(soon, waiting).await.is_ok_and(|ended| ended.is_ok()));
         let late = tokio::time::timeout(soon, clock.pause(LONG, since)).await;
-        assert!(late.is_ok(), "it was moved before anybody waited");
+        assert!(late.is_ok(), "it was moved before anything waited");
     }
 
     #[test]

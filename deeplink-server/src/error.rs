@@ -1,4 +1,4 @@
-//! Every failure of the service as one enum, and its one way out: status, error record, headers.
+//! Every failure of the service as one enum, and its response: status, error record, headers.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::db::{DbError, WriteError};
 /// Seconds after which a request refused for load may be repeated.
 const RETRY_SOON: u64 = 1;
 
-/// Whole seconds until a moment, so many that it has come then: what `Retry-After` says.
+/// Whole seconds until a moment, rounded up: the value of `Retry-After`.
 pub(crate) fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
     u64::try_from(then.as_millis() - now.as_millis()).unwrap_or(0).div_ceil(1_000).max(1)
 }
@@ -20,17 +20,17 @@ pub(crate) fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
 /// Where a paid request stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// What needs no account is right.
+    /// The checks that need no account passed.
     FormIsValid,
-    /// It would have been done.
+    /// The trial run succeeded.
     TrialPassed,
-    /// The wallet has another account than the one it was run for.
+    /// The wallet's account is not the one the request ran for.
     OtherTenant,
-    /// The payment was used meanwhile.
+    /// The payment was used in the meantime.
     PaymentUsed,
 }
 
-/// Why a request was refused or failed.
+/// Why a request was rejected or failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// Input broke a rule.
@@ -39,36 +39,36 @@ pub(crate) enum ApiError {
     /// Rows of a batch broke rules.
     #[error("{}, nothing was stored", if .0.len() == 1 { "1 row is invalid".into() } else { format!("{} rows are invalid", .0.len()) })]
     Rows(Vec<RowError>),
-    /// A code and a sentence say it all.
+    /// A code and a sentence suffice.
     #[error("{1}")]
     Plain(ErrorCode, &'static str),
     /// A limit is reached, or something must end first; the number is the seconds until then.
     #[error("{1}; try again in {2} s")]
     TryLater(ErrorCode, &'static str, u64),
-    /// The path exists, but not with this method. The methods it takes, unless the router adds them.
+    /// The path exists, but not with this method. Holds the allowed methods, unless the router adds them.
     #[error("this path does not take this method")]
     MethodNotAllowed(Option<&'static str>),
     /// The plan's limit is reached.
     #[error("the plan includes {limit} {resource}; there are {current}")]
     Quota {
-        /// What ran out.
+        /// The resource that ran out.
         resource: &'static str,
         /// How many the plan includes.
         limit: i64,
         /// How many there are.
         current: i64,
     },
-    /// There are as many as an account can have, whatever its plan.
+    /// The limit of an account is reached, whatever its plan.
     #[error("the limit is {limit} {resource}, and this account has {current}; delete one first")]
     Full {
-        /// What there are too many of.
+        /// What the limit counts.
         resource: &'static str,
-        /// How many there can be.
+        /// The limit.
         limit: i64,
         /// How many there are.
         current: i64,
     },
-    /// A paid request stopped where it should; this is for whoever runs it, and reaches nobody else.
+    /// A paid request stopped where it should; only for the code that runs it, never sent to a client.
     #[error("a paid request stopped: {0:?}")]
     Stopped(Stop),
     /// The database failed.
@@ -85,27 +85,27 @@ impl ApiError {
         move |seconds| Self::TryLater(ErrorCode::RateLimited, sentence, seconds)
     }
 
-    /// One more than an account can have: with its plan, or with any plan where that is `most`.
+    /// One more than an account may have: with its plan, or with any plan if `limit` is `most`.
     pub(crate) fn one_too_many(resource: &'static str, limit: i64, current: i64, most: i64) -> Self {
         if limit < most { Self::Quota { resource, limit, current } } else { Self::Full { resource, limit, current } }
     }
 
-    /// Nothing is there, or it is not the caller's.
+    /// It does not exist, or is not the caller's.
     pub(crate) fn not_found() -> Self {
         Self::Plain(ErrorCode::NotFound, "not found")
     }
 
-    /// Something of a kind is not there, or is not the caller's.
+    /// Something of a given kind does not exist, or is not the caller's.
     pub(crate) fn no_such(message: &'static str) -> Self {
         Self::Plain(ErrorCode::NotFound, message)
     }
 
-    /// Whether the database could not be asked, so that what it said before is the better answer.
+    /// Whether the database was unavailable, so that a stale value is the better answer.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Self::Database(DbError::Unavailable(_) | DbError::Overloaded))
     }
 
-    /// Whether it says that nothing is there.
+    /// Whether this is a "not found".
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Plain(ErrorCode::NotFound, _))
     }
@@ -121,9 +121,9 @@ impl ApiError {
         Self::Plain(ErrorCode::Unauthorized, "send a secret key as Authorization: Bearer")
     }
 
-    /// Nobody is signed in. Unknown, ended and revoked sessions look alike.
+    /// Not signed in. Unknown, ended and revoked sessions look alike.
     pub(crate) fn no_session() -> Self {
-        Self::Plain(ErrorCode::Unauthorized, "nobody is signed in")
+        Self::Plain(ErrorCode::Unauthorized, "not signed in")
     }
 
     /// Another site made a browser send this.
@@ -143,7 +143,7 @@ impl ApiError {
 
     /// The operator suspended the account.
     pub(crate) fn account_suspended() -> Self {
-        let message = "this account is suspended by the operator of this service; reads are answered, but nothing of it can \
+        let message = "this account is suspended by the operator of this service; reads are answered, but nothing in it can \
             be changed";
         Self::Plain(ErrorCode::AccountSuspended, message)
     }
@@ -158,7 +158,7 @@ impl ApiError {
         Self::Invalid(Invalid::field(ErrorCode::BadRequest, field.into(), message))
     }
 
-    /// The code and what the caller is told. What failed inside stays inside.
+    /// The code and message for the caller, without internal details.
     pub(crate) fn body(&self) -> ErrorBody {
         match self {
             Self::Invalid(invalid) => invalid.clone().into(),
@@ -178,7 +178,7 @@ impl ApiError {
                 body
             }
             Self::Database(DbError::Overloaded) => {
-                ErrorBody::new(ErrorCode::Overloaded, "too much work waits; nothing was done, try again")
+                ErrorBody::new(ErrorCode::Overloaded, "too much work is waiting; nothing was done, try again")
             }
             Self::Database(DbError::ShareUsedUp) => ErrorBody::new(
                 ErrorCode::Overloaded,
@@ -194,7 +194,7 @@ impl ApiError {
                 "the database cannot be reached or written; nothing was done, try again",
             ),
             Self::Database(_) | Self::Internal(_) | Self::Stopped(_) => {
-                ErrorBody::new(ErrorCode::Internal, "something failed inside; it is logged under the request id")
+                ErrorBody::new(ErrorCode::Internal, "internal error; it is logged under the request id")
             }
         }
     }
@@ -213,7 +213,7 @@ impl IntoResponse for ApiError {
 }
 
 impl ApiError {
-    /// The status that its code stands for.
+    /// The status of its code.
     pub(crate) fn status(&self) -> StatusCode {
         let status = self.body().code.status().and_then(|status| StatusCode::from_u16(status).ok());
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -230,10 +230,10 @@ impl ApiError {
         }
     }
 
-    /// The answer that says so.
+    /// The response for this error.
     pub(crate) fn to_response(&self) -> Response {
         let (body, status) = (self.body(), self.status());
-        // What the operator switched off is no failure.
+        // A feature that the operator switched off is not a failure.
         let cause = (status.is_server_error() && !body.code.is_not_configured()).then(|| self.to_string());
         let mut response = Response::new(axum::body::Body::empty());
         *response.status_mut() = status;
@@ -252,32 +252,32 @@ impl ApiError {
         if let Self::Stopped(stop) = self {
             response.extensions_mut().insert(*stop);
         }
-        // The record is written last, when the request's id is known.
+        // The body is written last, when the request's id is known.
         response.extensions_mut().insert(Record { body, cause });
         response
     }
 }
 
-/// The error record of a response that has not been given its request id yet.
+/// The error record of a response that has no request id yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     body: ErrorBody,
-    /// What failed inside, for the log.
+    /// The internal cause, for the log.
     cause: Option<String>,
 }
 
 impl Record {
-    /// What the caller is told.
+    /// The error body for the caller.
     pub(crate) fn body(&self) -> &ErrorBody {
         &self.body
     }
 
-    /// The same, to add to it.
+    /// The same, mutable.
     pub(crate) fn body_mut(&mut self) -> &mut ErrorBody {
         &mut self.body
     }
 
-    /// Logs what failed inside, under the request's id.
+    /// Logs the internal cause, under the request's id.
     pub(crate) fn log(&self, request_id: &str) {
         let Some(cause) = &self.cause else { return };
         // A caller can be refused as often as it likes; `/metrics` counts it.
@@ -288,7 +288,7 @@ impl Record {
         }
     }
 
-    /// The record as JSON, with the request's id. What failed inside goes to the log, under the same id.
+    /// The record as JSON, with the request's id. The internal cause goes to the log, under the same id.
     pub(crate) fn into_bytes(mut self, request_id: &str) -> Bytes {
         self.log(request_id);
         self.body.request_id = Some(request_id.to_owned());

@@ -1,4 +1,4 @@
-//! The deeplink service: links, the visits that follow them, and the clicks that are counted.
+//! The deeplink service: links, visits to them, and the clicks that are counted.
 //!
 //! | Module | Holds |
 //! |---|---|
@@ -7,18 +7,18 @@
 //! | `service`, `routes` | a request's way in; the route table |
 //! | `api` | operations for programs, one noun a file |
 //! | `pages` | what people see on the service's own host |
-//! | `visit` | what a tap meets: redirect, page, JSON |
-//! | `db` | one set of SQL texts for two databases, one door for writes |
-//! | `clicks`, `uses` | the click log's way in; when keys were last used |
-//! | `cache`, `ttl_cache` | what is kept in memory |
-//! | `caller`, `rate_limit`, `shares`, `metrics` | who acts, how often they may, at whose cost, what is counted |
-//! | `certificates` | TLS of our own: what is served by name |
-//! | `stream` | events as they happen, for whoever reads along |
+//! | `visit` | the response to a visit: redirect, page, JSON |
+//! | `db` | one set of SQL texts for two databases, one path for writes |
+//! | `clicks`, `uses` | writing the click log; when keys were last used |
+//! | `cache`, `ttl_cache` | in-memory caches |
+//! | `caller`, `rate_limit`, `shares`, `metrics` | who calls, how often, with which share of resources; metrics |
+//! | `certificates` | built-in TLS: the certificate served for each name |
+//! | `stream` | events as they happen, for stream readers |
 //! | `http` | connections, credentials, bodies, hosts |
-//! | `outbound` | what the service calls |
+//! | `outbound` | calls to other services |
 //! | [`qr`] | links drawn as QR codes |
 //! | [`threats`] | the operator's list of refused URLs and hosts |
-//! | `work` | what runs behind the replies |
+//! | `work` | background work |
 //! | `admin` | operator commands |
 //! | [`config`], [`clock`], [`vault`] | settings, time, sealed secrets |
 //! | `private` | files that only their owner can read |

@@ -1,7 +1,7 @@
 //! Metrics, counted while the service runs. The operators' listener in `operators` serves them.
 //!
-//! Metrics are atomic counters, so counting costs a few nanoseconds; text is made on request. Labels are route templates,
-//! methods and statuses: never a path, a tenant or a link.
+//! Metrics are atomic counters, so counting costs a few nanoseconds; text is rendered on request. Labels are route
+//! templates, methods and statuses: never a path, a tenant or a link.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use deeplink_core::routes;
 use http::{Method, StatusCode};
 
-/// Statuses with a counter of their own; the rest is counted as `other`.
+/// Statuses with their own counter; the rest is counted as `other`.
 const STATUSES: [u16; 19] =
     [200, 201, 204, 302, 303, 304, 400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 429, 500, 503];
 /// Upper bounds of the histogram buckets, in milliseconds.
@@ -68,30 +68,30 @@ pub(crate) struct Metrics {
     pub(crate) certificates_failed: AtomicU64,
     /// Delivery attempts by outcome.
     attempts: [AtomicU64; SENT.len()],
-    /// Answers of the facilitator that are about another payment than the one it was asked about.
+    /// Facilitator responses about a different payment than the one it was asked about.
     payer_mismatches: AtomicU64,
-    /// Payments of which nobody knows what came of them, when it was last looked.
+    /// Payments with an unknown outcome, as of the last check.
     pub(crate) payments_unresolved: AtomicU64,
     /// Deliveries queued on this node whose outcome is not stored yet.
     pub(crate) deliveries_queued: AtomicUsize,
-    /// Stripe's events that an operator has to look into.
+    /// Stripe events that an operator has to look into.
     stripe_alarms: [AtomicU64; STRIPE_ALARMS.len()],
-    /// Events whose signature does not fit.
+    /// Stripe events with an invalid signature.
     stripe_signatures_refused: AtomicU64,
-    /// Calls that Stripe refused, so that another try would not help.
+    /// Calls that Stripe refused for good: a retry would not help.
     stripe_calls_refused: AtomicU64,
 }
 
-/// Why an operator has to look into an event of Stripe.
+/// Why an operator has to look into a Stripe event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StripeAlarm {
     /// It is about a customer who has no account here.
     UnknownCustomer,
-    /// What is stored, what Stripe says and what was said at the checkout name different accounts.
+    /// The stored account, Stripe's and the one named at checkout differ.
     CustomerMismatch,
     /// An account pays for two subscriptions.
     SecondSubscription,
-    /// An account pays a price that stands for no plan.
+    /// An account pays a price that belongs to no plan.
     UnknownPrice,
     /// Stripe does not know the subscription.
     UnknownSubscription,
@@ -102,7 +102,7 @@ const STRIPE_ALARMS: [&str; 5] =
     ["unknown_customer", "customer_mismatch", "second_subscription", "unknown_price", "unknown_subscription"];
 
 impl StripeAlarm {
-    /// As logs and metrics have it.
+    /// The label in logs and metrics.
     pub(crate) fn as_str(self) -> &'static str {
         STRIPE_ALARMS[self as usize]
     }
@@ -123,7 +123,7 @@ pub(crate) enum Sent {
 const SENT: [&str; 3] = ["delivered", "refused", "unanswered"];
 
 impl Metrics {
-    /// For the operations, and for pages at these paths.
+    /// Counters for the operations, and for pages at these paths.
     pub(crate) fn new(pages: &'static [&'static str]) -> Self {
         let pages = pages.iter().flat_map(|path| ["GET", "POST"].map(|method| Operation::new(method, path)));
         Self {
@@ -153,7 +153,7 @@ impl Metrics {
         self.stripe_alarms[alarm as usize].fetch_add(1, Relaxed);
     }
 
-    /// Counts an event whose signature does not fit.
+    /// Counts an event with an invalid signature.
     pub(crate) fn stripe_signature_refused(&self) {
         self.stripe_signatures_refused.fetch_add(1, Relaxed);
     }
@@ -163,7 +163,7 @@ impl Metrics {
         self.stripe_calls_refused.fetch_add(1, Relaxed);
     }
 
-    /// Counts an answer of the facilitator that is about another payment.
+    /// Counts a facilitator response about a different payment.
     pub(crate) fn payer_mismatch(&self) {
         self.payer_mismatches.fetch_add(1, Relaxed);
     }
@@ -238,25 +238,25 @@ impl Metrics {
         page.single(
             "deeplink_stripe_signatures_refused_total",
             "counter",
-            "Events that were refused because their signature does not fit.",
+            "Events that were refused for an invalid signature.",
             self.stripe_signatures_refused.load(Relaxed),
         );
         page.single(
             "deeplink_stripe_calls_refused_total",
             "counter",
-            "Calls that Stripe refused, which another try would not change.",
+            "Calls that Stripe refused for good; they are not retried.",
             self.stripe_calls_refused.load(Relaxed),
         );
         page.single(
             "deeplink_x402_mismatches_total",
             "counter",
-            "Answers of the x402 facilitator about another payment than the one in question.",
+            "Responses of the x402 facilitator about a different payment than the one in question.",
             self.payer_mismatches.load(Relaxed),
         );
         page.single(
             "deeplink_x402_unresolved_payments",
             "gauge",
-            "x402 payments of which it stays unknown whether they were settled; `deeplink-server check` lists them.",
+            "x402 payments with an unknown outcome; `deeplink-server check` lists them.",
             self.payments_unresolved.load(Relaxed),
         );
     }

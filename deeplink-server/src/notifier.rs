@@ -1,11 +1,11 @@
-//! Says on this node what was committed, to the sender of deliveries and to readers of the event stream.
+//! Notifies the sender of deliveries and readers of the event stream, on this node, of what was committed.
 //!
-//! It only wakes. What is to be sent is in the database, where a task that misses a notification finds it.
+//! A notification only wakes. The data is in the database, where a task that misses a notification finds it.
 
 use deeplink_core::id::TenantId;
 use tokio::sync::broadcast;
 
-/// Notifications that a slow subscriber may be behind; it then looks at everything.
+/// Notifications that a slow subscriber may lag behind; beyond that it checks everything.
 const BEHIND: usize = 1_024;
 
 /// Something that was committed.
@@ -15,7 +15,7 @@ pub(crate) enum Notification {
     Events(TenantId),
     /// Deliveries of a tenant, with their events.
     Deliveries(TenantId),
-    /// Another node has committed deliveries of a tenant, which the sender of this name is to send.
+    /// Another node has committed deliveries of a tenant, for the sender of this name.
     RemoteDeliveries(TenantId, String),
 }
 

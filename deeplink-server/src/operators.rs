@@ -18,7 +18,7 @@ use crate::http::{host, request_id};
 use crate::metrics::Page;
 use crate::state::{App, Shared};
 
-/// Everything there is to know about the running service.
+/// All metrics of the running service.
 fn page(app: &App) -> String {
     let mut page = Page::default();
     page.family("deeplink_build_info", "gauge", "The running version.");
@@ -27,7 +27,7 @@ fn page(app: &App) -> String {
     page.single("deeplink_link_cache_entries", "gauge", "Links kept in memory.", app.links.len());
     page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
     clicks(&mut page, app);
-    page.single("deeplink_event_readers", "gauge", "Streams of events that are read.", app.streams.readers());
+    page.single("deeplink_event_readers", "gauge", "Open event streams.", app.streams.readers());
     page.family(
         "deeplink_sealed_values_unopened_total",
         "counter",
@@ -49,12 +49,12 @@ fn clicks(page: &mut Page, app: &App) {
         "Clicks that went to the spill file first.",
         clicks.spilled_total,
     );
-    page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could be kept nowhere.", clicks.dropped_total);
-    page.single("deeplink_clicks_queued", "gauge", "Clicks that wait for the database.", clicks.queued);
+    page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could not be stored.", clicks.dropped_total);
+    page.single("deeplink_clicks_queued", "gauge", "Clicks waiting for the database.", clicks.queued);
     page.single(
         "deeplink_clicks_in_memory",
         "gauge",
-        "Clicks that wait because no file could be written.",
+        "Clicks waiting because no file could be written.",
         clicks.in_memory,
     );
     page.single(
@@ -65,7 +65,7 @@ fn clicks(page: &mut Page, app: &App) {
     );
 }
 
-/// What the kernel says of this process, where it says so under /proc.
+/// Memory and files of this process, where the kernel has /proc.
 fn process(page: &mut Page) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
@@ -77,7 +77,7 @@ fn process(page: &mut Page) {
     }
 }
 
-/// Serves operators until the service has stopped; while it winds down they still see that it does.
+/// Serves operators until the service has stopped, so that they can watch it drain.
 pub(crate) async fn serve(listener: TcpListener, app: Shared, mut stopping: watch::Receiver<Stop>) {
     let limits = Limits { connections: 64, drain: Duration::ZERO, ..Limits::default() }.without_shares();
     let (end, ended) = watch::channel(Stop::Not);
@@ -86,7 +86,7 @@ pub(crate) async fn serve(listener: TcpListener, app: Shared, mut stopping: watc
         hyper::service::service_fn(move |request| answer(Shared::clone(&app), request))
     });
     let over = async {
-        // An error says that the sender has gone, and the service with it.
+        // An error means that the sender was dropped, and the service with it.
         drop(stopping.wait_for(|asked| *asked == Stop::AtOnce).await);
         end.send_replace(Stop::AtOnce);
     };
@@ -102,7 +102,7 @@ async fn answer(app: Shared, request: Request<RequestBody>) -> Result<Response, 
         "/metrics" => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], page(&app)).into_response(),
         "/health" => health::health().await.into_response(),
         "/ready" => health::readiness(&app).await.into_response(),
-        _ => ApiError::Plain(ErrorCode::NotFound, "operators have /metrics, /health and /ready").into_response(),
+        _ => ApiError::Plain(ErrorCode::NotFound, "this listener serves /metrics, /health and /ready").into_response(),
     };
     if let Some(record) = response.extensions_mut().remove::<Record>() {
         *response.body_mut() = Body::from(record.into_bytes(id.to_str().unwrap_or_default()));

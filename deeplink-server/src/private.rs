@@ -9,12 +9,12 @@ use std::path::Path;
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// Creates a directory and those above it, as far as they are missing. One that exists keeps its mode.
+/// Creates a directory and its missing parents. One that exists keeps its mode.
 pub(crate) fn create_dir(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)
 }
 
-/// Options with which a file that is created is private. One that exists keeps its mode.
+/// Options that make a newly created file private. One that exists keeps its mode.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
@@ -31,12 +31,12 @@ pub(crate) fn create_if_missing(path: &Path) -> io::Result<()> {
     options().append(true).create(true).open(path).map(drop)
 }
 
-/// Whether anybody but the owner and root can enter a directory or read what is in it.
+/// Whether anyone but the owner and root can enter a directory or read its contents.
 pub(crate) fn is_open_to_others(directory: &Path) -> bool {
     std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
 }
 
-/// Makes a file private that an earlier version created.
+/// Makes private a file that an earlier version created.
 pub(crate) fn close_to_others(file: &File) -> io::Result<()> {
     match file.metadata()?.permissions().mode() & 0o777 {
         FILE_MODE => Ok(()),

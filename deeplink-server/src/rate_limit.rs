@@ -1,8 +1,8 @@
 //! Rate limits with bursts, by the generic cell rate algorithm (GCRA).
 //!
-//! For each key a limiter stores the time at which the full burst is available again, in a table of fixed size. An entry
-//! whose time has passed is free. If all entries for a key are taken, the one with the earliest time is evicted, so the
-//! busiest keys are kept longest; an evicted key gets a new burst, no more. Limits that protect a secret are in the
+//! For each key a limiter stores the time at which the full burst is available again, in a table of fixed size. An
+//! entry whose time has passed is free. If all entries for a key are taken, the one with the earliest time is evicted,
+//! so the busiest keys are kept longest; an evicted key only gains a new burst. Limits that protect a secret are in the
 //! database instead.
 
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -82,7 +82,7 @@ impl Limiter {
         }
     }
 
-    /// Gives a counted use back. An entry that was evicted meanwhile has its whole burst anyway.
+    /// Gives back a counted use. An entry evicted in the meantime has its whole burst anyway.
     pub(crate) fn give_back(&self, key: &impl Hash) {
         if self.interval == 0 {
             return;

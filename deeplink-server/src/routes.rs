@@ -1,4 +1,4 @@
-//! The route table: method and path stand on each handler, and this is every handler there is.
+//! The route table: every handler, each annotated with its method and path.
 //!
 //! Grouped by who calls. A handler's extractor is its permission; one without an extractor is public.
 
@@ -26,7 +26,7 @@ use crate::visit::{self, association};
 /// Every route with its documentation.
 fn table() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(openapi::base())
-        // Everybody
+        // Anyone
         // For the document only: `service` answers a visit before the router sees it.
         .routes(routes!(visit::resolve))
         .routes(routes!(health::health))
@@ -37,17 +37,17 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(association::asset_links))
         .routes(routes!(signup::create))
         .routes(routes!(signin::create))
-        // Everybody, by a token that was mailed
+        // Anyone, with a mailed token
         .routes(routes!(auth::sign_in, callback::create))
         .routes(routes!(auth::invitation, invites::accept))
         .routes(routes!(oauth::start))
         .routes(routes!(oauth::callback))
         .merge(sdk::files())
-        // Everybody who knows a source's address
+        // Anyone who knows a source's address
         .routes(routes!(sources::receive))
         // The payment processor, which signs
         .routes(routes!(stripe_webhook::receive))
-        // Secret keys, and affiliates' for their own links
+        // Secret keys, and affiliates' keys for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
         .routes(routes!(qr::get))
@@ -61,11 +61,11 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(lifecycle::attribute))
         .routes(routes!(lifecycle::identify))
         .routes(routes!(lifecycle::convert))
-        // The same in its earlier form
+        // The same, in the earlier form
         .routes(routes!(earlier::click))
         .routes(routes!(earlier::report))
         .routes(routes!(earlier::link))
-        // People who signed in
+        // Signed-in users
         .routes(routes!(sessions::me))
         .routes(routes!(sessions::signout))
         .routes(routes!(secret_keys::issue))
@@ -101,12 +101,12 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(stripe::portal))
 }
 
-/// The description of every route.
+/// The OpenAPI description of every route.
 pub(crate) fn description() -> OpenApi {
     openapi::finished(table().into_openapi())
 }
 
-/// The router of everything but visits.
+/// The router for everything but visits.
 pub(crate) fn router(app: Shared) -> Router {
     let (router, _) = table().split_for_parts();
     router
@@ -120,7 +120,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .with_state(app)
 }
 
-/// Notes which route answered, by its template.
+/// Records the template of the route that answered.
 async fn name_route(request: Request, next: Next) -> Response {
     let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
     let mut response = next.run(request).await;

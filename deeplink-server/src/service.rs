@@ -1,7 +1,7 @@
-//! One request from its head to its answer: which half of the service it belongs to, and what every answer carries.
+//! One request from its head to its response: which half of the service handles it, and what every response carries.
 //!
-//! Visits go past the router: they are most of the traffic, and their path is all that is matched. Everything else is
-//! in the route table of `routes.rs`.
+//! Visits bypass the router: they are most of the traffic, and only their path is matched. Everything else is in the
+//! route table of `routes.rs`.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -93,18 +93,18 @@ impl hyper::service::Service<Request<RequestBody>> for Service {
 async fn visited(app: &App, unread: &Unread, headers: &HeaderMap, answer: impl Future<Output = Response>) -> Response {
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     let response = answer.unwrap_or_else(|_| panicked().into_response());
-    // Its click is stored, so it is sent whatever is unread.
+    // Its click is stored, so it is sent however much is unread.
     let response = unread.admit(response, false).unwrap_or_else(|excess| too_much_unread(excess).into_response());
     app.metrics.visit(response.status());
     dressed(app, response, request_id::of(headers))
 }
 
-/// Whose host is asked. `/health` is the same on every one, so that probes can use addresses.
+/// Whose host the request names. `/health` is the same on all hosts, so that probes can use addresses.
 async fn place(app: &App, peer: IpAddr, parts: &Parts) -> Result<VisitedHost, ApiError> {
     if parts.uri.path() == "/health" { Ok(VisitedHost::Service) } else { visit::visited_host(app, peer, parts).await }
 }
 
-/// Whether a request on a tenant's host is for a link, or for what somebody took for one: a person then sees a page.
+/// Whether a request on a tenant's host is for a link, or looks like one: a person then sees a page.
 fn is_visit(method: &Method, path: &str) -> bool {
     let is_top_level = path.strip_prefix('/').is_some_and(|segment| !segment.contains('/'));
     let is_read = matches!(*method, Method::GET | Method::HEAD);
@@ -123,7 +123,7 @@ fn panicked() -> ApiError {
     ApiError::Internal("a handler panicked".into())
 }
 
-/// Everything but visits: a tenant's host has its association files, every other host has the API.
+/// Everything but visits: a tenant's host serves its association files, every other host the API.
 async fn rest(
     app: Shared,
     router: Router,
@@ -136,7 +136,7 @@ async fn rest(
     let started = app.clock.monotonic_millis();
     let id = request_id::of(&parts.headers);
     let method = parts.method.clone();
-    // A tenant's own host has none of these paths.
+    // A tenant's host has none of these paths.
     let is_ours = !matches!(place, Ok(VisitedHost::Custom(_)));
     let open = cors::allowed_route(parts.uri.path()).filter(|_| is_ours);
     let successor = earlier::successor(parts.uri.path()).filter(|_| is_ours);
@@ -150,7 +150,7 @@ async fn rest(
         }
         match place {
             Err(error) => error.into_response(),
-            // Names no path that the router could know.
+            // CONNECT names no path that the router could match.
             Ok(_) if parts.method == Method::CONNECT => ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response(),
             Ok(place @ VisitedHost::Custom(_))
                 if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) =>
@@ -165,7 +165,7 @@ async fn rest(
                     return cors::preflight(route);
                 }
                 parts.extensions.insert(Peer(peer));
-                // So that what is inside calls the request by the same name.
+                // So that inner layers use the same request id.
                 parts.headers.insert(request_id::HEADER, id.clone());
                 let request = Request::from_parts(parts, Body::new(body));
                 match router.oneshot(request).await {
@@ -178,7 +178,7 @@ async fn rest(
     use tracing::Instrument;
     let response = AssertUnwindSafe(answer.instrument(span.clone())).catch_unwind().await;
     let response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
-    // Only where nothing was changed and nobody paid, so that it can be asked for again.
+    // Only where nothing was changed or paid for, so that the request can be repeated.
     let is_paid = [RECEIPT_V1, RECEIPT_V2].iter().any(|name| response.headers().contains_key(*name));
     let changed_nothing = matches!(method, Method::GET | Method::HEAD) || response.status().is_client_error();
     let may_drop = changed_nothing && !is_paid;
@@ -200,7 +200,7 @@ async fn rest(
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// What every answer carries, whatever made it.
+/// Adds what every response carries.
 fn dressed(app: &App, mut response: Response, id: HeaderValue) -> Response {
     if let Some(record) = response.extensions_mut().remove::<Record>() {
         let body = record.into_bytes(id.to_str().unwrap_or_default());
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// R4: what is refused for what was not read says whose it is, and when to come back.
+    /// R4: a refusal for unread responses says whose they are, and when to retry.
     #[test]
     fn r4_refusals_say_who_must_read() {
         for (excess, message) in [

@@ -1,4 +1,4 @@
-//! From a configuration to a running service, and back to rest without losing anything.
+//! Starts a service from a configuration, and stops it without losing anything.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::vault::{UnlockError, Vault};
 use crate::work::{self, Work, notices};
 use crate::{operators, pages, routes};
 
-/// How long clicks that wait may take to be stored at the end.
+/// How long a shutdown waits for pending clicks to be stored.
 const LAST_CLICKS: Duration = Duration::from_secs(2);
-/// How long a mail that is on its way may take at the end.
+/// How long a shutdown waits for a mail that is being sent.
 const LAST_WORK: Duration = Duration::from_millis(500);
 
 /// Why the service did not start.
@@ -38,15 +38,15 @@ pub enum StartError {
     /// The database cannot be used.
     #[error(transparent)]
     Database(#[from] OpenError),
-    /// The server keys do not fit.
+    /// The server keys do not match.
     #[error(transparent)]
     Keys(#[from] UnlockError),
-    /// The address cannot be served on.
+    /// The service cannot listen on the address.
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The data directory cannot be used.
@@ -54,13 +54,13 @@ pub enum StartError {
     Files(#[from] std::io::Error),
 }
 
-/// A service that runs.
+/// A running service.
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
     /// Where it serves https, if it does.
     pub tls_address: Option<SocketAddr>,
-    /// Where operators reach it, if they can.
+    /// Where operators reach it, if configured.
     pub admin_address: Option<SocketAddr>,
     app: Shared,
     stop: watch::Sender<Stop>,
@@ -70,10 +70,10 @@ pub struct Running {
     work: Work,
 }
 
-/// Starts the service: when this returns, requests are answered.
+/// Starts the service: once this returns, requests are answered.
 pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> {
     let limits = Limits::default();
-    // Here and not where a test begins, because the limit is of the whole process.
+    // Here and not where a test begins, because the limit applies to the whole process.
     let files = OpenFiles::raise().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot raise the limit of open files");
         OpenFiles::now()
@@ -121,7 +121,7 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
         Arc::new(Certificates::new(app.db.clone(), app.clock.clone(), app.vault.clone(), own_name))
     });
     if let Some(facilitator) = &app.facilitator {
-        // So that the first request is told what it costs.
+        // So that the first request learns its price.
         Box::pin(facilitator.ask(app.clock.monotonic_millis())).await;
     }
     let work = work::start(&app, certificates.as_ref());
@@ -161,13 +161,13 @@ impl Running {
         self.work.certificates().expect("TLS of our own")
     }
 
-    /// Takes an account's share of lists and reports until the result is dropped; with `waiting` its whole line too, so
-    /// that further ones are refused. For tests.
+    /// Takes an account's share of lists and reports until the result is dropped; with `waiting` its whole queue too,
+    /// so that further ones are refused. For tests.
     pub fn hold_reports(&self, tenant: &TenantId, waiting: bool) -> impl Send + use<> {
         self.app.hold_reports(tenant, waiting)
     }
 
-    /// Takes every connection for reading, but for those of visits and credentials, until the result is dropped. For tests.
+    /// Takes every read connection, except those for visits and credentials, until the result is dropped. For tests.
     pub async fn hold_readers(&self) -> Result<impl Send + use<>, DbError> {
         self.app.db.read_all().await
     }
@@ -182,7 +182,7 @@ impl Running {
         &self.app
     }
 
-    /// Resolves when the database could not be synced: the process must end with a failure.
+    /// Resolves when the database could not be synced: the process must exit with an error.
     pub async fn failed(&self) {
         self.app.db.failed().await;
     }
@@ -204,8 +204,8 @@ impl Running {
         self.stop.clone()
     }
 
-    /// Waits until every admitted request is answered, then stores what waits and closes the database. The result is
-    /// the number of connections that had to be cut.
+    /// Waits until every admitted request is answered, then stores what is pending and closes the database. Returns the
+    /// number of connections that had to be cut.
     pub async fn stopped(mut self) -> usize {
         let drained = Instant::now() + self.drain;
         let cut = (&mut self.serving).await.unwrap_or(0);
@@ -215,13 +215,13 @@ impl Running {
             let mut asked = self.stop.subscribe();
             async move { drop(asked.wait_for(|asked| *asked == Stop::AtOnce).await) }
         };
-        // Whoever paid may have gone, and what they paid for is done all the same.
+        // The payer may have disconnected; what they paid for is done all the same.
         self.app.payments.close();
         tokio::select! {
             _ = timeout_at(drained, self.app.payments.wait()) => {}
             () = hurry() => {}
         }
-        // Attempts to deliver have some more time, unless somebody is in a hurry.
+        // Delivery attempts get some more time, unless a faster stop was asked for.
         self.work.finish(&self.app, LAST_WORK, hurry()).await;
         self.app.clicks.drain(LAST_CLICKS).await;
         self.app.db.close().await;

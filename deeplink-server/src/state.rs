@@ -1,4 +1,4 @@
-//! What every request can reach: everything is present, nothing is optional.
+//! The state that every request can reach.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +56,7 @@ pub(crate) struct App {
     pub(crate) public_url: Url,
     /// The host of the public URL.
     pub(crate) service_host: String,
-    /// Whether the public URL is this machine.
+    /// Whether the public URL is a loopback address.
     pub(crate) is_loopback: bool,
     pub(crate) is_https: bool,
     pub(crate) db: Db,
@@ -64,74 +64,74 @@ pub(crate) struct App {
     pub(crate) vault: Vault,
     pub(crate) clicks: Arc<Clicks>,
     pub(crate) links: LinkCache,
-    /// Whom a key stands for, by the key's hash.
+    /// Callers of secret keys, by the key's hash.
     pub(crate) callers: TtlCache<Arc<KnownKey>>,
-    /// Whom a publishable key stands for, by the key's hash.
+    /// Callers of publishable keys, by the key's hash.
     pub(crate) pages: TtlCache<Arc<Caller>>,
     /// When keys were last used.
     pub(crate) uses: Arc<Uses>,
-    /// Hashes of sessions and sources' addresses that were valid lately. Each use is looked up; this only says that an
-    /// address with no misses left may ask for them.
+    /// Hashes of sessions and source URLs that were valid recently. Each use is looked up; this only lets an address
+    /// with no misses left use them.
     pub(crate) valid_tokens: TtlCache<()>,
-    /// Whose a host is, by name.
+    /// Hosts and their tenants, by name.
     pub(crate) hosts: TtlCache<Option<Arc<Host>>>,
-    /// What pages show of a tenant, by its id.
+    /// The branding of tenants, by id.
     pub(crate) brandings: TtlCache<Arc<TenantBranding>>,
     /// A tenant's association files, by its id.
     pub(crate) files: TtlCache<Arc<AssociationFiles>>,
-    /// QR codes: the finished ones, and how many are drawn at one time.
+    /// QR codes: finished ones, and a limit on how many are drawn at once.
     pub(crate) codes: Codes,
-    /// Whom to ask for the proof of domains.
+    /// The DNS client that proves domains.
     pub(crate) dns: Dns,
     /// Limits DNS lookups that a request waits for.
     pub(crate) lookups: Arc<ShareLimit>,
     /// Limits lists and reports; a tenant may have half of them.
     pub(crate) reports: Arc<ShareLimit>,
-    /// Of a tenant's affiliates, one at a time waits for a tenant's report.
+    /// Lets one of a tenant's affiliates at a time wait for the tenant's reports.
     pub(crate) affiliate_reports: Arc<ShareLimit>,
-    /// Calls what callers named.
+    /// Calls URLs that callers named.
     pub(crate) http: Arc<Http>,
-    /// Whom people can sign in with.
+    /// The sign-in providers.
     pub(crate) providers: Providers,
-    /// Through whom plans are paid for, if anybody; see [`App::stripe`].
+    /// The processor that plans are paid through, if any; see [`App::stripe`].
     stripe: Option<Stripe>,
-    /// Limits calls of Stripe that a request waits for.
+    /// Limits calls to Stripe that a request waits for.
     payers: Arc<ShareLimit>,
-    /// Who settles payments for single requests, if they can be paid for.
+    /// Settles payments for single requests, if they are enabled.
     pub(crate) facilitator: Option<Facilitator>,
     /// Payments that are being settled and used; a stop waits for them, whether or not a client does.
     pub(crate) payments: TaskTracker,
-    /// Logos that were asked for lately.
+    /// Recently used logos.
     pub(crate) logos: Arc<Logos>,
-    /// Where no link may lead.
+    /// URLs and hosts that no link may lead to.
     pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
-    /// Bytes that bodies of callers who are not known may still take.
+    /// Bytes left for the bodies of unknown callers.
     pub(crate) anonymous_bodies: Arc<Semaphore>,
-    /// What bodies of known callers take.
+    /// Bytes taken by the bodies of known callers.
     pub(crate) account_bodies: Arc<AccountBodies>,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
-    /// Wakes whoever sends mails.
+    /// Wakes the mail sender.
     pub(crate) mail_waits: tokio::sync::Notify,
-    /// Wakes whoever credits what was left for later.
+    /// Wakes the task that computes deferred credits.
     pub(crate) credit_waits: tokio::sync::Notify,
-    /// Says on this node what was committed.
+    /// Notifies tasks on this node of commits.
     pub(crate) notifier: Arc<Notifier>,
-    /// Whoever reads the event stream on this node.
+    /// The readers of the event stream on this node.
     pub(crate) streams: Arc<Streams>,
-    /// Set once the service is asked to stop: `/ready` says so at once.
+    /// Set once the service is asked to stop: `/ready` reports it at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
     random: Arc<Mutex<Random>>,
-    /// Likewise, for whoever waits: what would go on for long ends.
+    /// Cancelled at the same time: ends long-running requests.
     pub(crate) ending: CancellationToken,
 }
 
 /// Limits by client address, key or source; each node counts for itself.
 pub(crate) struct Limiters {
-    /// Look-ups of ids, hosts and keys that are not there.
+    /// Look-ups of ids, hosts and keys that do not exist.
     pub(crate) misses: Limiter,
-    /// Sign-ins that are begun.
+    /// Sign-ins that are started.
     pub(crate) signins: Limiter,
     /// Sign-ups.
     pub(crate) signups: Limiter,
@@ -147,15 +147,15 @@ pub(crate) struct Limiters {
     pub(crate) wallets: Limiter,
 }
 
-/// Bytes that the bodies of callers who are not known may take at once.
+/// Bytes that the bodies of unknown callers may take at once.
 const ANONYMOUS_BODIES: usize = 32 << 20;
-/// How long a list or report may take, the wait for its place included.
+/// How long a list or report may take, including its wait in the queue.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Lists and reports of one tenant that may wait, and as many of its affiliates.
+/// Lists and reports of one tenant that may wait, and the same number for its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
-/// How long a request waits until its tenant's others have asked Stripe.
+/// How long a request waits for its tenant's other calls to Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests of one tenant that may wait to ask Stripe.
+/// Requests of one tenant that may wait to call Stripe.
 const MAX_WAITING_PAYERS: usize = 8;
 
 /// An account's share of lists and reports, until it is dropped.
@@ -172,9 +172,9 @@ fn share_is_used_up() -> ApiError {
 }
 
 impl App {
-    /// Reads a list or a report of the caller's account, and nothing else does: see [`Db::report`]. Nobody waits for
-    /// another account's reads alone, and an account waits for one of its affiliates' at most. What exceeds the share, and
-    /// what is not read in time, is 503 `overloaded`.
+    /// The only way to read a list or a report of the caller's account: see [`Db::report`]. No account waits for
+    /// another account's reads alone, and an account waits for at most one of its affiliates' reads. A read that
+    /// exceeds the share or the time is 503 `overloaded`.
     pub(crate) async fn report<T, E, F>(&self, caller: &Caller, work: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
@@ -204,13 +204,13 @@ impl App {
         report.await.map_err(|error| match error.into() {
             ApiError::Database(DbError::Overloaded) => ApiError::Plain(
                 ErrorCode::Overloaded,
-                "this took longer than the 5 s that a list or report may; try again",
+                "this took longer than the 5 s allowed for a list or report; try again",
             ),
             error => error,
         })
     }
 
-    /// Takes an account's share of lists and reports and, with `waiting`, its whole line: further reads wait, or are
+    /// Takes an account's share of lists and reports and, with `waiting`, its whole queue: further reads wait, or are
     /// refused.
     pub(crate) fn hold_reports(&self, tenant: &TenantId, waiting: bool) -> HeldReports {
         let line = || self.reports.acquire(tenant.into(), MAX_WAITING_REPORTS).map(FutureExt::boxed);
@@ -220,7 +220,7 @@ impl App {
         }
     }
 
-    /// Puts the parts together.
+    /// Assembles the state.
     pub(crate) fn new(
         config: Config,
         public_url: Url,
@@ -288,7 +288,7 @@ impl App {
         }
     }
 
-    /// Writes what a request changes, and then does what must follow the commit: see [`Db::write_then`].
+    /// Writes a request's changes, then does what must follow the commit: see [`Db::write_then`].
     pub(crate) async fn write<C, T, E, F, A>(
         self: &Arc<Self>,
         share: impl Into<Share>,
@@ -308,39 +308,39 @@ impl App {
         self.db.write_then(share, context, work, committed).await
     }
 
-    /// Forgets what is remembered of a tenant, after its domains or apps changed: what it shows of itself, in its files
-    /// and in each of its links.
+    /// Expires the cached branding, association files and links of a tenant, after its domains or apps changed.
     pub(crate) fn forget_tenant(&self, tenant: &TenantId) {
         self.brandings.forget(tenant.as_str());
         self.files.forget(tenant.as_str());
         self.links.forget_tenant(tenant.as_str());
     }
 
-    /// Forgets whose a host is, whom its publishable keys stand for, and what its tenant shows of itself.
+    /// Expires the cached tenant of a host, the callers of publishable keys, and the tenant's branding, files and
+    /// links.
     pub(crate) fn forget_host(&self, host: &DomainName, tenant: &TenantId) {
         self.hosts.forget(host.as_str());
-        // They are known by their hashes only, and hosts change seldom: each key is looked up once more.
+        // Publishable keys are cached by hash only, and hosts rarely change: all expire and are looked up again.
         self.pages.forget_all();
         self.forget_tenant(tenant);
     }
 
-    /// Forgets what an account may do and what its links show, after the operator suspended or resumed it.
+    /// Expires the cached callers and links of an account, after the operator suspended or resumed it.
     pub(crate) fn forget_account(&self, tenant: &TenantId) {
-        // Keys are known by their hashes only, and operators change accounts seldom: each is looked up once more.
+        // Keys are cached by hash only, and operators rarely change accounts: all expire and are looked up again.
         self.callers.forget_all();
         self.pages.forget_all();
         self.forget_tenant(tenant);
-        // Deliveries that waited are due.
+        // Deliveries that were held back are due.
         self.notifier.notify(Notification::Deliveries(tenant.clone()));
     }
 
-    /// Forgets whom a key stands for, after it was deleted or its affiliate changed.
+    /// Expires the cached caller of a key, after it was deleted or its affiliate changed.
     pub(crate) fn forget_key(&self, key_hash: &str) {
         self.callers.forget(key_hash);
         self.pages.forget(key_hash);
     }
 
-    /// Forgets everything that another node may have changed unheard.
+    /// Expires everything cached that another node may have changed without this node being notified.
     pub(crate) fn forget_all(&self) {
         self.callers.forget_all();
         self.pages.forget_all();
@@ -354,34 +354,34 @@ impl App {
         draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Until when an event is kept that is on its way to a webhook at this moment: a day longer than its delivery is shown.
+    /// Until when to keep an event that is being delivered to a webhook now: a day longer than its delivery is shown.
     pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
         now.plus_days(self.config.deliveries_kept_days() + 1)
     }
 
-    /// Through whom plans are paid for, or the refusal of what needs them.
+    /// The payment processor for plans, or an error if none is configured.
     pub(crate) fn stripe(&self) -> Result<&Stripe, ApiError> {
-        let refusal = ApiError::Plain(ErrorCode::ProcessorNotConfigured, "plans cannot be paid for at this service");
+        let refusal = ApiError::Plain(ErrorCode::ProcessorNotConfigured, "plans cannot be paid for on this service");
         self.stripe.as_ref().ok_or(refusal)
     }
 
-    /// The right to ask Stripe for a tenant. One tenant's requests wait for each other, and few of them do.
+    /// A permit to call Stripe for a tenant. One tenant's requests wait for each other, up to a small number.
     pub(crate) async fn payer(&self, tenant: &TenantId) -> Result<Permit, ApiError> {
         let permit = self.payers.acquire(tenant.into(), MAX_WAITING_PAYERS).ok_or(DbError::Overloaded)?;
         Ok(timeout_at(Instant::now() + PAYER_TIMEOUT, permit).await.map_err(|_| DbError::Overloaded)?)
     }
 
-    /// The time at which plans limit what is made now; `None` where they are not enforced.
+    /// The time to check plan limits at; `None` where they are not enforced.
     pub(crate) fn quotas_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.config.enforce_quotas.then_some(now)
     }
 
-    /// Publishes the events of a write at this time.
+    /// A publisher for the events of a write at `now`.
     pub(crate) fn publisher(&self, now: Timestamp) -> Publisher {
         Publisher::new(self.clicks.head(), Arc::clone(&self.random), now, self.kept_until(now))
     }
 
-    /// Wakes, after the commit, what sends the published events.
+    /// Wakes the senders of the published events, after the commit.
     pub(crate) fn announce(&self, publisher: &Publisher, tenant: &TenantId) {
         if publisher.has_events() {
             self.notifier.notify(Notification::Events(tenant.clone()));
@@ -391,7 +391,7 @@ impl App {
         }
     }
 
-    /// The service's own host, where https serves it under a name; else an empty text.
+    /// The service's own host, where https serves it under a name; else an empty string.
     pub(crate) fn own_secured_name(&self) -> &str {
         match self.public_url.host() {
             Some(url::Host::Domain(_)) if self.is_https && !self.is_loopback => &self.service_host,
@@ -413,8 +413,8 @@ impl App {
 const COUNT_BITS: u32 = POSITION_BITS - SALT_BITS;
 const SALT_BITS: u32 = 10;
 
-/// Draws the positions of new links: unique, and in the order of time. On several nodes the salt keeps them apart; the
-/// unique index settles the rest.
+/// Draws the positions of new links: unique, and ordered by time. The salt keeps nodes apart; the unique index catches
+/// the rest.
 pub(crate) struct Positions {
     last: AtomicI64,
     salt: i64,
@@ -426,7 +426,7 @@ impl Positions {
         Self { last: AtomicI64::new(0), salt }
     }
 
-    /// `count` positions that follow each other, each larger than any drawn before on this node.
+    /// `count` ascending positions, each larger than any drawn before on this node.
     pub(crate) fn draw(&self, now: Timestamp, count: usize) -> impl Iterator<Item = i64> + use<> {
         let count = i64::try_from(count).unwrap_or(0);
         let floor = now.as_millis().max(0) << COUNT_BITS;

@@ -1,4 +1,4 @@
-//! A cache for what may change on other nodes: callers, hosts, brandings, files, certificates.
+//! A cache for data that may change on other nodes: callers, hosts, brandings, files, certificates.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use quick_cache::sync::Cache;
 
 /// How long an entry is fresh while changes on other nodes may go unnoticed.
 pub(crate) const FRESH_MILLIS: u64 = 5_000;
-/// How long an old entry may answer while the database does not.
+/// How long an old entry may be used while the database is unavailable.
 pub(crate) const STALE_MILLIS: u64 = 600_000;
 /// Counters of drops by link name.
 pub(crate) const NAMES: usize = 64;
 
-/// Notices how many drops there were, so that a fill can tell whether it was overtaken.
+/// Counts drops, so that a fill can tell whether it raced with one.
 #[derive(Debug)]
 pub(crate) struct Generations {
     hasher: RandomState,
@@ -33,12 +33,12 @@ impl Generations {
     }
 }
 
-/// Which entries are fresh: since when, and whether other nodes' changes are heard of.
+/// Which entries are fresh: since when, and whether this node is notified of changes on other nodes.
 #[derive(Debug)]
 pub(crate) struct Freshness {
-    /// Entries read before this moment must be read again.
+    /// Entries read before this time must be read again.
     since: AtomicU64,
-    /// Whether every change elsewhere reaches this node.
+    /// Whether this node is notified of every change elsewhere.
     hears: AtomicBool,
 }
 
@@ -57,14 +57,14 @@ impl Freshness {
         self.since.store(now + 1, Ordering::Relaxed);
     }
 
-    /// Whether notices arrive from now on.
+    /// Sets whether notices arrive from now on.
     pub(crate) fn set_hears(&self, hears: bool) {
         self.hears.store(hears, Ordering::Relaxed);
     }
 }
 
 /// A small cache whose entries are fresh for [`FRESH_MILLIS`] at most: callers by key hash, hosts by name, brandings by
-/// tenant. What is forgotten is stale, but may still answer while the database does not.
+/// tenant. A forgotten entry is stale, but may still be used while the database is unavailable.
 #[derive(Debug)]
 pub(crate) struct TtlCache<V> {
     slots: Cache<Box<str>, Read<V>>,
@@ -73,7 +73,7 @@ pub(crate) struct TtlCache<V> {
     freshness: Freshness,
 }
 
-/// A value and what it was read under.
+/// A value and the counts it was read under.
 #[derive(Debug, Clone)]
 struct Read<V> {
     at: u64,
@@ -81,7 +81,7 @@ struct Read<V> {
     value: V,
 }
 
-/// How often a name, and everything, had been forgotten before the database was asked.
+/// How often a name, and the whole cache, had been forgotten before the database was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Since(u64, u64);
 
@@ -105,32 +105,32 @@ impl<V: Clone> TtlCache<V> {
         (self.freshness.holds(read.at, now) && read.since == self.since(name)).then_some((read.at, read.value))
     }
 
-    /// A stale value, for as long as the database cannot say better.
+    /// A stale value, for use while the database is unavailable.
     pub(crate) fn old(&self, name: &str, now: u64) -> Option<V> {
         self.slots.get(name).filter(|read| read.at + STALE_MILLIS > now).map(|read| read.value)
     }
 
-    /// Goes with the fill that follows a read.
+    /// The counts to pass to the fill that follows a read.
     pub(crate) fn since(&self, name: &str) -> Since {
         Since(self.names.of(name).load(Ordering::Acquire), self.everything.load(Ordering::Acquire))
     }
 
-    /// Keeps what the database said. If it was forgotten since, it is stale.
+    /// Stores what the database returned; stale if it was forgotten since.
     pub(crate) fn fill(&self, name: &str, value: V, since: Since, now: u64) {
         self.slots.insert(name.into(), Read { at: now, since, value });
     }
 
-    /// A name must be read again.
+    /// Makes a name stale: it must be read again.
     pub(crate) fn forget(&self, name: &str) {
         self.names.of(name).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A name stands for nothing any more: there is no old value either.
+    /// Removes a name, including its stale value.
     pub(crate) fn remove(&self, name: &str) {
         self.slots.remove(name);
     }
 
-    /// Everything must be read again.
+    /// Makes everything stale: it must be read again.
     pub(crate) fn forget_all(&self) {
         self.everything.fetch_add(1, Ordering::AcqRel);
     }
@@ -153,7 +153,7 @@ mod tests {
         cache.forget("a");
         assert_eq!((cache.get("a", 0), cache.get(other, 0)), (None, Some(2)), "the others stay");
         assert_eq!(cache.old("a", 0), Some(1));
-        // Read before it was forgotten, kept after: nobody may believe it.
+        // Read before it was forgotten, kept after: it must not be used.
         cache.fill("a", 1, before, 0);
         assert_eq!(cache.get("a", 0), None);
         cache.fill("a", 3, cache.since("a"), 0);

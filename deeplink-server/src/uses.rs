@@ -29,7 +29,7 @@ impl LastUse {
         Self(AtomicI64::new(at.map_or(i64::MIN, Timestamp::as_millis)))
     }
 
-    /// Whether a use now is to be recorded; of several concurrent callers, one gets `true`.
+    /// Whether to record a use now; of several concurrent callers, one gets `true`.
     fn is_due(&self, now: Timestamp) -> bool {
         let (last, now) = (self.0.load(Ordering::Relaxed), now.as_millis());
         let is_due = last <= now.saturating_sub(USE_MILLIS);
@@ -38,7 +38,7 @@ impl LastUse {
 }
 
 impl Uses {
-    /// Records that a key is used. Usually costs a comparison.
+    /// Records a use of a key. Usually costs only a comparison.
     pub(crate) fn record(&self, key: &SecretKeyId, last: &LastUse, now: Timestamp) {
         if last.is_due(now) {
             self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), now);

@@ -4,11 +4,11 @@
   let open = find("open");
   let { fallback, copy } = data;
 
-  // An iPad in desktop mode sends a Mac's headers; only its fingers give it away.
+  // An iPad in desktop mode sends a Mac's headers; only its touch screen tells it apart.
   if (data.ios && navigator.maxTouchPoints > 1) {
     ({ fallback, copy } = data.ios);
     if (open) {
-      // What the button led to so far stays within reach.
+      // Keep the button's previous target as a second button.
       const web = open.cloneNode(true);
       web.id = "web";
       if (data.ios.open !== open.getAttribute("href")) find("ways").append(web);
@@ -21,15 +21,15 @@
     }
     open.href = data.ios.open;
     open.firstChild.textContent = data.ios.label;
-    // It is the phone's part itself.
+    // An iPad needs no code for another phone.
     const code = find("qr");
     if (code) code.parentNode.hidden = true;
   }
 
-  // Now it is known, so the page shows itself.
+  // The page is correct now, so show it.
   document.body.className = "";
 
-  // Where nothing has opened, the page is still in view after a moment and goes on to the fallback.
+  // If nothing opened, the page is still visible after a moment and goes to the fallback.
   let timer;
   const stop = () => clearTimeout(timer);
   document.addEventListener("visibilitychange", () => document.hidden && stop());
@@ -47,7 +47,7 @@
     if (cover.complete && !cover.naturalWidth) cover.onerror();
   }
 
-  // A store carries nothing to the app, so the link itself waits on the clipboard. The tap never waits for it.
+  // A store passes nothing on to the app, so the link is copied to the clipboard. The tap never waits for it.
   const note = find("copies");
   if (note) note.hidden = !copy || !navigator.clipboard;
   if (copy && navigator.clipboard) {

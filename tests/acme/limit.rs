@@ -1,4 +1,4 @@
-//! Stands before pebble, which knows no rate limits, and refuses every order of one name.
+//! A proxy before pebble, which has no rate limits; it refuses every order of one name.
 
 use std::fs;
 use std::io;
@@ -17,14 +17,14 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// How long it asks to be left alone.
+/// Its `Retry-After`.
 pub(crate) const SECONDS: i64 = 7_200;
 
-/// What it refuses, and where everything else goes.
+/// The name it refuses, and where everything else is sent.
 pub(crate) struct Limit {
     pub(crate) name: &'static str,
     pub(crate) pebble: String,
-    /// Of HTTP/1.1: the addresses that pebble gives are those of the `Host` that it is told.
+    /// Over HTTP/1.1: pebble builds its URLs from the `Host` header.
     pub(crate) client: Client,
 }
 

@@ -1,5 +1,5 @@
-//! TLS for custom domains against a real ACME server: pebble, with its own certificate authority and the name server that
-//! comes with it, all of it on this machine.
+//! TLS for custom domains against a real ACME server: pebble, with its own certificate authority and its name server,
+//! all on this machine.
 //!
 //! `tests/run` installs what this needs; by hand, where `pebble` and `pebble-challtestsrv` are on the PATH:
 //!
@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const ANSWER: Duration = Duration::from_secs(30);
 const FIVE_SECONDS: Duration = Duration::from_secs(5);
 const LEASED_UNTIL: &str = "SELECT expires_at FROM leases WHERE name = 'certificates'";
-/// Longer than the lease holds.
+/// Longer than the lease.
 const LEASE: Duration = Duration::from_mins(3);
 const DAY: Duration = Duration::from_hours(24);
 
-/// A world whose nodes order certificates from an ACME server of its own.
+/// A world whose nodes order certificates from its own ACME server.
 async fn spawn(nodes: usize) -> (World, Pebble) {
     spawn_with(nodes, pebble::Plan::new(None)).await
 }
@@ -45,14 +45,14 @@ async fn spawn_with(nodes: usize, plan: pebble::Plan) -> (World, Pebble) {
         config.outbound_ca = Some(TrustedRoots::read(&plan.authority()).expect("the authority of its https"));
     })
     .await;
-    // Certificates begin to hold when the ACME server's clock says so.
+    // Certificates become valid by the ACME server's clock.
     world.clock.set(Clock::system().now());
-    // Challenges are looked for at the first node only, whichever orders.
+    // Challenges are validated at the first node only, whichever node orders.
     let pebble = plan.start(world.node(0).address.port()).await;
     (world, pebble)
 }
 
-/// What a client saw at the https address of a node.
+/// The answer at the https address of a node.
 #[derive(Debug)]
 struct Seen {
     status: u16,
@@ -94,34 +94,34 @@ async fn open(world: &World, root: &Certificate, node: usize, name: &str, path: 
     })
 }
 
-/// What a name shows once it has another certificate than the one known so far. The clock moves on meanwhile: a node
-/// believes what it has read for five seconds.
+/// The answer of a name once it has a certificate other than the known one. The clock advances meanwhile: a node caches
+/// for five seconds.
 async fn certified(world: &World, root: &Certificate, known: Option<&[u8]>) -> Seen {
     let seen = std::sync::Mutex::new(None);
     eventually("there is a certificate", PATIENCE, || async {
         world.clock.advance(Duration::from_secs(1));
         let found = open(world, root, 0, NAME, "/summer").await;
         let is_new = found.as_ref().is_some_and(|found| Some(&found.certificate[..]) != known);
-        *seen.lock().expect("nobody panicked") = found;
+        *seen.lock().expect("not poisoned") = found;
         is_new
     })
     .await;
-    seen.into_inner().expect("nobody panicked").expect("it was seen")
+    seen.into_inner().expect("not poisoned").expect("it was seen")
 }
 
-/// Gives a tenant a verified domain. The task that orders looks for it whenever the clock is set, even to the same time.
+/// Gives a tenant a verified domain. The ordering task scans whenever the clock is set, even to the same time.
 async fn own(world: &World, of: &Caller, name: &str) {
     world.own_domain(of, name, Role::Primary).await;
     world.clock.set(world.clock.now());
 }
 
-/// Who orders certificates now.
+/// The node that orders certificates now.
 async fn holder(world: &World) -> String {
     world.db.texts("SELECT holder FROM leases WHERE name = 'certificates'").await.concat()
 }
 
-/// Waits until every node has looked for what is due, and found nothing or ordered it: each hour each takes the lease, also
-/// when nothing is due. The second time shows that the first look has ended.
+/// Waits until every node has scanned for due certificates, and found none or ordered them: each hour each node takes
+/// the lease, even if nothing is due. The second time shows that the first scan has ended.
 async fn looked(world: &World, nodes: usize) {
     for _ in 0..2 {
         let before = world.db.number(LEASED_UNTIL).await;
@@ -145,7 +145,7 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     let mark = log_everything();
     let (mut world, pebble) = spawn(1).await;
     let root = pebble.root().await;
-    assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "nobody has that name");
+    assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "no tenant has that name");
 
     own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
@@ -156,7 +156,7 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_challenges").await, 0);
     assert!(open(&world, &root, 0, "other.example.com", "/summer").await.is_none());
 
-    // A restart keeps it, and the lease is given back: the clock stands still, so nobody else could take it.
+    // A restart keeps it, and the lease is released: the clock stands still, so no other node could take it.
     let before = holder(&world).await;
     world.restart(|_| {}).await;
     eventually("the next run takes the lease", PATIENCE, || async {
@@ -174,20 +174,20 @@ async fn a_verified_domain_is_served_over_https_until_it_is_lost() {
     let until = world.db.number(LEASED_UNTIL).await;
     world.clock.advance(2 * DAY);
     eventually("there is something to order", PATIENCE, || async { world.db.number(LEASED_UNTIL).await > until }).await;
-    // The new one holds from the ACME server's time on. By a later clock it would be due at the next look as well.
+    // The new one is valid from the ACME server's time on. By a later clock it would be due at the next scan as well.
     world.clock.set(Clock::system().now());
     eventually("it is ordered again", PATIENCE, || async { pebble.issued() == 2 }).await;
     let second = certified(&world, &root, Some(&first.certificate)).await;
     assert_eq!((second.status, pebble.issued()), (302, 2));
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
 
-    // Whoever loses the domain loses the certificate within five seconds.
+    // A tenant that loses the domain loses the certificate within five seconds.
     let deleted = world.a.delete(&format!("/v1/domains/{NAME}")).await;
     assert!(deleted.status < 300, "{}", deleted.text());
     world.clock.advance(FIVE_SECONDS);
     assert!(open(&world, &root, 0, NAME, "/summer").await.is_none(), "the domain is lost");
 
-    // X17, X18: private keys stand neither in the database nor in a log.
+    // X17, X18: private keys are neither in the database nor in a log.
     let stored = format!("{:?}", world.db.dump().await);
     assert!(stored.contains("BEGIN CERTIFICATE") && !stored.contains("PRIVATE KEY"));
     assert!(!logged_since(&mark).contains("PRIVATE KEY"));
@@ -204,13 +204,13 @@ async fn every_node_serves_what_one_has_ordered() {
     world.clock.advance(FIVE_SECONDS);
     let second = open(&world, &root, 1, NAME, "/summer").await.expect("TLS at the second node");
     assert_eq!((second.status, second.certificate), (302, first.certificate));
-    // Both look again, and neither orders.
+    // Both scan again, and neither orders.
     looked(&world, 2).await;
     assert_eq!(pebble.issued(), 1);
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM acme_accounts").await, 1);
 }
 
-/// A name that does not lead here fails alone, is asked for again after a minute, and is served once it does.
+/// A name that does not resolve to the service fails alone, is retried after a minute, and is served once it does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     let (world, pebble) = spawn(1).await;
@@ -219,7 +219,7 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
         let sql = "SELECT CAST(COALESCE(max(failures), 0) AS BIGINT) FROM certificate_failures";
         world.db.number(sql).await
     };
-    // Nobody listens there.
+    // Nothing listens there.
     pebble.leads_to(NAME, "127.0.0.77").await;
     own(&world, &world.a, NAME).await;
     own(&world, &world.b, "well.example.com").await;
@@ -227,7 +227,7 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     eventually("the one name has failed", PATIENCE, || async { failures().await == 1 }).await;
     let problem = world.db.texts("SELECT problem FROM certificate_failures").await.concat();
     assert!(problem.contains("was not proved to lead here"), "{problem}");
-    // In small steps, and smaller ones until it is ordered, since the first is tried again after a minute.
+    // In small steps, and smaller ones until it is ordered, since the first is retried after a minute.
     eventually("the other is ordered", PATIENCE, || async {
         world.clock.advance(Duration::from_millis(20));
         pebble.issued() == 1
@@ -246,8 +246,8 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     assert_eq!((failures().await, pebble.issued()), (0, 2));
 }
 
-/// Orders are rationed by registered domain: what one tenant has used up is no other's loss. The name itself is left alone
-/// for as long as it was asked.
+/// Orders are limited by registered domain: one tenant's used-up limit does not affect another. The name itself is not
+/// retried until the `Retry-After` has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rate_limit_of_one_name_stops_no_other() {
     const LIMITED: &str = "a.example.com";
@@ -273,7 +273,7 @@ async fn a_rate_limit_of_one_name_stops_no_other() {
     assert_eq!((failures, pebble.issued()), (1, 1));
 }
 
-/// An ACME server that has lost its accounts (a test authority does so at will) is given a new one, a minute later.
+/// If an ACME server has lost its accounts (test authorities do so at any time), a new one is created, a minute later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_that_is_not_known_any_more_is_opened_again() {
     let (world, mut pebble) = spawn(1).await;
@@ -289,10 +289,10 @@ async fn an_account_that_is_not_known_any_more_is_opened_again() {
     pebble.begin_anew().await;
     own(&world, &world.a, NAME).await;
     world.a.make("summer").await;
-    eventually("the account is forgotten", PATIENCE, || async { accounts().await == 0 }).await;
+    eventually("the account is lost", PATIENCE, || async { accounts().await == 0 }).await;
     world.clock.advance(Duration::from_mins(1));
     let root = pebble.root().await;
     assert_eq!(certified(&world, &root, None).await.status, 302);
     let failures = world.db.number("SELECT CAST(count(*) AS BIGINT) FROM certificate_failures").await;
-    assert_eq!((accounts().await, failures), (1, 0), "the name is not to blame");
+    assert_eq!((accounts().await, failures), (1, 0), "the name has no failure");
 }

@@ -1,4 +1,4 @@
-//! Pebble and its name server as child processes, on ports of their own.
+//! Pebble and its name server as child processes, on their own ports.
 
 use std::fs::{self, OpenOptions};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -17,10 +17,10 @@ use deeplink_testing::eventually;
 
 /// How long the two take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// What is issued holds this long: so that a test can say when it is renewed.
+/// The lifetime of certificates, so that a test knows when they are renewed.
 const LIFETIME_SECONDS: u32 = 90 * 86_400;
 
-/// Where everything will be, before any of it runs.
+/// The addresses of everything, before any of it runs.
 pub(crate) struct Plan {
     home: TempDir,
     acme: Port,
@@ -42,13 +42,13 @@ pub(crate) struct Pebble {
 /// A port of 127.0.0.1 that stays free until it is used.
 struct Port {
     number: u16,
-    /// Claims the number among all tests, of this process and others. Not at 127.0.0.1, where the port has to be free, and
-    /// where a process that another test is just starting would keep it for a moment.
+    /// Claims the number among all tests, of this process and others. Not at 127.0.0.1, where the port has to be free,
+    /// and where a process that another test is just starting would hold it for a moment.
     _claim: TcpListener,
 }
 
 impl Port {
-    /// Below the ports that the system gives out by itself.
+    /// Below the system's ephemeral ports.
     fn draw() -> Self {
         const FIRST: u32 = 20_000;
         const COUNT: u32 = 12_000;
@@ -66,8 +66,8 @@ impl Port {
 }
 
 impl Plan {
-    /// Draws ports, and makes an authority for the https of the ACME server itself. `limited`: a name whose rate limit is
-    /// used up.
+    /// Picks ports, and makes an authority for the https of the ACME server itself. `limited`: a name whose rate limit
+    /// is used up.
     pub(crate) fn new(limited: Option<&'static str>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let authority_key = KeyPair::generate().expect("a key");
@@ -98,7 +98,7 @@ impl Plan {
         self.home.path().join("authority.pem")
     }
 
-    /// Starts it; challenges are looked for at this port of 127.0.0.1, whatever the name.
+    /// Starts it; challenges are validated at this port of 127.0.0.1, for every name.
     pub(crate) async fn start(self, http_port: u16) -> Pebble {
         let config = json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{}", self.acme.number),
@@ -132,7 +132,7 @@ impl Plan {
     fn run_acme(&self) -> Child {
         let mut command = Command::new("pebble");
         command.args(["-strict", "-dnsserver", &format!("127.0.0.1:{}", self.dns.number), "-config"]);
-        // It otherwise waits before each validation. What it refuses at random it goes on refusing.
+        // By default it waits before each validation, and rejects some requests at random.
         command.arg(self.file("config.json")).env("PEBBLE_VA_NOSLEEP", "1");
         self.run(command, "pebble.log")
     }
@@ -164,7 +164,7 @@ impl Pebble {
     async fn until_it_answers(&self) {
         eventually("pebble answers", PATIENCE, || async {
             let acme = self.client.get(format!("https://localhost:{}/dir", self.plan.acme.number)).send().await;
-            // It opens this port by itself, perhaps later.
+            // It opens this port itself, perhaps later.
             let roots =
                 self.client.get(format!("https://localhost:{}/roots/0", self.plan.management.number)).send().await;
             let dns = self.client.get(format!("http://127.0.0.1:{}/", self.plan.dns_management.number)).send().await;
@@ -173,7 +173,7 @@ impl Pebble {
         .await;
     }
 
-    /// Ends it and starts another in its place, which knows no account and has another root.
+    /// Ends it and starts another in its place, without accounts and with another root.
     pub(crate) async fn begin_anew(&mut self) {
         self.children[0].kill().expect("it is killed");
         self.children[0].wait().expect("it ends");
@@ -181,14 +181,14 @@ impl Pebble {
         self.until_it_answers().await;
     }
 
-    /// The root of what it issues.
+    /// The root of the certificates that it issues.
     pub(crate) async fn root(&self) -> Certificate {
         let url = format!("https://localhost:{}/roots/0", self.plan.management.number);
         let answer = self.client.get(url).send().await.expect("an answer");
         Certificate::from_pem(&answer.bytes().await.expect("a root")).expect("PEM")
     }
 
-    /// Lets a name lead to another address.
+    /// Makes a name resolve to another address.
     pub(crate) async fn leads_to(&self, name: &str, address: &str) {
         let base = format!("http://127.0.0.1:{}", self.plan.dns_management.number);
         let host = format!("{name}.");
@@ -213,7 +213,7 @@ impl Drop for Pebble {
                 let log = fs::read_to_string(self.plan.home.path().join(name)).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
                 let last = lines[lines.len().saturating_sub(40)..].join("\n");
-                // The harness shows what a failed test wrote.
+                // The harness shows the output of a failed test.
                 std::io::Write::write_all(&mut std::io::stderr(), format!("{name}:\n{last}\n").as_bytes()).ok();
             }
         }

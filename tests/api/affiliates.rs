@@ -25,7 +25,7 @@ fn credentials_of(id: &str) -> String {
     format!("{AFFILIATES}/{id}/credentials")
 }
 
-/// An affiliate of A's with a credential; the credential's holder and its id.
+/// Creates an affiliate of A's with a credential; returns a caller with it and its id.
 async fn partner(world: &World, partner_key: &str) -> (String, Caller, String) {
     let id = create(&world.a, "Partner", partner_key).await.member("id");
     let made = world.a.post_nothing(&credentials_of(&id)).await;
@@ -109,7 +109,7 @@ async fn bodies_are_judged() {
     ] {
         assert_eq!(patch(&world.a, id, &body).await.outcome(), expected, "{body}");
     }
-    // What is not there comes before what is wrong with the body.
+    // A 404 comes before errors in the body.
     let nowhere = world.a.ask(Method::PATCH, &format!("{AFFILIATES}/aff_0123456789abcdef01234567"));
     assert_eq!(nowhere.body_as("text/plain", "{").send().await.outcome(), "404 not_found");
 }
@@ -151,22 +151,22 @@ async fn a_credential_is_made_shown_once_listed_and_deleted() {
     let expected = json!({"id": key_id, "key_prefix": prefix, "created_at": world.clock.now().to_string()});
     assert_eq!((all["credentials"].as_array().map(Vec::len), &all["credentials"][0]), (Some(2), &expected));
     let keys = world.a.get("/v1/auth/secret-keys").await.json();
-    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1), "it is none of the account's own keys");
+    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(1), "it is not one of the account's own keys");
 
     let holder = world.somebody_with(&key);
     let link = holder.make_of(&json!({"custom_id": "of-one"})).await;
     assert_eq!(world.a.get(&format!("/v1/links/{link}")).await.member("affiliate_id"), id);
-    // I8: who is held to an affiliate makes no credentials, not even for it.
+    // I8: a caller with an affiliate's credential cannot create credentials, not even for that affiliate.
     for path in [credentials_of(&id), credentials_of(world.a2.affiliate_id()), credentials_of("nowhere")] {
         assert_eq!(holder.post_nothing(&path).await.outcome(), "403 forbidden_scope", "{path}");
     }
     assert_eq!(world.a.delete(&path).await.status, 204);
     assert_eq!(holder.get("/v1/links").await.outcome(), "401 invalid_key", "at once");
     assert_eq!(world.a.delete(&path).await.outcome(), "404 not_found");
-    assert_eq!(world.a1.get("/v1/links").await.status, 200, "the other one goes on");
+    assert_eq!(world.a1.get("/v1/links").await.status, 200, "the other one still works");
 }
 
-/// K2: three credentials, exact however many are asked for at once.
+/// K2: three credentials, exactly, however many are requested concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k2_three_credentials() {
     let world = spawn_nodes(2).await;
@@ -181,7 +181,7 @@ async fn k2_three_credentials() {
     assert_eq!((count("201"), count("409 credential_limit")), (3, 17), "{outcomes:?}");
     let all = world.a.get(&credentials_of(&id)).await.json();
     assert_eq!(all["credentials"].as_array().map(Vec::len), Some(3));
-    // A full affiliate keeps no other from its own, and no account from its keys.
+    // A full affiliate does not count against other affiliates or the account's keys.
     assert_eq!(world.a.post_nothing(&credentials_of(world.a1.affiliate_id())).await.status, 201);
     assert_eq!(world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await.status, 200);
 }
@@ -213,7 +213,7 @@ async fn twenty_for_one_partner_key() {
     assert_eq!((count("201"), count("409 partner_key_taken partner_key")), (1, 19), "{outcomes:?}");
 }
 
-/// Deleting an affiliate and giving it a credential at one instant leave no key that works.
+/// Deleting an affiliate and giving it a credential concurrently leaves no working key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_does_not_outlive_its_affiliate() {
     let world = spawn_nodes(2).await;

@@ -36,7 +36,7 @@ async fn an_app_is_registered_listed_replaced_and_removed() {
     let world = spawn().await;
     let mut body = ios("com.example.App");
     body["platform"] = "iOS".into();
-    // X10: what the service owns cannot be set, and the other platform's fields do not count.
+    // X10: fields that the service owns cannot be set, and the other platform's fields are ignored.
     body["id"] = "app_0123456789abcdef01234567".into();
     body["created_at"] = "2001-01-01T00:00:00Z".into();
     body["package_name"] = "no package".into();
@@ -63,7 +63,7 @@ async fn an_app_is_registered_listed_replaced_and_removed() {
     assert_eq!(world.a.get("/v1/apps").await.json(), json!([second, first]), "newest first");
     assert_eq!(world.b.get("/v1/apps").await.json(), json!([]));
 
-    // The same bundle again replaces what was said of it; another spelling is another app.
+    // The same bundle again replaces the earlier app; another spelling is another app.
     world.clock.advance(Duration::from_secs(1));
     let mut again = ios("com.example.App");
     again["team_id"] = "ZZZZZ99999".into();
@@ -139,8 +139,8 @@ async fn a_repeated_registration_is_one() {
     assert_eq!(once(ios("com.example.other")).await.outcome(), "409 idempotency_conflict Idempotency-Key");
 }
 
-/// L13, A1–A4: a host's files name the apps of its own tenant and of nobody else, as Apple and Google document them,
-/// without a redirect; the service's own host and unknown ones have none.
+/// L13, A1–A4: a host's files name only the apps of its own tenant, as Apple and Google document them, without a
+/// redirect; the service's own host and unknown ones have none.
 #[tokio::test]
 async fn l13_association_files_go_by_host() {
     let world = spawn().await;
@@ -179,7 +179,7 @@ async fn l13_association_files_go_by_host() {
         ("localhost", GOOGLE, None),
         ("c.example.com", APPLE, None),
         ("sub.go.example.com", APPLE, None),
-        // Nobody asks there any more, so it is read as a link id.
+        // No system asks there any more, so it is read as a link id.
         ("go.example.com", "/apple-app-site-association", None),
         ("go.example.com", "/.well-known/apple-app-site-association/", None),
         ("go.example.com", "/.well-known/openid-configuration", None),
@@ -195,7 +195,7 @@ async fn l13_association_files_go_by_host() {
             }
         }
     }
-    // Whoever asks gets the same bytes; with the tag, nothing but the word that nothing changed.
+    // Every client gets the same bytes, or with the tag a 304.
     let first = file(&world, "go.example.com", APPLE).await;
     let ask = |method, name: &str, value: &str| {
         world.nobody.ask(method, APPLE).header("host", "go.example.com").header(name, value).send()
@@ -217,7 +217,7 @@ async fn l13_association_files_go_by_host() {
     let head = ask(Method::HEAD, "accept", "*/*").await;
     assert_eq!((head.status, head.text().as_str(), head.header("etag")), (200, "", first.header("etag")));
     assert_eq!(ask(Method::POST, "accept", "*/*").await.outcome(), "405 method_not_allowed");
-    // A3: a change shows in the next request.
+    // A3: a change takes effect in the next request.
     let apps = world.a.get("/v1/apps").await.json();
     for app in apps.as_array().expect("apps").iter().filter(|app| app["platform"] == "ios") {
         assert_eq!(world.a.delete(&format!("/v1/apps/{}", app["id"].as_str().expect("an id"))).await.status, 204);
@@ -225,8 +225,8 @@ async fn l13_association_files_go_by_host() {
     assert_eq!(ask(Method::GET, "if-none-match", first.header("etag")).await.outcome(), "404 not_found");
 }
 
-/// A2: an account has at most 50 apps of each platform, however many come at once, and the largest files they can make
-/// stay within 128 KiB.
+/// A2: an account has at most 50 apps of each platform, however many are created concurrently, and the largest files
+/// they can make stay within 128 KiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_stay_small() {
     let world = spawn().await;
@@ -247,7 +247,7 @@ async fn files_stay_small() {
         })
         .await;
         let refused: Vec<_> = replies.iter().filter(|reply| reply.status != 201).collect();
-        assert_eq!(refused.len(), 7, "three had room");
+        assert_eq!(refused.len(), 7, "three fitted");
         for reply in refused {
             assert_eq!(reply.outcome(), "402 quota_exceeded");
             assert_eq!((&reply.json()["resource"], &reply.json()["limit"]), (&json!("apps"), &json!(50)));
@@ -255,7 +255,7 @@ async fn files_stay_small() {
         assert_eq!(
             register(&world.a, &replaced).await["bundle_id"],
             replaced["bundle_id"],
-            "a replacement is no new one"
+            "a replacement does not count"
         );
     }
     for (path, before, after) in [(APPLE, ".", ".b"), (GOOGLE, "\"a.b", "b")] {
@@ -268,7 +268,7 @@ async fn files_stay_small() {
     }
 }
 
-/// What a tenant says of its apps shows on the pages of its links, at once.
+/// A tenant's apps appear on the pages of its links at once.
 #[tokio::test]
 async fn pages_take_the_face_of_the_visitors_app() {
     let world = spawn().await;
@@ -291,7 +291,7 @@ async fn pages_take_the_face_of_the_visitors_app() {
     google["icon_url"] = "https://example.com/icon.png".into();
     register(&world.a, &google).await;
     let only_google = page(IPHONE).await;
-    assert!(only_google.contains("Robot edition"), "the only app there is stands for the tenant");
+    assert!(only_google.contains("Robot edition"), "the only app represents the tenant");
     world.clock.advance(Duration::from_millis(5));
     register(&world.a, &apple).await;
     let iphone = page(IPHONE).await;
@@ -303,7 +303,7 @@ async fn pages_take_the_face_of_the_visitors_app() {
     assert!(page(LINUX).await.contains("icon.png"), "the oldest app");
     world.clock.advance(Duration::from_millis(5));
     register(&world.a, &android("com.example.second")).await;
-    assert!(!page(PIXEL).await.contains("package="), "of two packages none is known to be the link's");
+    assert!(!page(PIXEL).await.contains("package="), "with two packages it is unknown which one is the link's");
 }
 
 /// L24, A3: on another node within five seconds.

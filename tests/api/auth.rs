@@ -1,4 +1,4 @@
-//! Who may call: keys, what is present but invalid, affiliates and their scope.
+//! Who may call: keys, invalid credentials, affiliates and their scope.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ fn protected(world: &World) -> Vec<Ask> {
     ]
 }
 
-/// X4: a credential that is present but invalid is refused at once; nothing weaker takes its place, and `Authorization`
-/// outranks a cookie and a payment.
+/// X4: a credential that is present but invalid is refused at once; there is no fallback to a weaker one, and
+/// `Authorization` outranks a cookie and a payment.
 #[tokio::test]
 async fn x4_a_bad_credential_is_never_passed_over() {
     let world = spawn().await;
@@ -94,7 +94,7 @@ async fn x4_a_bad_credential_is_never_passed_over() {
             assert_eq!(reply.outcome(), "401 invalid_key", "{form}");
         }
         let twice = ask.clone().bearer(&good).bearer(&good).send().await;
-        assert_eq!(twice.outcome(), "401 invalid_key", "two credentials are none");
+        assert_eq!(twice.outcome(), "401 invalid_key", "two credentials count as none");
     }
     for ask in protected(&world) {
         let reply = ask.header("authorization", format!("bEaReR   {good} ")).send().await;
@@ -102,8 +102,8 @@ async fn x4_a_bad_credential_is_never_passed_over() {
     }
 }
 
-/// X4: a key is judged by itself where keys are taken, and a session where sessions are: neither takes the other's place,
-/// and a key that is sent to a session's operation is refused however good it is.
+/// X4: operations that take keys check only the key, and operations that take sessions only the session: neither
+/// replaces the other, and a key sent to a session's operation is refused even if it is valid.
 #[tokio::test]
 async fn x4_a_key_outranks_a_session_and_neither_stands_for_the_other() {
     let world = spawn().await;
@@ -153,7 +153,7 @@ async fn x5_unknown_and_revoked_keys_answer_alike() {
     assert_eq!(one.outcome(), "401 invalid_key");
     assert_eq!(one.without_request_id(), other.without_request_id());
 
-    // A busy machine may move the medians of a round; what the service does would move those of every round.
+    // A busy machine may shift the medians of a round; a difference in the service would shift those of every round.
     let mut gaps = Vec::new();
     while gaps.last().is_none_or(|gap| *gap >= Duration::from_millis(1)) {
         assert!(gaps.len() < 5, "{gaps:?}");
@@ -194,7 +194,7 @@ async fn a_revoked_key_is_refused_within_five_seconds() {
         world.b1.get("/v1/links").await.status == 401
     })
     .await;
-    assert_eq!(world.b.get("/v1/links").await.status, 200, "other keys go on");
+    assert_eq!(world.b.get("/v1/links").await.status, 200, "other keys still work");
 }
 
 /// I8: an affiliate's key makes links for its affiliate only, and what it may not do is refused before any lookup.
@@ -220,7 +220,7 @@ async fn i8_affiliates_are_held_to_their_scope() {
     for (id, status) in [("none-named", 200), ("plain", 404), ("of-two", 404), ("nowhere", 404)] {
         assert_eq!(world.a1.get(&format!("/v1/links/{id}")).await.status, status, "{id}");
     }
-    // Before any lookup: what is there, what is not and what cannot be are refused alike.
+    // Before any lookup: existing, missing and impossible ids are refused alike.
     for id in ["none-named", "plain", "nowhere", "x"] {
         for (method, path) in [
             (Method::PUT, format!("/v1/links/{id}")),
@@ -251,7 +251,7 @@ async fn i8_a_disabled_affiliates_keys_are_dead() {
         assert_eq!(outcomes(0).await, [401; 2], "at once");
         assert_eq!(keys[0].get("/v1/links").await.outcome(), "401 invalid_key");
         eventually("the other node refuses them", soon, async || outcomes(1).await == [401; 2]).await;
-        assert_eq!(world.a2.get("/v1/links").await.status, 200, "the other affiliate's go on");
+        assert_eq!(world.a2.get("/v1/links").await.status, 200, "the other affiliate's still work");
         assert_eq!(status("active").await, 200);
         assert_eq!(outcomes(0).await, [200; 2], "and work again");
         eventually("everywhere", soon, async || outcomes(1).await == [200; 2]).await;
@@ -261,8 +261,9 @@ async fn i8_a_disabled_affiliates_keys_are_dead() {
     eventually("the other node refuses them", soon, async || outcomes(1).await == [401; 2]).await;
 }
 
-/// Whom a key stands for is remembered for seconds. What makes or ends ways in looks again where that cannot change any more:
-/// a key that was deleted meanwhile, as on another node, invites nobody and brings no partner back.
+/// The owner of a key is cached for seconds. Operations that create or end access look it up again once that can no
+/// longer change: a key that was deleted meanwhile, as on another node, cannot invite a person or re-enable an
+/// affiliate.
 #[tokio::test]
 async fn a_key_that_is_gone_changes_nothing_although_it_is_remembered() {
     let world = spawn().await;
@@ -280,7 +281,7 @@ async fn a_key_that_is_gone_changes_nothing_although_it_is_remembered() {
         ask(Method::POST, &format!("{affiliate}/credentials")),
         ask(Method::DELETE, &affiliate),
     ] {
-        assert_eq!(world.a.get("/v1/links").await.status, 200, "it is remembered");
+        assert_eq!(world.a.get("/v1/links").await.status, 200, "it is cached");
         world.db.execute(format!("DELETE FROM secret_keys WHERE key_hash = '{hash}'")).await;
         world.at_rest().await;
         let before = world.db.dump().await;

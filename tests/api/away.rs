@@ -1,5 +1,5 @@
-//! While the database is away: PostgreSQL refuses connections, or somebody else writes to the SQLite file. What cannot be
-//! done is 503 and not applied, links that are known lead on, and their clicks arrive afterwards.
+//! While the database is unavailable: PostgreSQL refuses connections, or another process writes to the SQLite file.
+//! What cannot be done is 503 and not applied, cached links still redirect, and their clicks are stored afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -47,15 +47,15 @@ fn ios(bundle: &str) -> Value {
     json!({"platform": "ios", "bundle_id": bundle, "team_id": "ABCDE12345"})
 }
 
-/// Keys, partners and people of A's that are changed while the database is away.
+/// Keys, affiliates and people of A's that are changed while the database is unavailable.
 struct Things {
     session: String,
-    /// Somebody with another publishable key.
+    /// A caller with another publishable key.
     page: Caller,
     code: String,
     key: String,
     publishable: String,
-    /// The path of a source, and that of its address.
+    /// The path of a source, and that of its URL.
     source: String,
     address: String,
     /// The path of a webhook, and that of a delivery to it.
@@ -63,7 +63,7 @@ struct Things {
     delivery: String,
     partner: String,
     credential: String,
-    /// A session to be ended.
+    /// A session to end.
     other_session: String,
     magic_link: String,
     invitation: String,
@@ -211,31 +211,31 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     let mut world = spawn().await;
     world.a.make("spring-42").await;
     world.claim_domain(&world.a, "go.example.com", Role::Primary).await;
-    // Known before: a host, what it serves, and a link on it.
+    // Cached before: a host, what it serves, and a link on it.
     world.own_domain(&world.b, "b.example.com", Role::Primary).await;
     world.b.make("of-b").await;
     world.b.post("/v1/apps", &ios("com.example.of-b")).await;
     let app = world.a.post("/v1/apps", &ios("com.example.app")).await.member("id");
     let of_a = things_of_a(&world).await;
-    // From here on with the patience of a service that is in use.
+    // From here on with the timeouts of a service in production.
     world.restart(|config| config.database_timeout = Duration::from_secs(2)).await;
     let on_host = async |path: &str| {
         let ask = world.nobody.browse(Method::GET, path).header("host", "b.example.com");
         ask.send().await.status
     };
     assert_eq!((on_host("/of-b").await, on_host("/.well-known/apple-app-site-association").await), (302, 200));
-    // Another tenant's change makes nobody forget it.
+    // Another tenant's change does not evict it.
     world.a.post("/v1/apps", &ios("com.example.other")).await;
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
-    // The keys are known too, so that it is the operation that meets the missing database.
+    // The keys are cached too, so that it is the operation that fails without the database.
     assert_eq!(world.a.get("/v1/links").await.status, 200);
     assert_eq!(of_a.page.post("/v1/attribution/click", &json!({})).await.status, 400);
-    // What was said of earlier changes may have come between a look and its keeping, so they are looked at again.
+    // Notices of earlier changes may have come between a read and its caching, so they are read again.
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!((world.nobody.tap("spring-42").await.status, on_host("/of-b").await), (302, 302));
     }
-    // What goes on behind the replies would change rows meanwhile.
+    // Background work would change rows meanwhile.
     world.at_rest().await;
     let before = world.db.dump_without_clicks().await;
 
@@ -245,7 +245,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
         let refused = matches!(reply.outcome().as_str(), "503 database_unavailable" | "503 overloaded");
         assert!(refused, "{} {}", reply.status, reply.text());
     }
-    // Without an end they would wait until it is given back.
+    // Without a limit they would wait until it is back.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     for ask in reads(&world, &of_a) {
         let status = ask.send().await.status;
@@ -263,11 +263,11 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     assert_eq!(world.db.dump_without_clicks().await, before, "a 503 means: not applied");
     world.expect_clicks(&[(0, 18)]).await;
     for ask in writes(&world, &app, &of_a) {
-        eventually("writes go on", SOON, || {
+        eventually("writes work again", SOON, || {
             let ask = ask.clone();
             async move {
                 let reply = ask.send().await;
-                // Forms and providers lead somewhere, well or not: nothing of theirs was used up.
+                // Forms and providers redirect whether they succeed or not: their tokens were not used up.
                 let led = ["/account", "/signin?invite=accepted", "/signin?error=oauth_state_invalid"];
                 reply.status < 300 || led.iter().any(|place| reply.header("location").ends_with(place))
             }

@@ -1,4 +1,4 @@
-//! Many links in one request: all or none, and every failing row named.
+//! Many links in one request: all or none, and every failing row is reported.
 
 use deeplink_client::{CreateLink, Ids};
 use http::Method;
@@ -89,7 +89,7 @@ async fn modes_sizes_and_templates_are_judged_in_order() {
         (json!({"links": {}}), "400 bad_request links"),
         (json!({"links": [1]}), "400 bad_request links[0]"),
         (json!({"links": [{}, {"web_url": 1}]}), "400 bad_request links[1].web_url"),
-        // The template comes before the size, the size before the rows.
+        // The template is checked before the size, the size before the rows.
         (json!({"template": {"web_url": "x"}, "count": 0}), "400 invalid_url web_url"),
         (json!({"template": {}, "custom_ids": vec!["!"; 101]}), "400 batch_too_large"),
         (json!({"template": {"custom_id": "!"}, "count": 1}), "201"),
@@ -120,7 +120,7 @@ async fn every_failing_row_is_listed_and_nothing_is_stored() {
         json!({"template": {}, "custom_ids": ["good", "x", "taken", "good", "health", "theirs", "good", "fine"]});
     let refused = world.a.post("/v1/links/bulk", &body).await;
     assert_eq!(refused.outcome(), "400 invalid_batch");
-    // What is wrong with the rows and what is taken stand in one reply, so that all can be mended at once.
+    // Invalid rows and taken ids are in one reply, so that all can be fixed at once.
     assert_eq!(
         errors(&refused.json()),
         "1 invalid_custom_id x custom_id\n2 link_id_taken taken custom_id\n\
@@ -185,7 +185,7 @@ async fn affiliates_are_pinned_or_checked_in_each_form() {
         let id = format!("scoped-{number}");
         let body = json!({"template": template, "custom_ids": [id]});
         assert_eq!(world.a1.post("/v1/links/bulk", &body).await.outcome(), "201", "{body}");
-        assert_eq!(shown(&id).await, one, "a scoped key's own affiliate takes the place of what a template names");
+        assert_eq!(shown(&id).await, one, "a scoped key's own affiliate replaces the template's");
         let mut row = template.clone();
         row["custom_id"] = format!("row-{number}").into();
         assert_eq!(world.a1.post("/v1/links/bulk", &json!({"links": [row]})).await.outcome(), "201");

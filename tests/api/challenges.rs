@@ -1,5 +1,5 @@
-//! What an ACME server finds when it asks whether a name leads here: the answer while its challenge is pending, on every
-//! node, and otherwise nothing at all.
+//! What an ACME server gets when it validates a name: the answer while its challenge is pending, on every node, and
+//! otherwise nothing.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use deeplink_testing::{Caller, Reply, Role, World, spawn, spawn_nodes_with, spaw
 const NAME: &str = "go.example.com";
 const PATH: &str = "/.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7";
 
-/// TLS with an ACME server that is not there: nothing is ordered, so every challenge is the test's own.
+/// TLS with an ACME server that does not exist: nothing is ordered, so every challenge is the test's own.
 fn with_tls(config: &mut Config) {
     let directory = "https://127.0.0.1:9/directory".parse().expect("a URL");
     config.tls = Some(Tls::new(([127, 0, 0, 1], 0).into(), directory));
@@ -63,10 +63,10 @@ async fn a_pending_challenge_is_answered_by_every_node_for_its_name_only() {
         }
     }
     world.clock.advance(Duration::from_mins(10));
-    assert_eq!(ask(&world.nobody, Method::GET, NAME, PATH).await.outcome(), "404 not_found", "its time is over");
+    assert_eq!(ask(&world.nobody, Method::GET, NAME, PATH).await.outcome(), "404 not_found", "it has expired");
 }
 
-/// A name that is asked about need not be verified: the service's own host is proved in the same way.
+/// The name need not be verified: the service's own host is proved in the same way.
 #[tokio::test]
 async fn the_services_own_host_is_proved_like_any_other() {
     let world = spawn_with(with_tls).await;

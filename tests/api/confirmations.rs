@@ -1,4 +1,4 @@
-//! Confirming a sign-up: what the page says, what ends with it, and what stays.
+//! Confirming a sign-up: what the page says, what it ends, and what stays.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn count(world: &World, table: &str) -> i64 {
     world.db.number(format!("SELECT CAST(count(*) AS BIGINT) FROM {table}")).await
 }
 
-/// What somebody can make with the key of a sign-up, to act for the account later.
+/// What the key of a sign-up can create to keep access to the account.
 struct Prepared {
     link: String,
     affiliate: Caller,
@@ -59,7 +59,7 @@ async fn r11_what_was_made_before_the_proof_ends_with_it() {
     let conversion = json!({"user_id": "ann", "type": "purchase"});
     assert_eq!(world.nobody.post(&made.source, &conversion).await.status, 200);
 
-    // The page says what there is, and changes nothing.
+    // The page lists what there is, and changes nothing.
     world.at_rest().await;
     let before = world.db.dump_without_clicks().await;
     let page = world.nobody.get(&format!("/account/confirm?token={token}")).await;
@@ -89,15 +89,15 @@ async fn r11_what_was_made_before_the_proof_ends_with_it() {
     {
         assert_eq!(count(&world, &format!("{table} WHERE tenant_id = '{tenant}'")).await, left, "{table}");
     }
-    // Whoever loads the page again learns that it was shown; every answer is searched for the key.
+    // Loading the page again says that it was shown; every answer is searched for the key.
     for _ in 0..3 {
         assert!(confirms_nothing(&world.nobody.confirm(&token).await));
     }
-    assert_eq!(owner.get("/v1/links").await.status, 200, "and the new key goes on");
+    assert_eq!(owner.get("/v1/links").await.status, 200, "and the new key still works");
 }
 
-/// Whoever proves the address in another way gets an account of their own, with nothing in it that somebody made before: by
-/// a link to sign in with, and by an invitation. The link of the sign-up proves nothing except on its own page.
+/// A person who proves the address in another way, by a sign-in link or an invitation, gets their own account, with
+/// nothing in it that others made before. The link of the sign-up proves nothing except on its own page.
 #[tokio::test]
 async fn r11_other_proofs_of_the_address_lead_to_accounts_of_their_own() {
     let world = spawn().await;
@@ -124,14 +124,14 @@ async fn r11_other_proofs_of_the_address_lead_to_accounts_of_their_own() {
         } else {
             assert_eq!(tenant, world.a.tenant.as_str());
         }
-        assert!(confirms_nothing(&world.nobody.confirm(&token).await), "nobody is led there any more");
-        // To the account that nobody has proved the key is as good as before.
+        assert!(confirms_nothing(&world.nobody.confirm(&token).await), "it is not reached any more");
+        // The key of the unproved account still works.
         assert_eq!(attacker.get(&format!("/v1/links/{}", made.link)).await.status, 200);
         assert_eq!(attacker.delete(&format!("/v1/links/{}", made.link)).await.status, 204);
     }
 }
 
-/// Whatever a key of a sign-up is doing at the instant of the confirmation is done before it, and ends with it, or is
+/// What a key of a sign-up does concurrently with the confirmation is either done before it, and ends with it, or
 /// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r11_nothing_slips_past_the_confirmation() {
@@ -175,7 +175,7 @@ async fn r11_nothing_slips_past_the_confirmation() {
     }
 }
 
-/// Of fifty that confirm one sign-up at one instant, one is shown a key, and there is no other.
+/// Of fifty concurrent confirmations of one sign-up, one is shown a key, and there is no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r11_one_of_fifty_is_shown_a_key() {
     let world = spawn_nodes(2).await;
@@ -195,7 +195,8 @@ async fn r11_one_of_fifty_is_shown_a_key() {
     assert_eq!((count(&world, &format!("secret_keys {of}")).await, count(&world, "sessions").await), (1, 1));
 }
 
-/// The page of a sign-up is a page like the others: on the service's host, with the same headers, for forms of its own alone.
+/// The page of a sign-up is a page like the others: on the service's host, with the same headers, only for its own
+/// forms.
 #[tokio::test]
 async fn the_page_is_as_private_as_the_others() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! Cursors are opaque, authenticated and their owner's.
+//! Cursors are opaque, authenticated and bound to their owner.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

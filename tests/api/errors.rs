@@ -1,5 +1,5 @@
-//! X1, X2: every error is our record, and what failed inside stays inside. What holds for each single answer is checked
-//! where it is received (`deeplink_testing`); here is what provokes them.
+//! X1, X2: every error is an error record, and internal failures are not disclosed. What holds for each answer is
+//! checked where it is received (`deeplink_testing`); the tests here provoke the errors.
 
 use bytes::Bytes;
 use deeplink_core::routes::{self, Credential};
@@ -11,7 +11,7 @@ use crate::lifecycle::page_of;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Ask, Caller, World, operations, spawn, spawn_with, wire};
 
-/// What no operation can take for its body.
+/// Bodies that no operation accepts.
 fn bad_bodies() -> Vec<(&'static str, Bytes)> {
     let deep = format!("{{\"metadata\":{}{}}}", "{\"a\":".repeat(100), "1".to_owned() + &"}".repeat(100));
     vec![
@@ -32,10 +32,10 @@ fn bad_bodies() -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// Those that are objects all the same.
+/// Those that are objects nevertheless.
 const OBJECTS: [&str; 4] = ["a wrong type", "a number beyond all numbers", "a lone surrogate", "a duplicate key"];
 
-/// The path of something of A's.
+/// The path of an object of A's.
 fn path_of(world: &World, operation: &operations::Operation, with: &Credentials) -> String {
     operation.at(match &operation.path {
         path if path.contains("{affiliate_id}") => world.a1.affiliate_id(),
@@ -51,11 +51,11 @@ async fn path_of_source(world: &World) -> String {
     address[address.find("/in/").expect("a token")..].to_owned()
 }
 
-/// Credentials of A's, and what else is theirs.
+/// Credentials of A's, and other objects of A's.
 struct Credentials {
     session: String,
     webhook: String,
-    /// Somebody with a publishable key.
+    /// A caller with a publishable key.
     page: Caller,
 }
 
@@ -81,7 +81,7 @@ fn ask(world: &World, operation: &operations::Operation, with: &Credentials) -> 
 }
 
 /// X1: each operation that takes a body refuses what is malformed with 400, another media type with 415 and too much
-/// with 413, never with 422, and always as our record.
+/// with 413, never with 422, and always with an error record.
 #[tokio::test]
 async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     let world = spawn().await;
@@ -97,7 +97,7 @@ async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     for operation in with_body {
         for (name, body) in bad_bodies() {
             let reply = ask(&world, operation).body(body).send().await;
-            // It has no field that could be wrong.
+            // It has no fields to be wrong.
             let expected = match &*operation.id {
                 "issue_secret_key" if OBJECTS.contains(&name) => [201, 409],
                 "test_webhook" if OBJECTS.contains(&name) => [200, 200],
@@ -128,8 +128,7 @@ async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     }
 }
 
-/// X1: what takes a form takes nothing else, and no field of it twice. Which token a malformed one would have is not known,
-/// so it is none.
+/// X1: operations that take a form take nothing else, and no field twice. A malformed form has no token.
 #[tokio::test]
 async fn x1_malformed_forms_are_refused_alike_everywhere() {
     let world = spawn().await;
@@ -232,7 +231,7 @@ async fn x1_checks_come_in_their_order() {
     }
     let post = |body: &str| world.a.ask(Method::POST, "/v1/links").body(body.to_owned());
     assert_eq!(post(r#"{"affiliate_id":"aff_0123456789abcdef01234567","web_url":1}"#).send().await.status, 400);
-    // A field is judged before the account is asked.
+    // A field is checked before the account is looked up.
     let field = post(r#"{"affiliate_id":"aff_0123456789abcdef01234567","web_url":"x"}"#).send().await;
     assert_eq!(field.outcome(), "400 invalid_url web_url");
     let fields = post(r#"{"metadata":[],"web_url":"x","custom_id":"!"}"#).send().await;
@@ -243,7 +242,7 @@ async fn x1_checks_come_in_their_order() {
     );
 }
 
-/// X1: a percent sign that is no escape, bytes that are no text and ids that are none name things that are not there.
+/// X1: invalid percent escapes, invalid UTF-8 and malformed ids in a path are a 404.
 #[tokio::test]
 async fn x1_ids_that_cannot_be_are_simply_not_there() {
     let world = spawn().await;
@@ -264,7 +263,7 @@ async fn ask_at(world: &World, operation: &operations::Operation, id: &str) -> S
     ask.send().await.outcome()
 }
 
-/// L17: bodies are at most 64 KiB; what is larger is refused without being kept in memory.
+/// L17: bodies are at most 64 KiB; larger ones are refused without being kept in memory.
 #[tokio::test]
 async fn l17_a_body_may_have_sixty_four_kibibytes() {
     let world = spawn().await;
@@ -278,7 +277,7 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
             "{bytes}"
         );
     }
-    // A body that says how large it is is refused unread; one that does not, once it is too large.
+    // A body with a `Content-Length` is refused unread; one without it, once it is too large.
     let address = world.node(0).address;
     for (path, limit) in [("/v1/links", 64 << 10), ("/v1/links/bulk", 1 << 20)] {
         let head = |more: &str| {
@@ -297,7 +296,7 @@ async fn l17_a_body_may_have_sixty_four_kibibytes() {
     }
 }
 
-/// A body that is compressed is refused and its coding named; one that begins with a byte order mark is read.
+/// A compressed body is refused with the name of its coding; one that begins with a byte order mark is accepted.
 #[tokio::test]
 async fn codings_are_refused_and_byte_order_marks_are_not() {
     let world = spawn().await;
@@ -314,7 +313,7 @@ async fn codings_are_refused_and_byte_order_marks_are_not() {
     assert_eq!(form.header("content-encoding", "gzip").send().await.outcome(), "415 unsupported_media_type");
 }
 
-/// R5: a form that signs in or accepts an invitation takes 4 KiB.
+/// R5: a form that signs in or accepts an invitation is at most 4 KiB.
 #[tokio::test]
 async fn r5_forms_of_sign_in_take_four_kibibytes() {
     let world = spawn().await;
@@ -360,7 +359,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let form = |path: &str| world.nobody.ask(Method::POST, path).form(&[("token", &token)]);
     let webhook = world.a.post("/v1/webhooks", &hook()).await;
     let delivery = settled_delivery(&world, &world.a, &webhook.member("id")).await;
-    // What tells whose a key is stays.
+    // The columns for key lookup stay.
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
         ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps;
         ALTER TABLE affiliates RENAME COLUMN partner_key TO hidden; ALTER TABLE secret_keys RENAME COLUMN key_prefix TO hidden;
@@ -456,7 +455,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE tenants RENAME COLUMN hidden TO link_count; ALTER TABLE hidden_keys RENAME TO publishable_keys;
         ALTER TABLE hidden_sources RENAME TO sources; ALTER TABLE hidden_webhooks RENAME TO webhooks";
     world.db.execute(show).await;
-    assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service goes on");
+    assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service keeps working");
 }
 
 /// X2: a corrupt row is an error that names it in the log, not in the answer.
@@ -471,7 +470,8 @@ async fn x2_a_corrupt_row_is_named_in_the_log() {
     assert!(log.contains("links.agent_context"), "the log names table and column");
 }
 
-/// L11: what names two hosts is refused before anything else, on every route, also on the one that never asks.
+/// L11: a request with two hosts is refused before anything else, on every route, also on the one that never uses the
+/// host.
 #[tokio::test]
 async fn l11_two_hosts_are_refused_everywhere() {
     let world = spawn().await;

@@ -1,5 +1,5 @@
-//! The report on links and its earlier form: how they are asked, and what nobody may learn from them. Whether they count
-//! right is for the model.
+//! The report on links and its earlier form: their parameters, and what they must not disclose. The counts are tested
+//! by the model.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ fn counts(clicks: i64, installs: i64, conversions: &Value) -> Value {
     })
 }
 
-/// C7: Analytics: ≤ 100 ids, from ≤ to, an unknown credit is the last touch; each edge, offsets, the year 9999. Whatever is
-/// malformed, missing or stands twice is 400 and names its parameter.
+/// C7: Analytics: ≤ 100 ids, from ≤ to, an unknown credit is the last touch; each edge, offsets, the year 9999. A
+/// malformed, missing or repeated parameter is 400 and named.
 #[tokio::test]
 async fn c7_questions_are_read_strictly() {
     let world = spawn().await;
@@ -113,7 +113,7 @@ async fn c7_questions_are_read_strictly() {
     );
 }
 
-/// I4: Analytics: foreign ids count as unknown ids do. A mixed set is the sum of the caller's own, and the answers for a
+/// I4: Analytics: foreign ids count like unknown ids. A mixed set is the sum of the caller's own, and the answers for a
 /// foreign and for a random id are the same bytes.
 #[tokio::test]
 async fn i4_foreign_links_count_as_unknown_ones_do() {
@@ -190,7 +190,7 @@ async fn the_earlier_form_sums_up_a_link_and_names_its_successor() {
     );
     assert_eq!(reply.header("deprecation"), "@1795132800");
     assert_eq!(reply.header("link"), r#"</v1/analytics/stats?link_ids=spring-42>; rel="successor-version""#);
-    // Sums beyond 64 bits stay at their end and do not fail.
+    // Sums beyond 64 bits saturate and do not fail.
     let sql = "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
          SELECT k.link, k.at, k.conversion_type, k.is_first, k.is_last, -v.position FROM conversion_credits k
              JOIN conversions v ON v.position = k.conversion WHERE v.conversion_type = 'sale';
@@ -228,7 +228,7 @@ async fn a_report_is_a_sheet_where_that_is_asked_for() {
     assert_eq!((report.funnel.clicks, report.groups), (1, None));
 }
 
-/// Types of conversions are words of whoever reports them: a report names the 200 largest, and sums up the rest.
+/// Types of conversions are free text of the reporter: a report names the 200 largest and sums up the rest.
 #[tokio::test]
 async fn a_report_names_so_many_types_and_sums_up_the_rest() {
     let world = spawn().await;
@@ -273,7 +273,7 @@ async fn a_report_names_so_many_types_and_sums_up_the_rest() {
     assert_eq!((sums.len(), &other["count"], &other["sum_cents"]), (201, &json!(61), &json!(61)));
 }
 
-/// Only a tenant's own secret key asks.
+/// Only a tenant's own secret key may ask.
 #[tokio::test]
 async fn nobody_else_is_told() {
     let world = spawn().await;

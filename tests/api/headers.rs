@@ -1,4 +1,4 @@
-//! What stands in the head of requests and answers: methods, hosts, origins, policies.
+//! The headers of requests and answers: methods, hosts, origins, policies.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use deeplink_testing::{Role, operations, spawn, spawn_with, wire};
 
-/// X12: what every answer carries, over all routes: no sniffing; pages run nothing but their own script and style.
+/// X12: the headers of every answer, over all routes: no sniffing; pages run only their own script and style.
 #[tokio::test]
 async fn x12_headers_of_every_route() {
     let world = spawn().await;
@@ -49,7 +49,7 @@ async fn x12_headers_of_every_route() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// X12: with an https address, browsers are told to stay with it for a year.
+/// X12: with an https base URL, browsers are told to use https for a year.
 #[tokio::test]
 async fn x12_https_services_say_so() {
     let world =
@@ -133,7 +133,7 @@ async fn x13_other_origins_may_read_links_and_report_only() {
         for reply in [&preflight, &asked] {
             assert_eq!(reply.header("access-control-allow-credentials"), "", "{path}");
         }
-        // Who may call is none of this: a method that is not served is refused as before, and can be read.
+        // CORS does not decide who may call: a method that is not served is refused as before, and can be read.
         if is_of_pages {
             let patched = world.a.ask(Method::PATCH, &path).send().await;
             assert_eq!((patched.status, patched.header("access-control-allow-origin")), (405, "*"), "{path}");
@@ -159,7 +159,7 @@ async fn x13_other_origins_may_read_links_and_report_only() {
     }
 }
 
-/// X13: JSON errors of a link can be read from every origin, and with them when to come again: 429, 503 and 500 too.
+/// X13: JSON errors of a link can be read from every origin, including `Retry-After`: 429, 503 and 500 too.
 #[tokio::test]
 async fn x13_pages_read_every_error_of_a_link() {
     let world = spawn_with(|config| {
@@ -174,7 +174,7 @@ async fn x13_pages_read_every_error_of_a_link() {
     let mut replies = vec![ask("/r/nowhere", "application/json").await, ask("/r/neither", "application/json").await];
     let page = ask("/r/neither", "text/html").await;
     assert_eq!((page.status, page.header("access-control-allow-origin")), (429, ""));
-    // Who has a miss left is told of failures.
+    // A caller with a miss left is told of failures.
     world.clock.advance(Duration::from_mins(1));
     world.db.execute("ALTER TABLE links RENAME TO hidden").await;
     replies.push(ask("/r/spring-42", "*/*").await);
@@ -219,8 +219,8 @@ async fn x14_trace_and_connect_are_refused() {
     world.expect_clicks(&[]).await;
 }
 
-/// L11: port, case and final dot of a host do not matter; two hosts, a target with another host and user information are
-/// refused; a host that nobody has verified has no links.
+/// L11: port, case and final dot of a host do not matter; two hosts, a target with another host and user information
+/// are refused; an unverified host has no links.
 #[tokio::test]
 async fn l11_forms_of_the_host() {
     let world = spawn().await;
@@ -281,7 +281,7 @@ async fn l11_forwarded_hosts_of_strangers_are_ignored() {
             .ask(Method::GET, "/own")
             .header("accept", "application/json")
             .header("x-forwarded-host", "go.example.com");
-        // The request's own host is the service's, where this path is nothing.
+        // The request's own host is the service's, where this path does not exist.
         assert_eq!(ask.header("host", "localhost").send().await.status, status, "trusted: {trusted}");
     }
 }
@@ -334,7 +334,7 @@ async fn l12_a_custom_host_has_links_and_nothing_else() {
     assert_eq!(on_host(Method::POST, "/own").await, 405);
 }
 
-/// T4: figures are on the operators' listener only, and their labels name no tenant, link or path.
+/// T4: metrics are on the operators' listener only, and their labels name no tenant, link or path.
 #[tokio::test]
 async fn t4_figures_are_for_operators() {
     let world = spawn_with(|config| config.admin_listen = Some("127.0.0.1:0".parse().expect("an address"))).await;

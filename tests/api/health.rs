@@ -1,4 +1,4 @@
-//! Whether the service works, and the small files beside the interface.
+//! The health check, and the small files beside the API.
 
 use std::io::Read;
 
@@ -43,8 +43,8 @@ async fn small_files_say_where_things_are() {
     }
 }
 
-/// R1: a document that does not change has a tag, is not sent again to a client that has it, and compressed it is the same
-/// bytes.
+/// R1: a document that does not change has an ETag, is not sent again to a client that has it, and decompresses to the
+/// same bytes.
 #[tokio::test]
 async fn r1_documents_are_known_by_their_tags() {
     let world = spawn().await;
@@ -76,7 +76,7 @@ async fn r1_documents_are_known_by_their_tags() {
             GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).expect("gzip");
             assert!(unpacked == plain.body, "{path}");
         } else {
-            // A picture, and what is too short to become shorter.
+            // An image, and one too short to compress.
             assert!(packed.body == plain.body && (path.ends_with("png") || plain.body.len() < 200), "{path}");
         }
         let known = ask(Method::GET).header("if-none-match", &tag).send().await;
@@ -108,7 +108,7 @@ async fn the_docs_page_needs_nothing_from_elsewhere() {
     assert!(sources.len() >= 3, "{html}");
     for source in sources {
         let source = source.split('"').next().expect("a value");
-        assert!(!source.contains("//"), "{source} is somebody else's");
+        assert!(!source.contains("//"), "{source} is from another site");
         let file = world.nobody.get(&format!("/docs/{}", source.trim_start_matches("./"))).await;
         assert_eq!(file.status, 200, "{source}");
     }

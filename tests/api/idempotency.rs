@@ -45,7 +45,7 @@ async fn another_request_under_the_same_key_is_a_conflict() {
         for other in ["{}", &format!("{body} "), r#"{"links":[{}]}"#] {
             let reply = keyed(&world.a, path, "key", other).await;
             let expected = "409 idempotency_conflict Idempotency-Key";
-            // A body that is refused on its own is refused first.
+            // A body that is invalid by itself is refused first.
             let alone = world.b.ask(Method::POST, path).body(other.to_owned()).send().await;
             assert_eq!(reply.outcome(), if alone.status == 201 { expected.into() } else { alone.outcome() }, "{other}");
         }
@@ -133,7 +133,7 @@ async fn x21_keys_are_scoped() {
     assert_eq!(keyed(&forged, "/v1/links", "key", LINK).await.outcome(), "401 invalid_key");
 }
 
-/// X21: fifty at one instant with the same key and body have one effect and equal replies; another body conflicts.
+/// X21: fifty concurrent requests with the same key and body have one effect and equal replies; another body conflicts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x21_fifty_at_once_have_one_effect() {
     let world = spawn().await;
@@ -167,7 +167,7 @@ async fn x21_fifty_at_once_have_one_effect() {
     }
 }
 
-/// Two callers with one key at one instant.
+/// Two concurrent callers with one key.
 fn both(caller: &Caller, key: &str) -> JoinHandle<Vec<Reply>> {
     let (caller, key) = (caller.clone(), key.to_owned());
     tokio::spawn(at_once(2, move |_| {
@@ -185,7 +185,7 @@ async fn a_repeat_waits_for_the_first() {
     let world = spawn().await;
     let held = world.db.hold(&world.a.tenant).await;
     let asked = both(&world.a, "short");
-    // Both wait, which only PostgreSQL shows. Where nothing shows it, others that come later are answered meanwhile.
+    // Both wait, which only PostgreSQL shows. Elsewhere, later requests are answered meanwhile.
     if world.db.is_postgres() {
         eventually("both wait", PATIENCE, || async { world.db.number(WAITING).await >= 2 }).await;
     } else {
@@ -199,7 +199,7 @@ async fn a_repeat_waits_for_the_first() {
     assert_eq!(replies.iter().filter(|reply| reply.header("idempotency-replayed") == "true").count(), 1);
 }
 
-/// It waits two seconds at most. A machine that stands still meanwhile makes that longer, so one round of some counts.
+/// It waits two seconds at most. A stalled machine may take longer, so one good round is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeat_does_not_wait_for_ever() {
     let world = spawn_with(|config| config.database_timeout = Duration::from_secs(2)).await;
@@ -219,7 +219,7 @@ async fn a_repeat_does_not_wait_for_ever() {
             );
         }
         held.let_go().await;
-        // What was refused is repeated, as it may be on a busy machine.
+        // Refused requests are repeated, since a busy machine may refuse some.
         let made = insist(|| keyed(&world.a, "/v1/links", &key, LINK)).await;
         assert_eq!((made.status, made.header("idempotency-replayed")), (201, ""), "a 503 means: not applied");
     }

@@ -1,4 +1,4 @@
-//! Making, showing, changing and deleting one link. What may stand in its fields is in `urls` and `texts`.
+//! Creating, showing, changing and deleting one link. The rules of its fields are in `urls` and `texts`.
 
 use std::time::Duration;
 
@@ -175,7 +175,7 @@ async fn a_deleted_link_is_gone_at_once_and_its_id_may_be_used_again() {
     assert_eq!(world.a.tap("spring-42").await.status, 404);
     assert_eq!(world.a.get("/v1/links/spring-42").await.outcome(), "404 not_found");
     assert_eq!(world.a.put("/v1/links/spring-42", &json!({"web_url": null})).await.outcome(), "404 not_found");
-    let twice = world.a.links().delete("spring-42").await.expect_err("it is gone");
+    let twice = world.a.links().delete("spring-42").await.expect_err("it is deleted");
     assert_eq!(twice.kind(), Kind::NotFound);
     for id in ["nowhere", "x", "a_b", "%2e%2e", "%00", "%ff"] {
         assert_eq!(world.a.delete(&format!("/v1/links/{id}")).await.outcome(), "404 not_found", "{id}");
@@ -194,11 +194,15 @@ async fn a_taken_id_is_a_conflict_whoever_has_it() {
         let again = caller.post("/v1/links", &json!({"custom_id": "spring-42"})).await;
         assert_eq!(again.outcome(), "409 link_id_taken custom_id");
     }
-    assert_eq!(world.b.post("/v1/links", &json!({"custom_id": "Spring-42"})).await.status, 201, "ids have a case");
+    assert_eq!(
+        world.b.post("/v1/links", &json!({"custom_id": "Spring-42"})).await.status,
+        201,
+        "ids are case-sensitive"
+    );
 }
 
-/// L9: an id is unique within its tenant and claimed on the shared host. A tenant with a domain of its own may use a
-/// claimed id without the claim; the claim ends with the link and passes to nobody.
+/// L9: an id is unique within its tenant and claimed on the shared host. A tenant with its own domain may use an id
+/// that another tenant has claimed; the claim ends with the link and is not passed on.
 #[tokio::test]
 async fn l9_a_claim_on_the_shared_host_belongs_to_the_first() {
     let world = spawn().await;
@@ -218,12 +222,12 @@ async fn l9_a_claim_on_the_shared_host_belongs_to_the_first() {
         assert_eq!(on_host("go.example.com", path).send().await.header("location"), "https://example.com/b", "{path}");
     }
     world.a.links().delete("promo").await.expect("it is deleted");
-    assert_eq!(world.a.tap("promo").await.status, 404, "the claim passes to nobody");
+    assert_eq!(world.a.tap("promo").await.status, 404, "the claim is not passed on");
     assert_eq!(on_host("go.example.com", "/promo").send().await.status, 302);
     world.a.make("promo").await;
     assert_eq!(world.a.tap("promo").await.header("location"), "https://example.com/promo", "a later link may claim it");
 
-    // Without the claim a link keeps the domain that it was made under.
+    // Without the claim a link keeps the domain that it was created under.
     world.db.execute("DELETE FROM domains").await;
     assert_eq!(world.b.get("/v1/links/promo").await.member("url"), "https://go.example.com/promo");
 }
@@ -278,7 +282,7 @@ async fn a_link_expires_to_the_millisecond() {
     assert_eq!(update.member("status"), "expired", "an update does not bring it back");
 }
 
-/// X10: fields that the service owns cannot be set; what it does not know is ignored.
+/// X10: fields that the service owns cannot be set; unknown fields are ignored.
 #[tokio::test]
 async fn x10_server_owned_fields_cannot_be_set() {
     let world = spawn().await;
@@ -363,7 +367,7 @@ async fn u2_the_free_plan_ends_at_fifty_links_and_deleting_makes_room() {
     let payment = over.payment().expect("a quota");
     assert_eq!((payment.resource, payment.limit, payment.current), (Some("links"), Some(50), Some(50)));
 
-    // The quota comes before a taken id on a single create, after the row errors in bulk.
+    // The quota is checked before a taken id on a single create, after the row errors in bulk.
     assert_eq!(world.a.post("/v1/links", &json!({"custom_id": "last"})).await.outcome(), "402 quota_exceeded");
     let taken = json!({"template": {}, "custom_ids": ["last"]});
     assert_eq!(world.a.post("/v1/links/bulk", &taken).await.outcome(), "400 invalid_batch");

@@ -1,4 +1,4 @@
-//! Lists of links: pages, filters, and cursors that hold still while links are added.
+//! Lists of links: pages, filters, and cursors that stay stable while links are added.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ async fn parameters_are_read_strictly() {
     }
 }
 
-/// X11: a repeated parameter has no single meaning; nor has a repeated key of a JSON body.
+/// X11: a repeated parameter is ambiguous, and so is a repeated key of a JSON body.
 #[tokio::test]
 async fn x11_repeated_parameters_and_keys_are_refused() {
     let world = spawn().await;
@@ -103,7 +103,7 @@ async fn x11_repeated_parameters_and_keys_are_refused() {
         let reply = world.a.ask(http::Method::POST, "/v1/links").body(body).send().await;
         assert_eq!((reply.status, reply.member("code").as_str()), (400, "bad_request"), "{body}");
         let reply = world.a.ask(http::Method::PUT, "/v1/links/spring-42").body(body).send().await;
-        // An id is no field of an update, so to name it twice says nothing twice.
+        // An id is not a field of an update, so a repeated one is ignored.
         let expected = if body.contains("custom_") { "empty_update" } else { "bad_request" };
         assert_eq!((reply.status, reply.member("code").as_str()), (400, expected), "{body}");
     }
@@ -186,7 +186,7 @@ async fn pages_show_each_link_once_while_links_come_and_go() {
     loop {
         let reply = world.a.get(&path).await.json();
         seen.extend(ids(&reply));
-        // Between two pages, links are added at the front and one that was shown goes.
+        // Between two pages, links are added at the front and one that was shown is deleted.
         for at in 0..3 {
             world.a.make(&format!("new-{page}-{at}")).await;
         }

@@ -1,4 +1,4 @@
-//! Logos as callers meet them: what is drawn, what is refused and with which words, and how often anybody is asked.
+//! Logos as callers see them: what is drawn, what is refused with which message, and how often a logo is fetched.
 
 use std::io::Cursor;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     file.into_inner()
 }
 
-/// How many pixels of a code are of a colour like this one, and how often it was asked for.
+/// How many pixels of a QR code are close to this colour, and how often the logo was fetched.
 async fn pixels_like(caller: &Caller, logo: &str, colour: [u8; 3]) -> (usize, usize) {
     let (reply, asked) = with_logo_of(caller, "png", logo).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -49,7 +49,7 @@ async fn every_kind_of_logo_is_drawn() {
     assert!(pixels_like(&world.a, &receiver.url(), [120; 3]).await.0 > 2_000);
 }
 
-/// Q4: what is no logo is refused in words of its own, what cannot be had in others, and both name the parameter.
+/// Q4: a file that is not a logo and one that cannot be fetched have different messages; both name the parameter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q4_refusals_say_what_is_wrong_with_the_file() {
     const NOT_FETCHED: &str = "logo: could not be fetched";
@@ -104,7 +104,7 @@ async fn q4_refusals_say_what_is_wrong_with_the_file() {
     assert_eq!(with_logo_of(&world.a, "png", &fits.url()).await.0.status, 200, "512 KiB");
 }
 
-/// Whatever a file holds beside pixels stays behind.
+/// Only the pixels of a file are used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_the_file_but_its_pixels_comes_out() {
     let world = spawn().await;
@@ -141,18 +141,18 @@ async fn a_logo_is_fetched_once_for_a_tenant_and_never_where_it_is_hidden() {
     assert_eq!(world.a.get(&refused).await.outcome(), "400 invalid_qr_options size");
     assert_eq!(receiver.hits(), 0, "every other check comes first");
     let url = receiver.url();
-    // As many as are drawn or wait at one time, whatever the machine.
+    // As many as are drawn or wait concurrently, on any machine.
     let codes = join_all((0..16).map(|_| with_logo(&world.a, "svg", &url))).await;
     assert!(codes.iter().all(|code| code.status == 200 && code.body == codes[0].body));
     assert_eq!(receiver.hits(), 1);
     assert_eq!(world.b.get(&format!("/v1/links/spring-of-b/qr.svg?logo={url}")).await.status, 200);
-    assert_eq!(receiver.hits(), 2, "what a tenant fetched is that tenant's");
+    assert_eq!(receiver.hits(), 2, "what a tenant fetched is cached for that tenant only");
     world.restart(|_| {}).await;
     assert_eq!(with_logo(&world.a, "svg", &receiver.url()).await.body, codes[0].body);
     assert_eq!(receiver.hits(), 3);
 }
 
-/// The tag is that of the logo's bytes, which may change where it lies.
+/// The ETag depends on the logo's bytes, which may change at its URL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_logo_at_the_same_address_is_another_picture() {
     let world = spawn().await;

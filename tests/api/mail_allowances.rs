@@ -1,4 +1,4 @@
-//! How many mails an address and its domain get in an hour, whoever asks for them.
+//! How many mails an address and its domain get in an hour, from all requesters.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use deeplink_testing::{Reply, World, eventually, spawn, spawn_with};
 use http::Method;
 use serde_json::json;
 
-/// A world behind a proxy, which says where a request comes from.
+/// A world behind a proxy, which reports the client's address.
 async fn behind_a_proxy() -> World {
     spawn_with(|config| config.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a network")]).await
 }
@@ -18,13 +18,13 @@ async fn ask_from(world: &World, client: &str, email: &str) -> Reply {
     reply
 }
 
-/// The links that can be used now.
+/// The sign-in links that are valid now.
 async fn usable(world: &World) -> i64 {
     let now = world.clock.now().as_millis();
     world.db.number(format!("SELECT CAST(count(*) AS BIGINT) FROM sign_ins WHERE expires_at > {now}")).await
 }
 
-/// Waits until everything is sent that ever will be, and says how many mails an address was sent.
+/// Waits until all mails are sent, and returns how many an address was sent.
 async fn mailed(world: &World, email: &str) -> usize {
     let waiting = "SELECT CAST(count(*) AS BIGINT) FROM mails";
     eventually("no mail waits", Duration::from_mins(1), || async { world.db.number(waiting).await == 0 }).await;
@@ -54,7 +54,7 @@ async fn r14_tags_do_not_multiply_mails() {
         assert_eq!(invited.status, 201);
     }
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM tokens WHERE purpose = 'invite'").await, 5);
-    // Others are not in each other's way, and what follows a plus sign at the start is all there is.
+    // Others do not affect each other, and a plus sign at the start does not begin a tag.
     for email in ["w@example.com", "v.@example.org", "v.x@example.com", "+v@example.com", "+w@example.com"] {
         world.nobody.post("/v1/auth/signin", &json!({"email": email})).await;
     }
@@ -64,8 +64,8 @@ async fn r14_tags_do_not_multiply_mails() {
     assert_eq!(usable(&world).await, 1);
 }
 
-/// Five links that a stranger asks for do not lock out whoever has the account: one more is sent in the hour, if it is asked
-/// for in another network than the five were. Nobody learns by it whether there is an account.
+/// Five links requested by a stranger do not lock out the account's owner: one more is sent in the hour, if it is
+/// requested from another network than the five. That does not reveal whether there is an account.
 #[tokio::test]
 async fn r14_one_mail_is_kept_for_whoever_has_the_account() {
     let world = behind_a_proxy().await;
@@ -78,9 +78,10 @@ async fn r14_one_mail_is_kept_for_whoever_has_the_account() {
             ask_from(&world, strangers[number % 2], "a@example.com").await;
             ask_from(&world, strangers[number % 2], "nobody-yet@example.com").await;
         }
-        assert_eq!(usable(&world).await, 10, "addresses of one network are one");
+        assert_eq!(usable(&world).await, 10, "addresses of one network count as one");
         for _ in 0..3 {
-            // A tag is the same mailbox, and no account: it does not use up what is kept for the address without it.
+            // A tag is the same mailbox without an account: it does not use up the mail reserved for the address
+            // without it.
             ask_from(&world, owners, "a+tag@example.com").await;
             let known = ask_from(&world, owners, "a@example.com").await;
             let unknown = ask_from(&world, owners, "nobody-yet@example.com").await;
@@ -94,8 +95,8 @@ async fn r14_one_mail_is_kept_for_whoever_has_the_account() {
     }
 }
 
-/// What is stored for an address without an account in place of the kept mail is never sent: it is there because the address
-/// would be told from one with an account by the time that takes.
+/// For an address without an account, a placeholder for the reserved mail is stored and never sent: without it, the
+/// response time would tell it from an address with an account.
 #[tokio::test]
 async fn r14_the_kept_mail_costs_as_much_without_an_account() {
     let world = behind_a_proxy().await;
@@ -112,10 +113,10 @@ async fn r14_the_kept_mail_costs_as_much_without_an_account() {
         let kept = format!("mail_allowances WHERE purpose = 'kept' AND address = '{email}' AND sent = 1");
         assert_eq!(count(kept).await, 1, "{email}");
     }
-    eventually("it is given up", Duration::from_mins(1), || async { count("mails".to_owned()).await == 11 }).await;
+    eventually("it is dropped", Duration::from_mins(1), || async { count("mails".to_owned()).await == 11 }).await;
 }
 
-/// The owner who has asked already is one of those who used the five up; nothing more is kept.
+/// If the owner was one of those who used up the five, no further mail is reserved.
 #[tokio::test]
 async fn r14_nothing_is_kept_for_a_network_that_had_one_of_the_five() {
     let world = behind_a_proxy().await;
@@ -129,15 +130,15 @@ async fn r14_nothing_is_kept_for_a_network_that_had_one_of_the_five() {
     assert!(stored.split(' ').skip(1).all(|mac| mac.len() == 16) && !stored.contains('.'), "no address: {stored}");
 }
 
-/// A domain in which no account has an address gets 200 mails an hour, of all kinds; one in which an account has proved an
-/// address is somebody's and has no such limit.
+/// A domain in which no account has an address gets 200 mails an hour, of all kinds; one in which an account has proved
+/// an address has no such limit.
 #[tokio::test]
 async fn r14_a_domain_of_nobody_gets_200_mails_an_hour() {
     let world = spawn().await;
     let signin = async |email: String| world.nobody.post("/v1/auth/signin", &json!({"email": email})).await.status;
     for number in 0..100 {
         assert_eq!(signin(format!("n{number}@nobodys.example.net")).await, 200);
-        // What an address is refused is not counted against the others of its domain.
+        // A refusal for one address does not count against the others of its domain.
         assert_eq!(signin("often@nobodys.example.net".to_owned()).await, 200);
     }
     assert_eq!(usable(&world).await, 105);
@@ -161,7 +162,7 @@ async fn r14_a_domain_of_nobody_gets_200_mails_an_hour() {
     let counts =
         [world.db.number(format!("{tokens}'signup'")).await, world.db.number(format!("{tokens}'invite'")).await];
     assert_eq!(counts, [15, 0]);
-    // An account that does not belong to a proved address makes it nobody's yet; a proof does.
+    // An account with an unproved address does not lift the limit; a proved one does.
     let of_domain = "email = 's0@nobodys.example.net'";
     world.db.execute(format!("UPDATE users SET verified = TRUE WHERE {of_domain}")).await;
     signin("n200@nobodys.example.net".to_owned()).await;

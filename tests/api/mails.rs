@@ -1,4 +1,4 @@
-//! Mails on their way: what they look like, and how a mail server's answers are taken.
+//! Outgoing mails: their form, and how a mail server's answers are handled.
 
 use std::time::{Duration, Instant};
 
@@ -29,14 +29,14 @@ async fn waiting(world: &World) -> i64 {
     world.db.number("SELECT CAST(count(*) AS BIGINT) FROM mails").await
 }
 
-/// Waits until the one mail was tried and put off. While it is being tried, it is due in half a minute.
+/// Waits until the one mail was tried and postponed. During an attempt, it is due in half a minute.
 async fn put_off(world: &World) {
     let soon = world.clock.now().as_millis() + 30_000;
     let put_off = format!("SELECT CAST(count(*) AS BIGINT) FROM mails WHERE attempts >= 1 AND due_at < {soon}");
-    eventually("it was tried and put off", PATIENCE, || async { world.db.number(&*put_off).await == 1 }).await;
+    eventually("it was tried and postponed", PATIENCE, || async { world.db.number(&*put_off).await == 1 }).await;
 }
 
-/// The tokens in what a server has taken are secrets too.
+/// The tokens in mails that a server accepted are secrets too.
 fn note_tokens(world: &World, server: &MailServer) {
     for mail in server.mails() {
         let token = mail.split("token=").nth(1).expect("a token");
@@ -44,7 +44,7 @@ fn note_tokens(world: &World, server: &MailServer) {
     }
 }
 
-/// A link that is over is not sent any more, whenever the mail server is back.
+/// An expired link is not sent once the mail server is back.
 #[tokio::test]
 async fn what_is_over_is_not_sent() {
     let server = MailServer::start(Mood::Answers("451 later"), None).await;
@@ -57,7 +57,7 @@ async fn what_is_over_is_not_sent() {
     assert!(server.mails().is_empty());
 }
 
-/// Each mail is plain text and HTML that say the same; the link stands in full on a line of its own.
+/// Each mail is plain text and HTML with the same content; the link is in full on its own line.
 #[tokio::test]
 async fn mails_say_the_same_as_text_and_as_html() {
     let world = spawn().await;
@@ -152,7 +152,7 @@ async fn a_mail_that_cannot_be_taken_now_is_tried_again() {
     }
 }
 
-/// A server that hangs on one connection keeps no other mail waiting, and the mail it hangs on is not lost.
+/// A server that hangs on one connection does not delay other mails, and the mail on it is not lost.
 #[tokio::test]
 async fn a_server_that_hangs_delays_one_mail() {
     let server = MailServer::start(Mood::Takes, None).await;
@@ -168,7 +168,7 @@ async fn a_server_that_hangs_delays_one_mail() {
     };
     eventually("the others arrive", Duration::from_secs(40), arrived(2)).await;
     eventually("all arrive", Duration::from_secs(40), || async {
-        // When the server is given up is a matter of real time, and the mail's next turn of the clock's.
+        // The connection times out by real time, and the mail's next attempt is due by the test's clock.
         world.clock.advance(Duration::from_millis(100));
         ask_for_link(&world, "wakes@example.com").await;
         (0..3).all(|number| server.mails().iter().any(|mail| mail.contains(&format!("To: n{number}@example.com"))))
@@ -178,7 +178,7 @@ async fn a_server_that_hangs_delays_one_mail() {
     note_tokens(&world, &server);
 }
 
-/// Where TLS is asked for, a server that does not offer it is told nothing.
+/// If TLS is required, a server that does not offer it gets no data.
 #[tokio::test]
 async fn no_mail_goes_out_in_the_clear_where_tls_is_asked_for() {
     let server = MailServer::start(Mood::Takes, None).await;
@@ -191,7 +191,7 @@ async fn no_mail_goes_out_in_the_clear_where_tls_is_asked_for() {
     assert_eq!((server.connections(), server.signed_in().len(), server.mails().len()), (1, 0, 0));
 }
 
-/// Over TLS the server must be who it should be; the operator's own authority counts.
+/// Over TLS the server's certificate must be valid; the operator's own authority counts.
 #[tokio::test]
 async fn a_mail_server_must_be_who_it_should_be() {
     let (ours, other) = (Authority::new(), Authority::new());

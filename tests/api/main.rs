@@ -1,5 +1,5 @@
-//! The service as its callers meet it: a real server, a real database, the real client. Rules of decisions and threats are
-//! tables; a test named after a threat says the rule in its comment.
+//! The service as its callers see it: a real server, a real database, the real client. Rules of decisions and threats
+//! are tables; a test named after a threat states the rule in its comment.
 
 mod affiliates;
 mod apps;

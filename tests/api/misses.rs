@@ -10,7 +10,7 @@ use deeplink_testing::{Ask, World, at_once, operations, spawn_with};
 
 const HOST: &str = "pages.example.com";
 
-/// Something that does not exist, of each kind in turn.
+/// Objects that do not exist, of each kind in turn.
 fn guess(world: &World, number: usize) -> Ask {
     let (nobody, id) = (&world.nobody, format!("guess-{number}"));
     let keyed = |key: String, method, path: &str| nobody.ask(method, path).bearer(&key);
@@ -30,8 +30,8 @@ fn guess(world: &World, number: usize) -> Ask {
     }
 }
 
-/// While an address is over its limit of misses, what memory does not know is 429 before the database is asked, for ids,
-/// hosts, keys and tokens alike; what memory knows is answered.
+/// While an address is over its limit of misses, lookups that are not cached are 429 before the database is asked, for
+/// ids, hosts, keys and tokens alike; cached ones are answered.
 #[tokio::test]
 async fn r7_an_address_over_its_misses_costs_no_query() {
     const LIMIT: usize = 33;
@@ -80,22 +80,22 @@ async fn r7_an_address_over_its_misses_costs_no_query() {
         let told = if number % 11 == 9 { "Too many requests" } else { "this address has asked for too many" };
         assert!(reply.text().contains(told), "{}", reply.text());
     }
-    assert_eq!(outcomes(of_memory().into()).await, [302, 302, 400], "memory knows them");
-    // A server that sees somebody else write to its file asks once more for what it knows: here a host and links.
+    assert_eq!(outcomes(of_memory().into()).await, [302, 302, 400], "they are cached");
+    // A server that sees another process write to its file reloads cached entries once: here a host and links.
     let asked = world.node(0).lookups() - before;
     assert!(asked <= 20, "{asked} look-ups for 3,000 guesses");
     assert_eq!(outcomes(known().into()).await, [200; 4], "they were valid a moment ago");
 
-    // So they are after what is remembered is no longer believed.
+    // So they are after the cached entries are no longer trusted.
     world.clock.advance(Duration::from_secs(6));
     while guess(&world, 0).header("x-request-id", "guess").send().await.status != 429 {}
     assert_eq!(outcomes(of_memory().into()).await, [302, 302, 400]);
     assert_eq!(outcomes(known().into()).await, [200; 4]);
     world.clock.advance(Duration::from_mins(1));
-    assert_eq!(guess(&world, 7_700).send().await.status, 404, "the limit is of a minute");
+    assert_eq!(guess(&world, 7_700).send().await.status, 404, "the limit is per minute");
 }
 
-/// Requests at one time ask the database for no more than the address has left.
+/// Concurrent requests ask the database at most as often as the address has misses left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_guesses_at_one_time_are_counted_before_they_are_asked() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 10).await;
@@ -111,7 +111,7 @@ async fn r7_guesses_at_one_time_are_counted_before_they_are_asked() {
     assert!(asked <= 10, "{asked} look-ups");
 }
 
-/// Misses are of the client's address as trusted proxies report it, or of its /64; a revoked key is a guess like any other.
+/// Misses count by the client's address as trusted proxies report it, or by its /64; a revoked key counts as a miss.
 #[tokio::test]
 async fn r7_misses_are_of_the_clients_address() {
     let world = spawn_with(|config| {

@@ -1,5 +1,5 @@
-//! L24: what changes on one node shows there at once and on the others within five seconds. A SQLite file has one server,
-//! so there both nodes are that one; what an operator's command changes beside it counts like another node.
+//! L24: a change on one node takes effect there at once and on the others within five seconds. A SQLite file has one
+//! server, so there both nodes are that one; an operator's command beside it counts as another node.
 
 use std::time::{Duration, Instant};
 
@@ -44,14 +44,15 @@ async fn l24_changes_reach_the_other_node() {
     assert_eq!(there.tap("spring-42").await.status, 404);
     eventually("the link is gone everywhere", SOON, || async { here.tap("spring-42").await.status == 404 }).await;
 
-    // A create is not told to others: what they believe about the id ends by itself after five seconds of their clock.
+    // Other nodes are not notified of a create: their cached entry for the id expires after five seconds of their
+    // clock.
     here.make_of(&json!({"custom_id": "spring-42", "web_url": "https://example.com/again"})).await;
     assert!(leads_to(&here, "spring-42", "https://example.com/again").await);
     world.clock.advance(SOON);
     eventually("the new link is there", SOON, || leads_to(&there, "spring-42", "https://example.com/again")).await;
 }
 
-/// A create that is repeated on another node, with the same answer, shows there at once: alone and in a batch.
+/// A create that is repeated on another node, with the same answer, takes effect there at once: alone and in a batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_create_shows_on_the_node_that_repeats_it() {
     let world = spawn_nodes(2).await;
@@ -68,7 +69,7 @@ async fn a_repeated_create_shows_on_the_node_that_repeats_it() {
     }
 }
 
-/// L24: what an operator does beside the service.
+/// L24: an operator's changes beside the service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_an_operators_change_shows_within_five_seconds() {
     let world = spawn_nodes(2).await;
@@ -133,7 +134,7 @@ async fn both_nodes_give_one_sequence_of_links() {
     let ids = [&first, &second].map(|page| page["links"].as_array().expect("links").clone()).concat();
     let ids: Vec<_> = ids.iter().map(|link| link["link_id"].as_str().expect("an id").to_owned()).collect();
     let expected: Vec<_> = (0..20).rev().map(|at| format!("link-{at:02}")).collect();
-    assert_eq!(ids, expected, "a cursor of one node is good at the other");
+    assert_eq!(ids, expected, "a cursor of one node is valid at the other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Signing in with an identity provider: there, back, and everything that can go wrong on the way.
+//! Signing in with an identity provider: the redirects, and everything that can go wrong on the way.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn scene(says: Value) -> Scene {
     scene_with(says, |_| {}).await
 }
 
-/// What the provider led a browser back with, and the browser's cookie.
+/// The provider's redirect back, and the browser's cookie.
 #[derive(Clone)]
 struct Back {
     code: String,
@@ -49,7 +49,7 @@ struct Back {
 }
 
 impl Scene {
-    /// Begins a sign-in, and consents at the provider.
+    /// Starts a sign-in, and consents at the provider.
     async fn consented(&self, name: &str, next: &str) -> Back {
         let started = self.start(name, next).await;
         assert_eq!(started.status, 302, "{}", started.text());
@@ -77,7 +77,7 @@ impl Scene {
         self.back(name, &format!("code={}&state={}", back.code, back.state), &back.cookie).await
     }
 
-    /// The whole way, for a sign-in that fails at the end; the word that says how.
+    /// A whole sign-in that fails at the end; returns the error word.
     async fn fails(&self, name: &str) -> String {
         let back = self.consented(name, "").await;
         refused(&self.returned(name, &back).await)
@@ -88,15 +88,15 @@ impl Scene {
     }
 }
 
-/// The word of a refusal: a redirect to the sign-in page without a session.
+/// The error word of a refusal: a redirect to the sign-in page without a session.
 fn refused(reply: &Reply) -> String {
     assert_eq!(reply.status, 303, "{}", reply.text());
-    assert!(session_of(reply).is_none(), "nobody is signed in");
+    assert!(session_of(reply).is_none(), "no session was started");
     let word = reply.header("location").strip_prefix("/signin?error=").expect("the sign-in page");
     word.to_owned()
 }
 
-/// The session that an answer begins.
+/// The session that an answer starts.
 fn session_of(reply: &Reply) -> Option<String> {
     let cookies = reply.headers.get_all("set-cookie").iter().filter_map(|value| value.to_str().ok());
     let mut sessions = cookies.filter_map(|cookie| cookie.strip_prefix("session_token="));
@@ -124,7 +124,7 @@ async fn a_new_person_signs_in_with_each_provider() {
             (&json!("new@example.com"), &json!(true), &json!(true)),
             "{name}"
         );
-        // The same person again comes into the same account, with a session of its own.
+        // The same person gets into the same account again, with a new session.
         let back = scene.consented(name, "").await;
         let reply = scene.returned(name, &back).await;
         assert_eq!(reply.header("location"), "/account");
@@ -154,7 +154,7 @@ async fn the_way_there_is_bound_to_the_browser_and_stays_short() {
     assert!(name.starts_with("oauth_") && value.len() == 64, "{name}");
     assert_eq!(attributes, " Path=/v1/auth/oauth; HttpOnly; SameSite=Lax; Max-Age=600");
     assert_eq!(started.header("cache-control"), "no-store");
-    assert_eq!(scene.world.db.texts("SELECT next FROM oauth_states").await, ["/account"], "it never leads elsewhere");
+    assert_eq!(scene.world.db.texts("SELECT next FROM oauth_states").await, ["/account"], "it never leaves the site");
     let stored = scene.world.db.dump().await["oauth_states"].join("\n");
     assert!(!stored.contains(value), "{stored}");
     for (path, outcome) in [
@@ -178,7 +178,7 @@ async fn a_provider_that_is_not_set_up_says_so() {
         let reply = world.nobody.get(&format!("/v1/auth/oauth/{name}/callback?state={}", "0".repeat(64))).await;
         assert_eq!(refused(&reply), "oauth_state_invalid");
     }
-    // Whoever follows an old button reads a page.
+    // An old button leads to a page.
     for name in ["google", "nobody"] {
         let reply = world.nobody.browse(Method::GET, &format!("/v1/auth/oauth/{name}/start")).send().await;
         assert_eq!((reply.status, reply.header("location")), (303, "/signin?error=oauth_not_configured"));
@@ -187,19 +187,19 @@ async fn a_provider_that_is_not_set_up_says_so() {
     assert!(page.contains("That provider is not available here."), "{page}");
 }
 
-/// S18: where no new accounts are taken, a provider opens none either; and where sign-in is off, so are the providers.
+/// S18: if sign-up is closed, a provider opens no account either; and if sign-in is off, so are the providers.
 #[tokio::test]
 async fn s18_closed_is_closed_for_providers_too() {
     let scene = scene_with(user("new@example.com"), |config| config.signup_open = false).await;
     assert_eq!(scene.fails("google").await, "signup_closed");
     scene.provider.says(user("a@example.com"));
     let back = scene.consented("google", "").await;
-    assert!(session_of(&scene.returned("google", &back).await).is_some(), "who has an account comes in");
+    assert!(session_of(&scene.returned("google", &back).await).is_some(), "a person with an account can sign in");
     let off = scene_with(user("a@example.com"), |config| config.sessions = false).await;
     assert_eq!(off.start("google", "").await.outcome(), "503 oauth_not_configured");
 }
 
-/// A service on this machine goes by several names. The provider leads back to one of them, so everything happens there.
+/// A local service has several host names. The provider redirects to one of them, so everything happens there.
 #[tokio::test]
 async fn a_sign_in_happens_at_the_public_url() {
     let scene = scene(user("new@example.com")).await;
@@ -219,12 +219,12 @@ async fn beginning_is_limited_like_any_sign_in() {
     assert_eq!(statuses, [302, 302, 429, 429]);
 }
 
-/// S12: a state works once, in the browser that began, for the provider it was made for, and for ten minutes.
+/// S12: a state works once, in the browser that started, for the provider it was made for, and for ten minutes.
 #[tokio::test]
 async fn s12_a_state_works_once_in_its_browser_for_its_provider() {
     let scene = scene(user("new@example.com")).await;
     let invalid = "oauth_state_invalid";
-    // Without a state, with another, with one of another form.
+    // Without a state, with another one, with a malformed one.
     for query in [
         "code=x".to_owned(),
         format!("code=x&state={}", "0".repeat(64)),
@@ -235,7 +235,7 @@ async fn s12_a_state_works_once_in_its_browser_for_its_provider() {
     ] {
         assert_eq!(refused(&scene.back("google", &query, "").await), invalid, "{query}");
     }
-    // In another browser: without the cookie, with somebody else's, with two.
+    // In another browser: without the cookie, with another browser's, with two.
     for cookie in ["none", "other", "several"] {
         let back = scene.consented("google", "").await;
         let other = scene.consented("google", "").await;
@@ -256,13 +256,17 @@ async fn s12_a_state_works_once_in_its_browser_for_its_provider() {
     let back = scene.consented("google", "").await;
     scene.world.clock.advance(Duration::from_mins(10));
     assert_eq!(refused(&scene.returned("google", &back).await), invalid);
-    assert_eq!((scene.sessions().await, scene.provider.exchanges().len()), (0, 0), "nobody was asked, nobody came in");
+    assert_eq!(
+        (scene.sessions().await, scene.provider.exchanges().len()),
+        (0, 0),
+        "no provider was asked, no session was made"
+    );
     let back = scene.consented("google", "").await;
     scene.world.clock.advance(Duration::from_millis(10 * 60_000 - 1));
     assert!(session_of(&scene.returned("google", &back).await).is_some());
     // A second time.
     assert_eq!(refused(&scene.returned("google", &back).await), invalid);
-    // Two sign-ins that were begun in one browser do not disturb each other.
+    // Two sign-ins that were started in one browser do not interfere.
     let (first, second) = (scene.consented("google", "").await, scene.consented("github", "").await);
     let both = format!("{}; {}", first.cookie, second.cookie);
     let query = format!("code={}&state={}", first.code, first.state);
@@ -272,7 +276,7 @@ async fn s12_a_state_works_once_in_its_browser_for_its_provider() {
     assert!(session_of(&scene.back("github", &query, &both).await).is_some());
 }
 
-/// S12: of many that bring one answer of the provider, one is signed in.
+/// S12: of many requests with the same answer of the provider, one is signed in.
 #[tokio::test]
 async fn s12_one_of_fifty_wins() {
     let scene = scene(user("new@example.com")).await;
@@ -291,7 +295,7 @@ async fn s12_one_of_fifty_wins() {
     );
 }
 
-/// S12: the proof of the challenge goes along, so a code that somebody else obtained is worth nothing.
+/// S12: the PKCE verifier is sent along, so a code that someone else obtained is useless.
 #[tokio::test]
 async fn s12_a_code_of_another_sign_in_is_refused() {
     let scene = scene(user("new@example.com")).await;
@@ -320,7 +324,7 @@ async fn s12_only_a_verified_address_counts() {
     assert_eq!(scene.sessions().await, 0);
 }
 
-/// S12: what a provider says of an error leads to one of our words, and is repeated nowhere.
+/// S12: a provider's error becomes one of our error words, and its text is not repeated anywhere.
 #[tokio::test]
 async fn s12_a_providers_words_are_not_repeated() {
     let scene = scene(user("new@example.com")).await;
@@ -384,7 +388,7 @@ async fn a_provider_that_hangs_is_not_waited_for_long() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// S7: a sign-in makes a new session and ends the one that the browser shows.
+/// S7: a sign-in makes a new session and ends the one that the browser sends.
 #[tokio::test]
 async fn s7_the_session_that_was_shown_ends() {
     let scene = scene(user("new@example.com")).await;
@@ -398,7 +402,7 @@ async fn s7_the_session_that_was_shown_ends() {
     assert_eq!((me(&scene.world, &first).await.status, me(&scene.world, &second).await.status), (401, 200));
 }
 
-/// S18: a sign-up by somebody else does not catch the owner of an address when they sign in with a provider.
+/// S18: a sign-up by another person does not capture the owner of an address when they sign in with a provider.
 #[tokio::test]
 async fn s18_a_sign_up_by_another_does_not_catch_the_owner() {
     let scene = scene(user("v@example.org")).await;

@@ -1,4 +1,4 @@
-//! The description of the interface: kept beside the code, true, and whole.
+//! The OpenAPI document: checked in, true, and complete.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn document() -> Value {
     serde_json::from_str(deeplink_server::openapi::text()).expect("JSON")
 }
 
-/// `deeplink-server openapi > openapi.json` makes it anew.
+/// `deeplink-server openapi > openapi.json` regenerates it.
 #[test]
 fn the_document_in_the_repository_is_the_one_that_is_served() {
     let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json")).expect("openapi.json");
@@ -38,7 +38,7 @@ async fn it_is_served_and_read_by_the_client() {
     }
 }
 
-/// Metadata is an object with any members, and says so: generators read one that does not as an object without any.
+/// Metadata is declared as an object with any members; without that, generators read it as an object without any.
 #[test]
 fn metadata_has_any_members() {
     let document = document();
@@ -47,7 +47,7 @@ fn metadata_has_any_members() {
         assert_eq!(schema["additionalProperties"], true, "{schema}");
         assert!(schema["description"].is_string(), "{schema}");
     }
-    // A description is for callers, and names no function.
+    // A description is for callers, and does not name functions.
     let text = document.to_string();
     assert!(!text.contains("[`") && !text.contains("::check"), "a description refers to code");
 }
@@ -70,7 +70,7 @@ fn every_operation_says_who_may_call_it_and_how_it_refuses() {
         if operation.path.contains('{') {
             expected.insert(404);
         }
-        // An affiliate's key, and what another site made a browser send.
+        // An affiliate's key, and a cross-site request.
         let is_changing_session = route.credential == Credential::Session && route.method != "GET";
         if matches!(route.credential, Credential::SecretKey | Credential::SdkKey) || is_changing_session {
             expected.insert(403);
@@ -106,8 +106,8 @@ fn every_error_is_documented_as_the_error_record() {
     }
 }
 
-/// Receivers learn from the document what they get, and how to tell that the service speaks: the examples are events, and
-/// their signatures are those of the recipe.
+/// The document tells receivers what they get, and how to verify that it is from the service: the examples are events,
+/// and their signatures follow the recipe.
 #[test]
 fn what_receivers_are_posted_is_described_with_events_that_verify() {
     use deeplink_core::event::{Event, EventKind};
@@ -143,7 +143,7 @@ fn what_receivers_are_posted_is_described_with_events_that_verify() {
     assert!(signer.is_standard(signature, id, at, body.as_bytes()));
 }
 
-/// Two types of one name would overwrite each other without a word, so names of one another's kind are not used.
+/// Two types of one name would silently overwrite each other, so such names are not used.
 #[test]
 fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
     let document = document();

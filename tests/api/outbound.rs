@@ -1,5 +1,5 @@
-//! Whom the service calls when somebody names an address, seen from outside: a logo's is the only one there is. The public
-//! internet is played by 127.0.0.2, which the operator allows; 127.0.0.1 is what must not be reached.
+//! Which addresses the service connects to for a caller's URL, seen from outside, tested with a logo's URL. 127.0.0.2,
+//! which the operator allows, plays the public internet; 127.0.0.1 must not be reached.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +23,14 @@ pub(crate) async fn spawn() -> World {
     world
 }
 
-/// A code with the logo at this address.
+/// A QR code with the logo at this URL.
 pub(crate) async fn with_logo(caller: &Caller, format: &str, logo: &str) -> Reply {
     let query: String = url::form_urlencoded::byte_serialize(logo.as_bytes()).collect();
     caller.get(&format!("/v1/links/spring-42/qr.{format}?logo={query}")).await
 }
 
-/// The same for a logo that is there, and how often it was asked for: a machine that stands still for seconds may be why it
-/// is not fetched in time, or not drawn.
+/// The same for a logo that exists, and how often it was fetched: a machine that stalls for seconds may be why it is
+/// not fetched in time, or not drawn.
 pub(crate) async fn with_logo_of(caller: &Caller, format: &str, logo: &str) -> (Reply, usize) {
     let mut asked = 0;
     loop {
@@ -65,7 +65,7 @@ impl Receiver {
                     hits.fetch_add(1, Ordering::SeqCst);
                     let answer = answer.lock().expect("the answer").clone();
                     tokio::spawn(async move {
-                        // Whoever has heard enough hangs up.
+                        // A client that has read enough closes the connection.
                         drop(socket.read(&mut [0; 4_096]).await);
                         drop(socket.write_all(&answer).await);
                         drop(socket.shutdown().await);
@@ -90,7 +90,7 @@ impl Receiver {
     }
 }
 
-/// Two servers at one port, the first outside, the second inside. Somebody else may have the port of the second.
+/// Two servers on one port, the first outside, the second inside. Another process may have the port of the second.
 async fn both_at_one_port() -> (Receiver, Receiver) {
     loop {
         let outside = TcpListener::bind((OUTSIDE, 0)).await.expect("a port");
@@ -119,7 +119,7 @@ fn assert_not_fetched(reply: &Reply, what: &str) {
     assert_eq!(reply.member("error"), NOT_FETCHED, "{what}");
 }
 
-/// URLs of everything that must not be called, and whether it is DNS or a port, and not the host, that says so.
+/// URLs that must not be called, and whether DNS or the port, rather than the host, is the reason.
 pub(crate) fn inner_addresses(world: &World) -> Vec<(String, bool)> {
     const LITERALS: &str = include_str!("../common/hosts-refused.txt");
     for (name, address) in [
@@ -137,7 +137,7 @@ pub(crate) fn inner_addresses(world: &World) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// Q5: every way to write an inner address is refused, judged as a literal, by its port, or by what its name leads to.
+/// Q5: every form of an internal address is refused, as a literal, by its port, or by what its name resolves to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q5_inner_addresses_are_no_place_for_a_logo() {
     let world = spawn().await;
@@ -151,7 +151,7 @@ async fn q5_inner_addresses_are_no_place_for_a_logo() {
     }
 }
 
-/// Q6: whatever a name leads to is judged before anybody is called, each time anew; what was judged is what is called.
+/// Q6: the addresses of a name are checked before each connection, and the checked address is the one connected to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q6_a_name_never_leads_to_what_must_not_be_reached() {
     let world = spawn().await;
@@ -182,11 +182,11 @@ async fn q6_a_name_never_leads_to_what_must_not_be_reached() {
     for (url, reply) in urls.iter().zip(replies) {
         assert_not_fetched(&reply, url);
     }
-    // They take five seconds; a busy machine may stretch them.
+    // They take five seconds; a busy machine may take longer.
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!((inside.hits(), outside.hits()), (0, 0));
 
-    // Eight hops are few enough.
+    // Eight hops are allowed.
     let hop = with_logo_of(&world.a, "svg", &at("hop1.example.com")).await;
     assert_eq!(hop.0.status, 200);
     dns.addresses("rebound.example.com", &["127.0.0.2"]);
@@ -200,7 +200,7 @@ async fn q6_a_name_never_leads_to_what_must_not_be_reached() {
     assert_eq!((inside.hits(), outside.hits()), (0, hits));
 }
 
-/// Q7: a redirect is a failure, and nobody goes where it leads.
+/// Q7: a redirect is a failure and is not followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q7_a_redirect_leads_nowhere() {
     let world = spawn().await;
@@ -219,22 +219,23 @@ async fn q7_a_redirect_leads_nowhere() {
     assert_eq!(with_logo_of(&world.a, "png", &second.url()).await.0.status, 200, "it is there");
 }
 
-/// A port where connections are neither taken nor refused: its queue is full. The result holds what fills it.
+/// A port where connections are neither accepted nor refused: its queue is full. The result holds the connections that
+/// fill it.
 async fn filtered() -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((OUTSIDE, 0).into()).expect("a port");
     let listener = socket.listen(1).expect("a queue");
     let address = listener.local_addr().expect("an address");
     let mut queued = Vec::new();
-    // A connection that is not made at once is one too many.
+    // A connection that is not made at once is beyond the queue.
     while let Ok(connection) = tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
         queued.push(connection.expect("a place in the queue"));
     }
     (address, (listener, queued))
 }
 
-/// Q8: refused, closed, filtered, a wrong certificate, an unknown name and an inner one are one and the same to whoever
-/// asks: the same bytes, after a whole number of tenths of a second.
+/// Q8: refused, closed, filtered, a wrong certificate, an unknown name and an internal one look the same to the caller:
+/// the same bytes, after a whole number of tenths of a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q8_what_is_behind_an_address_cannot_be_told() {
     let world = spawn().await;
@@ -269,7 +270,7 @@ async fn q8_what_is_behind_an_address_cannot_be_told() {
             if *what == "filtered" {
                 assert!(took >= Duration::from_secs(3), "the queue is full: {took:?}");
             }
-            // What the request itself takes comes on top; a busy machine may stretch one round, not all.
+            // The time of the request itself is added; a busy machine may delay one round, not all.
             if took.as_millis() % 100 < 40 {
                 break;
             }
@@ -280,7 +281,7 @@ async fn q8_what_is_behind_an_address_cannot_be_told() {
     assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
 }
 
-/// Q9: nothing that the other side says comes back to a caller or into the log.
+/// Q9: nothing from the remote server reaches a caller or the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q9_what_the_other_side_says_stays_there() {
     let world = spawn().await;

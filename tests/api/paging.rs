@@ -1,5 +1,5 @@
-//! Lists without filters: affiliates and their credentials, domains, apps, sources, webhooks, people and keys. They come in
-//! pages that hold still while rows come and go, and what has no smaller bound has one of 1,000.
+//! Lists without filters: affiliates and their credentials, domains, apps, sources, webhooks, people and keys. They
+//! have pages that stay stable while rows are added and deleted, and lists without a smaller limit have one of 1,000.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use deeplink_testing::{Caller, Reply, Role, World, at_once, spawn, spawn_nodes};
 struct List {
     noun: &'static str,
     path: String,
-    /// Where the items stand in the body; none for a bare array.
+    /// The member of the body that has the items; `None` for a bare array.
     items: Option<&'static str>,
     /// The member that names an item.
     id: &'static str,
     /// The rows in the database.
     rows: String,
-    /// How many the test makes: as many as there can be, or a few.
+    /// How many the test makes: the limit, or a few.
     made: usize,
 }
 
@@ -52,7 +52,7 @@ fn lists(world: &World) -> [List; 9] {
 }
 
 impl List {
-    /// Makes one item more, later than all others, and gives its id.
+    /// Makes one more item, later than all others, and returns its id.
     async fn make(&self, world: &World, session: &str, at: usize) -> String {
         world.clock.advance(Duration::from_millis(1));
         let body = match self.noun {
@@ -120,7 +120,7 @@ impl List {
     }
 }
 
-/// Every list of A's with all that there is, newest first.
+/// Every list of A's with all its items, newest first.
 async fn filled(world: &World, session: &str) -> Vec<(List, Vec<String>)> {
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let mut all = Vec::new();
@@ -136,7 +136,7 @@ async fn filled(world: &World, session: &str) -> Vec<(List, Vec<String>)> {
     all
 }
 
-/// A list has pages of at most 100 items, newest first; a page that is not the last says where the next begins: an object in
+/// A list has pages of at most 100 items, newest first; each page but the last says where the next begins: an object in
 /// `next_cursor`, a bare array in a `Link` header.
 #[tokio::test]
 async fn r4_every_list_comes_in_pages() {
@@ -161,7 +161,7 @@ async fn r4_every_list_comes_in_pages() {
     }
 }
 
-/// The client reads every page by itself, page by page or item by item.
+/// The client fetches the next pages itself, page by page or item by item.
 #[tokio::test]
 async fn r4_the_client_reads_every_page() {
     let world = spawn().await;
@@ -208,7 +208,7 @@ where
 async fn r4_pages_hold_still_while_rows_come_and_go() {
     let world = spawn().await;
     let session = world.session_of(&world.a).await;
-    // The oldest row stays, and with it the key that asks and the domain of the publishable keys.
+    // The oldest row stays, and with it the test's own key and the domain of the publishable keys.
     for (list, ids) in filled(&world, &session).await {
         let mut next = Some(format!("{}?limit=1", list.path));
         let mut seen = Vec::new();
@@ -225,7 +225,7 @@ async fn r4_pages_hold_still_while_rows_come_and_go() {
     }
 }
 
-/// `limit` is 1 to 100, a cursor is that of this list and this account, and a parameter stands once.
+/// `limit` is 1 to 100, a cursor belongs to this list and this account, and a parameter may not be repeated.
 #[tokio::test]
 async fn r4_pages_are_asked_for_strictly() {
     let world = spawn().await;
@@ -263,7 +263,7 @@ async fn r4_pages_are_asked_for_strictly() {
         let links = world.a.get(&format!("/v1/links?cursor={own}")).await.outcome();
         assert_eq!(links, "400 invalid_cursor cursor", "{}", list.noun);
     }
-    // Each affiliate has a list of credentials of its own.
+    // Each affiliate has its own list of credentials.
     let other = format!("/v1/affiliates/{}/credentials?cursor={}", world.a2.affiliate_id(), cursors[0]);
     assert_eq!(world.a.get(&other).await.outcome(), "400 invalid_cursor cursor");
 }
@@ -324,8 +324,8 @@ async fn nearly_fill(world: &World, of: &Bounded) {
     world.db.execute(format!("{count} WHERE id = '{tenant}'")).await;
 }
 
-/// An account has at most 1,000 affiliates, domains with claims, and people with invitations, also where plans limit nothing
-/// and however many come at once. What is deleted makes room.
+/// An account has at most 1,000 affiliates, domains with claims, and people with invitations, even without plan limits
+/// and under concurrent requests. Deleting makes room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r4_an_account_has_at_most_a_thousand() {
     let world = spawn_nodes(2).await;
@@ -356,7 +356,7 @@ async fn r4_an_account_has_at_most_a_thousand() {
     }
 }
 
-/// Without `limit` a page has 100 items; a list of 1,000 has ten such pages, and the client gives all of it.
+/// Without `limit` a page has 100 items; a list of 1,000 has ten such pages, and the client returns all of it.
 #[tokio::test]
 async fn r4_a_thousand_are_ten_pages() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! Keys that apps and pages of a verified domain carry.
+//! Keys for apps and pages of a verified domain.
 
 use std::time::Duration;
 
@@ -67,13 +67,13 @@ async fn its_domain_is_a_verified_one_of_the_account() {
         assert_eq!(world.a.post(KEYS, &body).await.outcome(), expected, "{body}");
     }
     assert_eq!(listed(&world.a).await.len(), 1);
-    // The key outlives its domain, in vain until the domain is verified again.
+    // The key outlives its domain, but is invalid until the domain is verified again.
     assert_eq!(world.a.delete("/v1/domains/alt.example.com").await.status, 204);
     assert_eq!(listed(&world.a).await.len(), 1);
     assert_eq!(create(&world.a, "alt.example.com").await.outcome(), "400 domain_not_found domain");
 }
 
-/// K2: the limit is exact, however many ask at once.
+/// K2: the limit is exact under concurrent requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k2_a_hundred_publishable_keys() {
     let world = spawn_nodes(2).await;
@@ -95,7 +95,7 @@ async fn k2_a_hundred_publishable_keys() {
     assert_eq!(listed(&world.a).await.len(), 100);
 }
 
-/// X4: what manages an account takes none, in the header or in the query.
+/// X4: operations that manage an account do not accept them, in the header or in the query.
 #[tokio::test]
 async fn x4_no_operation_of_the_account_takes_one() {
     let world = spawn().await;

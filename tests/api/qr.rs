@@ -1,5 +1,5 @@
-//! Links as QR codes, over HTTP: who gets one, which check comes first, what goes out with it. How a code looks and that
-//! it can be read are suites of their own.
+//! Links as QR codes, over HTTP: who gets one, the order of checks, the headers. How a code looks and that it can be
+//! read are separate suites.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ async fn qr(caller: &Caller, rest: &str) -> Reply {
     caller.get(&format!("/v1/links/spring-42/qr.{rest}")).await
 }
 
-/// What the picture says, for styles that every reader knows.
+/// The decoded picture, for styles that every reader supports.
 fn read(reply: &Reply) -> String {
     let image = image::load_from_memory(&reply.body).expect("an image").into_luma8();
     let (width, height) = (image.width() as usize, image.height() as usize);
@@ -43,7 +43,7 @@ async fn the_first_check_that_fails_answers() {
         ),
         (&world.a, "/v1/links/spring-42/qr.png?fgColor=fff&size=20".to_owned(), "400 invalid_qr_options fgColor"),
         (&world.a, "/v1/links/spring-42/qr.png?size=20".to_owned(), "400 invalid_qr_options size"),
-        // Whoever names a logo has it fetched before anything is said to be known.
+        // With a logo, it is fetched before a 304 is answered.
         (
             &world.a,
             "/v1/links/spring-42/qr.png?size=20&logo=https://logo.example.com/x".to_owned(),
@@ -95,7 +95,7 @@ async fn a_code_goes_out_with_its_name_its_kind_and_its_tag() {
             ["content-type", "content-length", "etag", "cache-control", "vary", "content-disposition"]
                 .map(|name| reply.header(name).to_owned())
         };
-        assert_eq!((head.status, told(&head)), (200, told(&reply)), "a HEAD tells the same");
+        assert_eq!((head.status, told(&head)), (200, told(&reply)), "a HEAD answers the same");
         for known in [tag.to_owned(), format!("\"x\", W/{tag}")] {
             let again = world.a.ask(Method::GET, &path).header("if-none-match", known).send().await;
             assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, tag));
@@ -162,7 +162,7 @@ async fn a_code_says_what_the_link_detail_says() {
         (read(&after), url().await),
         ("https://go.example.com/spring-42".into(), "https://go.example.com/spring-42".into())
     );
-    assert_ne!(before.header("etag"), after.header("etag"), "a new address is another picture");
+    assert_ne!(before.header("etag"), after.header("etag"), "a new URL is another picture");
     let rest = "png?cornerSquareType=square&cornerDotType=square&shape=circle&level=Q&fgColor=036&margin=4";
     assert_eq!(read(&qr(&world.a, rest).await), url().await);
 }
@@ -246,12 +246,12 @@ async fn q1_sizes_and_margins_have_limits() {
     }
 }
 
-/// Q2: drawing has a line with an end; behind it is 503, at once. Links are followed meanwhile.
+/// Q2: drawing has a bounded queue; beyond it is 503, at once. Links are followed meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q2_too_many_codes_are_refused_and_links_lead_on() {
     let world = spawn().await;
     world.a.make("spring-42").await;
-    // More than are drawn at one time and wait together, on any machine.
+    // More than are drawn and wait concurrently, on any machine.
     let crowd = 2 * u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).expect("few") + 16 + 44;
     let large = |n: u32| format!("png?size=2048&level=H&dotType=dots&shape=circle&fgColor={n:06x}");
     let asked: Vec<_> = (0..crowd).map(large).collect();
@@ -263,12 +263,12 @@ async fn q2_too_many_codes_are_refused_and_links_lead_on() {
     });
     let outcomes: Vec<_> = drawn.iter().map(Reply::outcome).collect();
     assert!(outcomes.iter().all(|outcome| matches!(outcome.as_str(), "200" | "503 overloaded")), "{outcomes:?}");
-    assert!(outcomes.iter().any(|outcome| outcome == "503 overloaded"), "so many are too many");
+    assert!(outcomes.iter().any(|outcome| outcome == "503 overloaded"), "this many are too many");
     assert!(outcomes.iter().filter(|outcome| *outcome == "200").count() >= 16, "{outcomes:?}");
     assert_eq!(qr(&world.a, &large(1_000)).await.status, 200, "afterwards there is room");
 }
 
-/// The same request has the same bytes on every node and after a restart.
+/// The same request gets the same bytes on every node and after a restart.
 #[tokio::test]
 async fn the_same_picture_is_the_same_bytes() {
     let mut world = spawn_nodes(2).await;
@@ -280,7 +280,7 @@ async fn the_same_picture_is_the_same_bytes() {
         let image = qr(&world.a, rest).await;
         let there = qr(&other, rest).await;
         assert_eq!((image.header("etag"), &image.body), (there.header("etag"), &there.body));
-        assert_eq!(image.body, qr(&world.a, rest).await.body, "the kept one is the drawn one");
+        assert_eq!(image.body, qr(&world.a, rest).await.body, "the cached one is the drawn one");
         images.push(image.body);
     }
     restart(&mut world).await;

@@ -1,4 +1,4 @@
-//! Promises of the form "exactly one", "at most N", "all or nothing": many callers behind one barrier, then count. Where
+//! Promises of the form "exactly one", "at most N", "all or nothing": many callers behind one barrier, then a count. If
 //! nodes share a database, the callers are split over two.
 
 use std::sync::LazyLock;
@@ -38,7 +38,7 @@ async fn l20_fifty_for_one_id() {
     }
 }
 
-/// L21: a batch is all or nothing against creates that want one of its ids.
+/// L21: a batch is all or nothing against concurrent creates of one of its ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l21_batches_are_all_or_nothing() {
     const ROUNDS: usize = 500;
@@ -84,7 +84,7 @@ async fn l21_batches_are_all_or_nothing() {
     assert_eq!(world.db.number(counted).await, rows, "the counter moves with the rows");
 }
 
-/// L21: batches whose ids cross do not lock each other out.
+/// L21: batches with overlapping ids do not deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l21_batches_with_common_ids_wait_for_each_other() {
     let world = spawn_nodes(2).await;
@@ -104,7 +104,7 @@ async fn l21_batches_with_common_ids_wait_for_each_other() {
     }
 }
 
-/// U2: with room for 150, four batches of 100 at once: one fits.
+/// U2: with room for 150, one of four concurrent batches of 100 fits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u2_quotas_are_exact() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
@@ -126,7 +126,7 @@ async fn u2_quotas_are_exact() {
     assert_eq!((count(&outcomes, "201"), count(&outcomes, "402 quota_exceeded")), (50, 30), "{outcomes:?}");
     let rows = world.db.number("SELECT CAST(count(*) AS BIGINT) FROM links").await;
     let counted = world.db.number(format!("SELECT link_count FROM tenants WHERE id = '{tenant}'")).await;
-    assert_eq!((rows, counted), (150, 2_000), "the counter is the rows");
+    assert_eq!((rows, counted), (150, 2_000), "the counter matches the rows");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,8 +186,8 @@ async fn c6_a_thousand_taps_are_a_thousand_clicks() {
 const OPEN_TRANSACTIONS: &str = "SELECT CAST(count(*) AS BIGINT) FROM pg_stat_activity
     WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
 
-/// F26: a request that is cut while its transaction begins leaves no transaction open, and what is acknowledged
-/// afterwards on the same connection is there.
+/// F26: a request that is cancelled while its transaction begins leaves no transaction open, and what is acknowledged
+/// afterwards on the same connection is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f26_cut_requests_leave_no_open_transaction() {
     let world = spawn().await;
@@ -198,7 +198,7 @@ async fn f26_cut_requests_leave_no_open_transaction() {
         let request = tokio::spawn(async move { caller.post("/v1/links", &body).await.status });
         tokio::time::sleep(Duration::from_micros(number % 60 * 5)).await;
         request.abort();
-        // Whether it was cut or done does not matter here.
+        // Whether it was cancelled or done does not matter here.
         drop(request.await);
     }
     if world.db.is_postgres() {
@@ -219,17 +219,17 @@ async fn f26_cut_requests_leave_no_open_transaction() {
     }
     let rows = world.db.number("SELECT CAST(count(*) AS BIGINT) FROM links").await;
     let counted = format!("SELECT link_count FROM tenants WHERE id = '{}'", world.a.tenant);
-    assert_eq!(world.db.number(counted).await, rows, "a cut request is done as a whole or not at all");
+    assert_eq!(world.db.number(counted).await, rows, "a cancelled request is done completely or not at all");
 }
 
-/// F26's own check: the plain `begin()` that the service does not use does leave transactions open when it is cut. When
-/// this fails, the driver has been repaired and the test above has lost its point.
+/// F26's own check: the plain `begin()` that the service does not use does leave transactions open when it is
+/// cancelled. If this fails, the driver has been fixed and the test above is obsolete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::disallowed_methods, reason = "shows why it is not allowed")]
 async fn f26_a_plain_begin_leaves_transactions_open() {
     let world = spawn().await;
     let Some(url) = world.db.postgres_url() else {
-        // SQLite has one writer task, which nobody can cut: there is no pool to begin on.
+        // SQLite has one writer task, which is never cancelled: there is no pool to begin on.
         assert_eq!(world.db.number("SELECT 1").await, 1);
         return;
     };
@@ -239,7 +239,8 @@ async fn f26_a_plain_begin_leaves_transactions_open() {
         .connect(url)
         .await
         .expect("a pool");
-    // How many of three hundred stay open depends on the machine, from one to half of them; a thousand are certain.
+    // How many of three hundred stay open depends on the machine, from one to half of them; with a thousand some
+    // certainly do.
     let mut open = 0;
     for number in 0..3_000_u64 {
         drop(timeout(Duration::from_micros(number % 300), pool.begin()).await);
@@ -251,10 +252,10 @@ async fn f26_a_plain_begin_leaves_transactions_open() {
             return;
         }
     }
-    panic!("not one of three thousand cut begins left a transaction open");
+    panic!("none of three thousand cancelled begins left a transaction open");
 }
 
-/// Methods of one link at one instant: whatever the order, the answers fit each other.
+/// Concurrent methods on one link: whatever the order, the answers are consistent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_writes_and_taps_at_once_fit_each_other() {
     let world = spawn().await;

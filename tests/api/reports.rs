@@ -1,4 +1,4 @@
-//! Lists and reports: an account has a share of them, and what it takes is taken from nobody else.
+//! Lists and reports: an account has a share of them, and using it does not affect other accounts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
-/// Operations of a key that read what an account has many of.
+/// Operations with a key that read lists.
 const LISTS: [&str; 15] = [
     "billing_status",
     "funnel",
@@ -26,7 +26,7 @@ const LISTS: [&str; 15] = [
     "list_webhooks",
 ];
 
-/// Pages that do.
+/// Pages that do so.
 const PAGES: [&str; 11] = [
     "/account",
     "/account/links",
@@ -41,7 +41,7 @@ const PAGES: [&str; 11] = [
     "/account/team",
 ];
 
-/// What an account has one of, at least.
+/// Objects that an account has at least one of.
 struct Things {
     link: String,
     affiliate: String,
@@ -66,8 +66,8 @@ fn is_refused(reply: &Reply) -> bool {
     reply.outcome() == "503 overloaded" && reply.header("retry-after") == "1" && says
 }
 
-/// Every list and report of an account goes through one door, and single rows do not; who holds an account's share keeps
-/// another account from nothing.
+/// Every list and report takes a place of its account's share, and single rows do not; a used-up share does not affect
+/// another account.
 #[tokio::test]
 async fn r3_every_list_takes_a_place_of_its_accounts_share() {
     let world = spawn().await;
@@ -84,7 +84,7 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
     {
         let id = places.iter().find(|(path, _)| operation.path.starts_with(path)).map_or("", |(_, id)| id);
         let query = if operation.id == "funnel" { "?link_ids=spring-42" } else { "" };
-        // The stream of events has readers of its own, which are limited.
+        // The stream of events has its own limit of readers.
         if operation.id != "event_stream" {
             paths.push((operation.id.as_str(), operation.at(id) + query));
         }
@@ -97,7 +97,7 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
         let reply = world.a.get(path).await;
         assert!(if LISTS.contains(id) { is_refused(&reply) } else { reply.status == 200 }, "{path} {}", reply.text());
         if *id == "list_links" {
-            assert!(is_refused(&world.a1.get(path).await), "an affiliate's share is of its account's");
+            assert!(is_refused(&world.a1.get(path).await), "an affiliate uses its account's share");
         }
     }
     let page = async |path: &str| {
@@ -121,14 +121,14 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
     }
 }
 
-/// Visits and keys have readers that nobody else may take: links that are not in memory are followed and keys recognized
-/// while all others are taken.
+/// Visits and keys have reserved readers: uncached links are followed and keys recognized while all other readers are
+/// taken.
 #[tokio::test]
 async fn r3_visits_and_keys_are_answered_while_all_other_readers_are_taken() {
     let world = spawn().await;
     let of_a = things(&world, &world.a).await;
     let held = world.node(0).hold_readers().await.expect("every reader");
-    // Whatever was remembered is read again.
+    // Everything cached is read again.
     world.clock.advance(Duration::from_secs(6));
     for _ in 0..20 {
         assert_eq!(world.nobody.tap("spring-42").await.status, 302);
@@ -166,7 +166,7 @@ async fn start_lists(
     (first, heard)
 }
 
-/// What exceeds an account's share is refused at once, and what waits is answered when its turn comes.
+/// Requests beyond an account's share are refused at once, and waiting ones are answered in turn.
 #[tokio::test]
 async fn r3_what_exceeds_a_share_is_refused_at_once() {
     let world = spawn().await;
@@ -176,7 +176,7 @@ async fn r3_what_exceeds_a_share_is_refused_at_once() {
     assert!(refused.iter().all(is_refused), "{refused:?}");
     assert_eq!(world.b.get("/v1/links").await.status, 200);
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
-    assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "one row waits for no list");
+    assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "a single row does not wait for lists");
     drop(held);
     let mut answered = 0;
     while let Some(reply) = waiting.recv().await {
@@ -186,7 +186,7 @@ async fn r3_what_exceeds_a_share_is_refused_at_once() {
     assert!(answered > 0);
 }
 
-/// However many lists an affiliate asks for, one at a time waits in its account's line.
+/// However many lists an affiliate requests, only one at a time waits in its account's queue.
 #[tokio::test]
 async fn r3_an_affiliate_leaves_its_account_its_share() {
     let world = spawn().await;
@@ -194,7 +194,7 @@ async fn r3_an_affiliate_leaves_its_account_its_share() {
     let (refused, _waiting) = start_lists(&world.a1, 70, 5).await;
     assert!(refused.iter().all(is_refused), "{refused:?}");
     let (_, mut own) = start_lists(&world.a, 1, 0).await;
-    // Were it refused, it would be by then.
+    // If it were refused, it would be by then.
     for _ in 0..20 {
         assert_eq!(world.a.get("/v1/affiliates/nothing").await.status, 404);
     }

@@ -1,4 +1,4 @@
-//! What is acknowledged is there after a restart.
+//! Acknowledged data is there after a restart.
 
 use http::Method;
 use serde_json::json;
@@ -32,7 +32,7 @@ async fn everything_is_there_after_a_restart() {
     world.expect_clicks(&[(0, 2)]).await;
 }
 
-/// What was being answered when the stop came is answered.
+/// Requests in progress at a stop are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_loses_no_request_that_was_taken() {
     let mut world = spawn().await;
@@ -54,7 +54,7 @@ async fn a_stop_loses_no_request_that_was_taken() {
         match status {
             Some(201) => assert_eq!(found, 200, "link-{number} was acknowledged"),
             Some(other) => assert_eq!((other, found), (503, 404), "link-{number}"),
-            // Not connected in time: nothing was said, and it may be there or not.
+            // Not connected in time: not acknowledged, so it may be there or not.
             None => assert!(matches!(found, 200 | 404), "link-{number}"),
         }
     }

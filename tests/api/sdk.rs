@@ -1,5 +1,5 @@
-//! The web SDK as a file: how it is served, how large it is, and that its types say what it does. What it does in a browser
-//! is tried in the browser suite.
+//! The web SDK as a file: how it is served, its size, and that its types match. What it does in a browser is tested in
+//! the browser suite.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ async fn the_script_is_served_to_every_page() {
             assert_eq!(again.header("cache-control"), "public, max-age=3600");
         }
         assert_eq!(ask("localhost").header("if-none-match", "\"other\"").send().await.status, 200);
-        // On every host but the tenants' own, and small on its way.
+        // On every host but the tenants' own, and small when transferred.
         let elsewhere = ask("10.0.0.1").header("accept-encoding", "gzip").send().await;
         assert_eq!((elsewhere.status, elsewhere.header("content-encoding")), (200, "gzip"));
         assert!(elsewhere.header("vary").to_ascii_lowercase().contains("accept-encoding"));
@@ -54,7 +54,7 @@ async fn the_script_has_less_than_three_kilobytes_compressed() {
     assert!(packed.header("content-encoding") == "gzip" && packed.body.len() < 3_072, "{} bytes", packed.body.len());
 }
 
-/// The names between `start` and `end` that stand at the beginning of a line with this indent, before one of `marks`.
+/// The names between `start` and `end` at the beginning of a line with this indent, before one of `marks`.
 fn names_in<'a>(text: &'a str, start: &str, end: &str, indent: &str, marks: &[char]) -> Vec<&'a str> {
     let inside = text.split_once(start).unwrap_or_else(|| panic!("no {start}")).1.split_once(end).expect("an end").0;
     let lines = inside.lines().filter_map(|line| line.strip_prefix(indent));
@@ -66,7 +66,7 @@ fn names_in<'a>(text: &'a str, start: &str, end: &str, indent: &str, marks: &[ch
     names
 }
 
-/// What the script offers has a type, and what has a type is there.
+/// Everything exported by the script has a type, and everything with a type exists.
 #[test]
 fn the_types_name_what_the_script_has() {
     let mut typed = names_in(TYPES, "declare namespace deeplink {", "\n}", "  function ", &['(']);
@@ -74,13 +74,13 @@ fn the_types_name_what_the_script_has() {
     let offered = names_in(SCRIPT, "Object.freeze({", "\n  });", "    ", &['(', ':', ',']);
     assert_eq!(typed, offered);
     assert!(typed.len() == 11 && typed.contains(&"linkFromUrl"), "{typed:?}");
-    // What an error carries.
+    // The members of an error.
     let facts = names_in(TYPES, "class DeeplinkError", "\n  }", "    ", &['?', ':']);
     assert_eq!(facts, ["code", "field", "requestId", "retryAfter", "status"]);
     for fact in facts {
         assert!(SCRIPT.contains(&format!("{fact}:")) || SCRIPT.contains(&format!(" {fact},")), "{fact}");
     }
-    // What is sent is what the service reads.
+    // Sent members are those that the service reads.
     let snake = |name: &str| {
         let letters = name.chars().flat_map(|letter| {
             let gap = letter.is_ascii_uppercase().then_some('_');
@@ -100,7 +100,7 @@ fn the_types_name_what_the_script_has() {
     }
 }
 
-/// What Node.js prints, run with these arguments and this program.
+/// The output of Node.js, run with these arguments and this program.
 fn node(arguments: &[&str], program: &str) -> Vec<String> {
     let mut node = Command::new("node");
     let node = node.args(arguments).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -112,7 +112,7 @@ fn node(arguments: &[&str], program: &str) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// The script needs nothing that is newer than ES2017 and touches nothing while it is loaded outside a page.
+/// The script needs nothing newer than ES2017 and has no effects when loaded outside a page.
 #[test]
 fn the_script_loads_outside_a_page() {
     for newer in ["?.", "??", "...", "catch {", "globalThis", "#key", "import(", "await import"] {
@@ -137,7 +137,7 @@ fn the_script_loads_outside_a_page() {
     assert_eq!(node(&[], &format!("{SCRIPT}{use_it}")), [&refused[..], &found[..]].concat());
 }
 
-/// A page as the script sees it: where the script came from, what is kept, and what the service says to each request.
+/// A page as the script sees it: the script's URL, the storage, and the service's answer to each request.
 const PAGE: &str = "
     const kept = {}, sent = [], answers = [];
     Object.defineProperty(globalThis, 'navigator', { value: { language: 'en' }, configurable: true });
@@ -161,13 +161,13 @@ const PAGE: &str = "
     const tell = async (act) => console.log(await come(act));
 ";
 
-/// What the script says on such a page.
+/// The script's output on such a page.
 fn on_a_page(program: &str) -> Vec<String> {
     let source = serde_json::to_string(SCRIPT).expect("JSON");
     node(&[], &format!("const source = {source};{PAGE}(async () => {{ {program} }})();"))
 }
 
-/// A copy or a bundle from elsewhere does not take its own address for the service's, and the script's second tag leaves the
+/// A copy or a bundle from elsewhere does not use its own origin as the service's, and a second script tag keeps the
 /// first one's key.
 #[test]
 fn the_script_knows_where_it_comes_from() {
@@ -190,7 +190,7 @@ fn the_script_knows_where_it_comes_from() {
     assert_eq!(said, [elsewhere, elsewhere, "fine", click, click]);
 }
 
-/// What the service could not tell from something else is refused before it is sent, and nothing is kept of it.
+/// Values that would be ambiguous to the service are refused before they are sent, and not stored.
 #[test]
 fn the_script_refuses_what_would_be_read_as_something_else() {
     let said = on_a_page(
@@ -219,7 +219,7 @@ fn the_script_refuses_what_would_be_read_as_something_else() {
     assert_eq!(said, expected.into_iter().chain(ids).chain(end).collect::<Vec<_>>());
 }
 
-/// A report that counts once is sent once more when its answer is lost, as the same request; a click is not.
+/// An idempotent report is sent again as the same request if its answer is lost; a click is not.
 #[test]
 fn a_lost_answer_is_asked_for_again_where_it_counts_once() {
     let said = on_a_page(
@@ -248,7 +248,7 @@ fn a_lost_answer_is_asked_for_again_where_it_counts_once() {
     assert_eq!(said[5..], ["DeeplinkError unknown 503  1", "fine 2"]);
 }
 
-/// As a native module it makes the global, and needs to be told where the service is.
+/// As a native module it sets the global, and needs to be given the service's URL.
 #[test]
 fn the_script_is_a_module_too() {
     let said = node(

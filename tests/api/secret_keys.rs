@@ -1,4 +1,4 @@
-//! Secret keys: listed, issued to who is signed in, made with a mailed code, deleted.
+//! Secret keys: listed, issued to a signed-in person, made with a mailed code, deleted.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ async fn confirm(caller: &Caller, email: &str, token: &str) -> Reply {
     caller.post(CONFIRM, &json!({"email": email, "token": token})).await
 }
 
-/// Asks for a code as A, and reads it in the mail: the `nth` of this world.
+/// Requests a code as A, and reads it in the mail: the `nth` of this world.
 async fn code_of_a(world: &World, nth: usize) -> String {
-    // Mails of one millisecond have no order.
+    // Mails in the same millisecond have no order.
     world.clock.advance(Duration::from_millis(1));
     let asked = request(&world.a, "a@example.com").await;
     assert_eq!((asked.status, asked.json()), (200, json!({"status": "code_sent"})), "{}", asked.text());
@@ -39,7 +39,7 @@ async fn code_of_a(world: &World, nth: usize) -> String {
     code_in(mail).unwrap_or_else(|| panic!("no code: {mail}"))
 }
 
-/// A code that is certainly another one.
+/// A code that is certainly wrong.
 fn wrong(code: &str) -> String {
     let last = if code.ends_with('A') { 'B' } else { 'A' };
     format!("{}{last}", &code[..5])
@@ -133,7 +133,7 @@ async fn a_mailed_code_makes_a_key_once() {
     assert_eq!(listed(&holder).await[0]["id"], json!(made.member("id")));
     assert!(listed(&holder).await[0]["created_by"].is_string());
     assert_eq!(confirm(&world.a, "a@example.com", &code).await.outcome(), "400 invalid_code token");
-    // The row is gone, so the next one can be asked for at once.
+    // The row is deleted, so the next one can be requested at once.
     let next = code_of_a(&world, 2).await;
     assert_eq!(confirm(&holder, "a@example.com", &next).await.status, 201);
 }
@@ -201,8 +201,8 @@ async fn a_code_is_not_wasted_where_there_is_no_room() {
     assert_eq!(confirm(&world.a, "a@example.com", &code).await.status, 201);
 }
 
-/// S13: five wrong codes are told so; the sixth try is 429, and the code is dead whoever knows it. It goes on blocking a
-/// new request until its end. Exact, however many try at once.
+/// S13: five wrong codes are refused; the sixth try is 429, and the code is dead even for its owner. It blocks a new
+/// request until it expires. Exact under concurrent tries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s13_five_wrong_codes() {
     let world = spawn_nodes(2).await;
@@ -211,7 +211,7 @@ async fn s13_five_wrong_codes() {
     let guess = wrong(&code);
     let outcomes = at_once(100, |number| {
         let (caller, guess) = (callers[number % 2].clone(), guess.clone());
-        // All wait for one row; on a busy machine some are told to come again, and have not tried then.
+        // All wait for one row; on a busy machine some are told to retry, which is not a try.
         async move { insist(|| confirm(&caller, "a@example.com", &guess)).await.outcome() }
     })
     .await;
@@ -231,8 +231,8 @@ async fn s13_five_wrong_codes() {
     assert_eq!(stored(&world, &world.a).await, 1);
 }
 
-/// S14: tries are counted per account and address; S15: a code makes a key for the account and the address that it was
-/// sent for.
+/// S14: tries are counted per account and address; S15: a code makes a key only for the account and the address that it
+/// was sent for.
 #[tokio::test]
 async fn s14_a_code_is_of_one_account_and_address() {
     let world = spawn().await;
@@ -241,7 +241,7 @@ async fn s14_a_code_is_of_one_account_and_address() {
         assert_eq!(confirm(&world.b, "a@example.com", &code).await.outcome(), "400 invalid_code token");
         assert_eq!(confirm(&world.a, "b@example.com", &code).await.outcome(), "400 invalid_code token");
     }
-    // B has a code of its own pending: A's does not fit there either.
+    // B has its own code pending: A's does not work there either.
     world.clock.advance(Duration::from_millis(1));
     assert_eq!(request(&world.b, "b@example.com").await.status, 200);
     let codes: Vec<_> = world.mails(2).await.iter().filter_map(|mail| code_in(mail)).collect();
@@ -253,8 +253,8 @@ async fn s14_a_code_is_of_one_account_and_address() {
     assert_eq!(confirm(&world.a, "a@example.com", &code).await.status, 201);
 }
 
-/// S16: a code ends with its person's place in the team, and nobody asks for another one for them. (Their sessions and
-/// invitations are in `team`.)
+/// S16: a code becomes invalid when its person is removed from the team, and no other one can be requested for them.
+/// (Their sessions and invitations are in `team`.)
 #[tokio::test]
 async fn s16_a_code_ends_with_its_person() {
     let world = spawn().await;
@@ -270,7 +270,7 @@ async fn s16_a_code_ends_with_its_person() {
     assert_eq!(stored(&world, &world.a).await, 1);
 }
 
-/// S16, with a key that is issued at the same instant: it is the account's and nobody's in particular, or it was refused.
+/// S16, with a key that is issued concurrently: it is the account's and no person's, or it was refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s16_a_key_is_issued_during_the_removal() {
     let world = spawn_nodes(2).await;
@@ -300,7 +300,7 @@ fn prefix(caller: &Caller) -> String {
     format!("{}...", &caller.key().expect("a key")[..18])
 }
 
-/// X21: who is signed in has Idempotency-Keys of their own: another one of the team is issued another key.
+/// X21: a signed-in person has their own Idempotency-Keys: another team member is issued another key.
 #[tokio::test]
 async fn x21_two_people_with_one_idempotency_key() {
     let world = spawn().await;
@@ -316,7 +316,7 @@ async fn x21_two_people_with_one_idempotency_key() {
     assert_eq!(ask(&sessions[0]).await.body, one.body);
     let conflict = world.nobody.ask(Method::POST, ISSUE).session(&sessions[0]).header("idempotency-key", "key");
     assert_eq!(conflict.body("{ }").send().await.outcome(), "409 idempotency_conflict Idempotency-Key");
-    // A request for a code has a reply without a secret; it is kept too, and mails nothing more.
+    // A request for a code has a reply without a secret; it is stored too, and a repeat mails nothing.
     let request = || world.a.ask(Method::POST, KEYS).header("idempotency-key", "key");
     for replayed in ["", "true"] {
         let asked = request().json(&json!({"email": "a@example.com"})).send().await;
@@ -347,7 +347,7 @@ async fn a_key_is_deleted_by_another() {
     assert_eq!(listed(&world.a).await.len(), 1);
 }
 
-/// K1: there are never no keys: of two that delete each other, one stays.
+/// K1: an account always has a key: of two that delete each other, one stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k1_two_keys_delete_each_other() {
     let world = spawn_nodes(2).await;
@@ -395,10 +395,10 @@ async fn k2_five_keys() {
     let is_refusal = |outcome: &&String| matches!(outcome.as_str(), "409 key_limit" | "400 invalid_code token");
     assert_eq!(outcomes.iter().filter(is_refusal).count(), 16, "{outcomes:?}");
     assert_eq!(stored(&world, &world.a).await, 5);
-    assert_eq!(request(&world.a, "a@example.com").await.outcome(), "409 key_limit", "and at the request");
+    assert_eq!(request(&world.a, "a@example.com").await.outcome(), "409 key_limit", "and at the request for a code");
 }
 
-/// K3: a deleted key is refused at once where it was deleted, and elsewhere within 5 s.
+/// K3: a deleted key is refused at once on its node, and elsewhere within 5 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k3_a_deleted_key_is_refused_everywhere() {
     let world = spawn_nodes(2).await;
@@ -412,7 +412,7 @@ async fn k3_a_deleted_key_is_refused_everywhere() {
     eventually("the other node refuses it", Duration::from_secs(5), refused).await;
 }
 
-/// The use of a key is stored behind the reply, at most once a minute, and outlives the process.
+/// The use of a key is stored after the reply, at most once a minute, and outlives the process.
 #[tokio::test]
 async fn a_key_says_when_it_was_last_used() {
     let mut world = spawn().await;

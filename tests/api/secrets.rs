@@ -1,6 +1,6 @@
-//! Secrets: shown once, kept only as hashes or sealed, never logged. That nothing of what a test issued or sent stands in
-//! the logs or the database is checked at the end of every test (`World` of `deeplink_testing`); here is what makes that check mean
-//! something, and what it does not cover.
+//! Secrets: shown once, kept only as hashes or sealed, never logged. The end of every test checks that no secret it
+//! issued or sent is in the logs or the database (`World` of `deeplink_testing`); the tests here prove that check, and
+//! test what it does not cover.
 
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 use deeplink_testing::facilitator::{Facilitator, PAY_TO, Payer, decoded};
 use deeplink_testing::{Role, World, code_in, log_everything, logged_since, operations, spawn, spawn_with};
 
-/// X17: credentials of every kind, sent in every place where somebody might send them, with every crate's
-/// lines at TRACE. What the log holds of these requests is looked at when the world ends; that it holds them at all is
-/// looked at here.
+/// X17: credentials of every kind, sent in every place where a client might send them, with every crate's lines at
+/// TRACE. The log is searched when the world ends; this test checks that it contains these requests.
 #[tokio::test]
 async fn x17_no_secret_in_the_logs() {
     let mark = log_everything();
@@ -76,11 +75,11 @@ async fn x17_no_secret_in_the_logs() {
     }
     let log = logged_since(&mark);
     assert!(log.matches("answered").count() >= 10, "the requests are logged");
-    assert!(log.contains("TRACE hyper"), "and what other crates have to say of them");
+    assert!(log.contains("TRACE hyper"), "and other crates' lines about them");
 }
 
-/// X17, X18: the search at the end of every test does find what stands in a log or in the database, and what is sealed where
-/// a rotation of the server key would not find it.
+/// X17, X18: the search at the end of every test does find secrets in a log or in the database, and sealed values where
+/// a rotation of the server key would not find them.
 #[tokio::test]
 async fn x17_the_search_finds_planted_secrets() {
     let ends_well = |world: World| catch_unwind(AssertUnwindSafe(|| drop(world))).is_ok();
@@ -102,22 +101,22 @@ async fn x17_the_search_finds_planted_secrets() {
 
     let world = spawn().await;
     world.a.make("spring-42").await;
-    // A column of which a rotation of the server key knows nothing.
+    // A column that a rotation of the server key does not know.
     world.db.execute(format!("UPDATE links SET web_url = '1a2b3c4d.{}'", "A".repeat(54))).await;
     assert!(!ends_well(world), "a sealed value in another column went unnoticed");
 
     let world = spawn().await;
     let keys = world.db.dump().await["secret_keys"].join("\n");
     let key = world.a.key().expect("a key");
-    assert!(keys.contains(&sha256_hex(key)) && !keys.contains(&key[20..]), "of a key there is the hash");
+    assert!(keys.contains(&sha256_hex(key)) && !keys.contains(&key[20..]), "a key is stored as a hash");
 }
 
-/// X18: mails wait sealed, with the id of the key that sealed them; after the server key has changed they still go out,
-/// and the old key is not needed any more.
+/// X18: waiting mails are sealed, with the id of the key; after the server key has changed they are still sent, and the
+/// old key is no longer needed.
 #[tokio::test]
 async fn x18_the_server_key_can_be_changed() {
     let mut world = spawn().await;
-    // A directory that cannot be made keeps the mail waiting.
+    // A directory that cannot be created keeps the mail waiting.
     std::fs::write(world.home().join("mail"), "in the way").expect("a file");
     assert_eq!(world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await.status, 201);
     let sealed = world.db.texts("SELECT sealed FROM mails").await;
@@ -125,7 +124,7 @@ async fn x18_the_server_key_can_be_changed() {
     let [first, second] = [1, 2].map(|seed| MasterKey::generate(&mut Random::seeded(seed)));
     world.restart(|config| config.master_keys.insert(0, first.clone())).await;
     let resealed = world.db.texts("SELECT sealed FROM mails").await;
-    assert_ne!(resealed, sealed, "the first key has taken over what waits");
+    assert_ne!(resealed, sealed, "the first key has resealed what waits");
     assert_ne!(resealed[0].split('.').next(), sealed[0].split('.').next(), "and says so");
     world.restart(|config| config.master_keys = vec![second.clone(), first.clone()]).await;
     std::fs::remove_file(world.home().join("mail")).expect("out of the way");
@@ -161,8 +160,8 @@ async fn x18_a_key_file_that_others_can_read_stops_the_start() {
     assert!(error.contains("do not match this database"), "{error}");
 }
 
-/// X19: no answer to a GET documents or holds a member that is a secret. (That none of the issued ones stands in any
-/// other answer is checked where answers are received.)
+/// X19: no answer to a GET documents or contains a member that is a secret. (That no issued secret is in any other
+/// answer is checked where answers are received.)
 #[tokio::test]
 async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
     let document: Value = serde_json::from_str(deeplink_server::openapi::text()).expect("JSON");
@@ -171,7 +170,7 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
         let item = &document["paths"][&operation.path][operation.method.as_str().to_lowercase()];
         let mut names = Vec::new();
         members(&item["responses"], schemas, &mut names, 0);
-        // What the groups of a report are grouped by.
+        // The value that a report's groups are grouped by.
         names.retain(|name| !(operation.id == "funnel" && name == "key"));
         let shows = ["api_key", "secret", "key", "token", "password"]
             .iter()
@@ -197,8 +196,8 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
     }
 }
 
-/// X19: a reply that shows a secret is kept for a repeat of its request, sealed: the repeat is answered with the same bytes,
-/// for the same account only and also after the server key was changed, and what is kept shows nothing.
+/// X19: a reply with a secret is stored sealed for a repeat of its request: the repeat gets the same bytes, for the
+/// same account only and also after the server key was changed, and the stored form reveals nothing.
 #[tokio::test]
 async fn x19_kept_replies_open_for_who_made_them() {
     let mut world = spawn().await;
@@ -246,7 +245,7 @@ async fn x19_kept_replies_open_for_who_made_them() {
     repeats(&world).await;
     let kept = world.db.texts("SELECT body FROM replies").await;
     assert!(kept.len() == 4 && kept.iter().all(|body| body.starts_with("sealed ") && !body.contains("live_")));
-    // The same Idempotency-Key is another one for B.
+    // For B the same Idempotency-Key is a different one.
     for (number, expected) in [(0, "201"), (1, "404 not_found"), (2, "400 invalid_code token"), (3, "201")] {
         let of_b = ask(&world, number, true).send().await;
         assert_eq!((of_b.outcome().as_str(), of_b.header("idempotency-replayed")), (expected, ""), "{number}");
@@ -262,7 +261,7 @@ async fn x19_kept_replies_open_for_who_made_them() {
     repeats(&world).await;
     world.restart(|config| config.master_keys = vec![new.clone()]).await;
     repeats(&world).await;
-    assert_ne!(world.db.texts("SELECT body FROM replies").await, kept, "the new key has sealed them");
+    assert_ne!(world.db.texts("SELECT body FROM replies").await, kept, "the new key has resealed them");
 }
 
 fn members(value: &Value, schemas: &Value, names: &mut Vec<String>, depth: usize) {
@@ -286,7 +285,7 @@ fn members(value: &Value, schemas: &Value, names: &mut Vec<String>, depth: usize
     }
 }
 
-/// X20: GET and HEAD write nothing but clicks.
+/// X20: GET and HEAD write only clicks.
 #[tokio::test]
 async fn x20_reading_changes_nothing() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 600).await;

@@ -1,4 +1,4 @@
-//! Mailed tokens and the sessions that they begin.
+//! Mailed tokens and the sessions that they start.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn accepted(reply: &Reply) -> bool {
     reply.status == 303 && reply.header("location").ends_with("/signin?invite=accepted")
 }
 
-/// Signs somebody up; the results are their account's key and the token of the mailed link.
+/// Signs a person up; returns their account's key and the token of the mailed link.
 pub(crate) async fn sign_up(world: &World, email: &str) -> (Caller, String) {
     let mut key = String::new();
     let token = world
@@ -80,7 +80,7 @@ async fn s3_opening_a_link_uses_nothing_up() {
     world.note_secret(&new_key(&world.nobody.confirm(&signup).await));
 }
 
-/// S4: of fifty that send one token at one instant, one gets a session.
+/// S4: of fifty concurrent requests with one token, one gets a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_one_of_fifty_signs_in() {
     let world = spawn_nodes(2).await;
@@ -94,7 +94,7 @@ async fn s4_one_of_fifty_signs_in() {
     assert_eq!(replies.iter().filter(|reply| reply.session().is_some()).count(), 1);
     assert_eq!(replies.iter().filter(|reply| expired(reply)).count(), 49);
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM sessions").await, 1);
-    // An address that is new gets one account, though two of its links are used at one instant.
+    // A new address gets one account, even if two of its links are used concurrently.
     let links = [world.magic_link("twice@example.com").await, world.magic_link("twice@example.com").await];
     let replies = at_once(2, |number| {
         let (caller, token) = (nodes[number].clone(), links[number].clone());
@@ -111,7 +111,7 @@ async fn s4_one_of_fifty_signs_in() {
     assert_eq!(world.db.number(empty).await, 0);
 }
 
-/// S5: a token works for what it was mailed for and for nothing else, where it is not used up either.
+/// S5: a token works only for what it was mailed for, and is not used up elsewhere.
 #[tokio::test]
 async fn s5_tokens_work_for_their_own_purpose_only() {
     let world = spawn().await;
@@ -129,12 +129,12 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     let session = world.nobody.use_link(&link).await.session().expect("a session");
     assert!(accepted(&world.nobody.accept(&invite).await));
     world.note_secret(&new_key(&world.nobody.confirm(&signup).await));
-    // A state of a provider's is no token, a token no state.
+    // A provider's state is not a token, and a token is not a state.
     let state = "SELECT CAST(count(*) AS BIGINT) FROM oauth_states";
     assert_eq!(world.db.number(state).await, 0);
     let asked = world.nobody.get(&format!("/v1/auth/oauth/google/callback?code=x&state={link}")).await;
     assert_eq!(asked.header("location"), "/signin?error=oauth_state_invalid");
-    // And a token is no session, a session no token.
+    // And a token is not a session, nor a session a token.
     for token in [&link, &invite, &signup] {
         assert_eq!(world.nobody.me(token).await.outcome(), "401 unauthorized");
     }
@@ -145,7 +145,7 @@ async fn s5_tokens_work_for_their_own_purpose_only() {
     }
 }
 
-/// Pages of sign-in are on the service's own host alone: nobody else's name shows a form of ours.
+/// Sign-in pages are only on the service's own host: no other host shows its forms.
 #[tokio::test]
 async fn token_pages_are_on_the_services_host() {
     let world = spawn().await;
@@ -158,7 +158,7 @@ async fn token_pages_are_on_the_services_host() {
     }
 }
 
-/// S18: a service that takes no new accounts opens none by a sign-in either; who has one comes in.
+/// S18: with sign-up closed, a sign-in opens no account either; people with one can sign in.
 #[tokio::test]
 async fn s18_closed_is_closed_for_sign_ins_too() {
     let world = spawn_with(|config| config.signup_open = false).await;
@@ -172,8 +172,8 @@ async fn s18_closed_is_closed_for_sign_ins_too() {
     assert_eq!(world.nobody.me(&session).await.json()["tenant"]["id"], world.a.tenant.as_str());
 }
 
-/// S6: a magic link works for 15 minutes, an invitation and the link of a sign-up for 7 days, a session for 30 days,
-/// whatever is done in it.
+/// S6: a magic link works for 15 minutes, an invitation and the link of a sign-up for 7 days, a session for 30 days
+/// regardless of use.
 #[tokio::test]
 async fn s6_everything_ends_in_time() {
     let world = spawn().await;
@@ -206,7 +206,7 @@ async fn s6_everything_ends_in_time() {
     }
 }
 
-/// S7: signing in begins a new session and ends the one that was presented; a sign-in that fails does not.
+/// S7: signing in starts a new session and ends the one that was presented; a failed sign-in does not.
 #[tokio::test]
 async fn s7_a_planted_session_ends_with_the_sign_in() {
     let world = spawn().await;
@@ -222,8 +222,8 @@ async fn s7_a_planted_session_ends_with_the_sign_in() {
     assert_eq!(world.nobody.me(&session).await.json()["user"]["email"], "a@example.com");
 }
 
-/// S9: the cookie is exactly as promised; signing out clears it with the same attributes and ends the session, so that a
-/// copy of it is worth nothing.
+/// S9: the cookie is exactly as promised; signing out clears it with the same attributes and ends the session, so that
+/// a copy of it is invalid.
 #[tokio::test]
 async fn s9_the_cookie_and_its_end() {
     for (public_url, secure) in [(None, ""), (Some("https://links.example.com"), "; Secure")] {
@@ -250,7 +250,7 @@ async fn s9_the_cookie_and_its_end() {
     }
 }
 
-/// S9: what is no session is none: no cookie, two of them, a key in its place, a key beside it.
+/// S9: these are not sessions: no cookie, two of them, a key instead of it, a key beside it.
 #[tokio::test]
 async fn s9_what_is_no_session() {
     let world = spawn().await;
@@ -266,8 +266,8 @@ async fn s9_what_is_no_session() {
     assert_eq!(me().session(&session).send().await.status, 200);
 }
 
-/// S17: accepting an invitation signs nobody in and works once, for the address that was invited. An address that is
-/// verified in another account is invited with the same answer, and its invitation cannot be accepted.
+/// S17: accepting an invitation does not sign in, and works once, for the address that was invited. Inviting an address
+/// that is verified in another account gets the same answer, and the invitation cannot be accepted.
 #[tokio::test]
 async fn s17_an_invitation_is_for_one_address_and_signs_nobody_in() {
     let world =
@@ -303,8 +303,8 @@ async fn s17_an_invitation_is_for_one_address_and_signs_nobody_in() {
     assert_eq!(world.nobody.me(&session).await.json()["tenant"]["id"], world.b.tenant.as_str(), "B stays where B is");
 }
 
-/// S18: a sign-up by another never catches the owner of the address: their sign-in opens an account of its own, and the
-/// link that was mailed for the sign-up is dead, as are invitations.
+/// S18: a sign-up by another person never captures the owner of the address: their sign-in opens a separate account,
+/// and the mailed link of the sign-up is dead, as are invitations.
 #[tokio::test]
 async fn s18_nobody_waits_in_an_account_for_its_victim() {
     let world = spawn().await;
@@ -322,7 +322,7 @@ async fn s18_nobody_waits_in_an_account_for_its_victim() {
     assert_ne!(me["tenant"]["id"], world.db.texts(of_attacker).await[0].as_str());
     assert!(confirms_nothing(&world.nobody.confirm(&signup).await));
     assert!(invalid_invite(&world.nobody.accept(&invite).await));
-    // The attacker invites nobody, and an invitation into another's account does not take the address along, either.
+    // The attacker cannot invite anyone, and an invitation into another account does not move the address, either.
     let refused = attacker.post("/v1/auth/users", &json!({"email": "v@example.org"})).await;
     assert_eq!(refused.outcome(), "403 user_unverified");
     let again = world.invite(&world.b, "v@example.org").await;
@@ -330,7 +330,7 @@ async fn s18_nobody_waits_in_an_account_for_its_victim() {
     assert_eq!(world.nobody.me(&session).await.json(), me);
 }
 
-/// S18: whoever confirms a sign-up is signed in to the account that it opened, and other sign-ups of the address lapse.
+/// S18: confirming a sign-up signs in to the account that it opened, and other sign-ups of the address lapse.
 #[tokio::test]
 async fn s18_a_confirmed_sign_up_is_its_owners() {
     let world = spawn().await;
@@ -351,7 +351,8 @@ async fn s18_a_confirmed_sign_up_is_its_owners() {
     assert_eq!(world.nobody.me(&later).await.json(), me);
 }
 
-/// S18: of two sign-ups of one address that are confirmed at one instant, one is; so it is with a sign-up and a sign-in.
+/// S18: of two sign-ups of one address that are confirmed concurrently, one succeeds; the same holds for a sign-up and
+/// a sign-in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s18_an_address_is_proved_once_at_one_instant() {
     let world = spawn_nodes(2).await;
@@ -371,7 +372,7 @@ async fn s18_an_address_is_proved_once_at_one_instant() {
             let is_refused = expired(reply) || confirms_nothing(reply);
             assert!(reply.session().is_some() || is_refused, "round {round}: {} {}", reply.status, reply.text());
         }
-        // The magic link proves the address whoever comes first; a sign-up only where it does.
+        // The magic link proves the address even if it comes second; a sign-up only if it comes first.
         let link = replies[2].session().expect("the link signs in");
         let me = world.nobody.me(&link).await.json();
         for reply in &replies[..2] {

@@ -1,4 +1,4 @@
-//! Asking for a magic link, and the page and form behind it.
+//! Requesting a magic link, and the page and form behind it.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +14,19 @@ async fn sent(world: &World) -> i64 {
     world.db.number("SELECT CAST(count(*) AS BIGINT) FROM sign_ins").await
 }
 
-/// The address of a service that others reach at a name.
+/// The base URL of a public service.
 fn elsewhere() -> url::Url {
     "https://links.example.com".parse().expect("a URL")
 }
 
-/// A service without sessions, and one that is open to others and has no way to send mail.
+/// A service without sessions, and a public one that cannot send mail.
 pub(crate) async fn without_mail() -> [World; 2] {
     let without = spawn_with(|config| config.sessions = false).await;
     [without, spawn_with(|config| config.public_url = Some(elsewhere())).await]
 }
 
-/// S1: a sign-in never tells whether an address has an account, nor whether it has had its mails for this hour: the same
-/// bytes in the same time. The mail goes out behind the reply.
+/// S1: a sign-in never reveals whether an address has an account, nor whether it is at its mail limit for the hour: the
+/// same bytes in the same time. The mail is sent after the reply.
 #[tokio::test]
 async fn s1_known_and_unknown_addresses_are_answered_alike() {
     const ASKED: usize = 500;
@@ -64,7 +64,8 @@ async fn s1_known_and_unknown_addresses_are_answered_alike() {
         }
         let medians = times.each_ref().map(|times| times[ASKED / 2]);
         let [least, most] = [medians.iter().min(), medians.iter().max()].map(|median| *median.expect("three"));
-        // A machine that does much else scatters the times, and medians of so many lie within a part of that by chance.
+        // A busy machine scatters the times, and the medians of this many samples differ by a fraction of that by
+        // chance.
         let middle =
             times.iter().map(|times| times[ASKED * 3 / 4].saturating_sub(times[ASKED / 4])).max().expect("three");
         gaps.push((most.saturating_sub(least), Duration::from_millis(2) + middle / 4));
@@ -72,13 +73,13 @@ async fn s1_known_and_unknown_addresses_are_answered_alike() {
             break;
         }
     }
-    assert!(is_alike(gaps.last()), "medians are apart by these, and may be by those: {gaps:?}");
-    // Five of the one that was asked for often, though it was asked for more than five hundred times.
+    assert!(is_alike(gaps.last()), "differences of medians and their limits: {gaps:?}");
+    // Five to the address that was used often, though it was used more than five hundred times.
     let often = "SELECT CAST(count(*) AS BIGINT) FROM sign_ins WHERE email = 'a@example.com'";
     assert_eq!(world.db.number(often).await, 5);
 }
 
-/// S2: ten sign-ins a minute from one address; one that is refused is refused before its body is read.
+/// S2: ten sign-ins a minute from one address; a refusal comes before the body is read.
 #[tokio::test]
 async fn s2_one_client_may_begin_ten_a_minute() {
     let world = spawn_with(|config| config.limits.signins_per_minute = 10).await;
@@ -98,7 +99,7 @@ async fn s2_one_client_may_begin_ten_a_minute() {
     assert_eq!(world.nobody.post("/v1/auth/signin", &body).await.status, 429);
 }
 
-/// S2: an address gets five links in an hour, whoever asks; the rest are silently not sent.
+/// S2: an address gets five links in an hour, from all requesters; the rest are silently not sent.
 #[tokio::test]
 async fn s2_one_address_gets_five_mails_an_hour() {
     let world = spawn_with(|config| {
@@ -149,8 +150,8 @@ fn origins(own: &str) -> Vec<(Vec<(&'static str, String)>, bool)> {
     ]
 }
 
-/// S8: a form or session request that another site made a browser send does nothing: forms lead to the sign-in page,
-/// JSON is 403. Who says nothing about where it comes from is no browser.
+/// S8: a cross-site form or session request has no effect: forms redirect to the sign-in page, JSON is 403. A request
+/// without an origin is not from a browser.
 #[tokio::test]
 async fn s8_other_sites_cannot_make_anybody_sign_in_or_out() {
     let world = spawn().await;
@@ -178,7 +179,7 @@ async fn s8_other_sites_cannot_make_anybody_sign_in_or_out() {
     }
     assert_eq!(world.db.dump().await, before, "nothing is consumed");
     assert_eq!(world.nobody.me(&session).await.status, 200);
-    // A form that pretends to be text is none.
+    // A form that is sent as text is not a form.
     let trick = world.nobody.ask(Method::POST, CALLBACK).body_as("text/plain", format!("token={link}"));
     assert_eq!(trick.send().await.outcome(), "415 unsupported_media_type");
     for (number, (headers, _)) in cases.iter().filter(|(_, own)| *own).enumerate() {
@@ -194,8 +195,8 @@ async fn s8_other_sites_cannot_make_anybody_sign_in_or_out() {
     }
 }
 
-/// S10: where a sign-in leads stays on the origin, whether it was asked for with the mail, the link or the form. What was
-/// stored with the mail comes first.
+/// S10: the redirect after a sign-in stays on the origin, whether `next` came with the mail request, the link or the
+/// form. The one stored with the mail comes first.
 #[tokio::test]
 async fn s10_a_sign_in_leads_nowhere_else() {
     let world = spawn().await;
@@ -247,8 +248,8 @@ async fn s10_a_sign_in_leads_nowhere_else() {
     }
 }
 
-/// S11: the pages behind mailed links fetch nothing, tell no other site their address, and hold the token in their form
-/// alone, escaped. They are on the service's own host only.
+/// S11: the pages behind mailed links fetch nothing, send no referrer, and contain the token only in their form,
+/// escaped. They are on the service's own host only.
 #[tokio::test]
 async fn s11_token_pages_keep_the_token_to_themselves() {
     let world =

@@ -27,7 +27,7 @@ async fn a_new_account_has_a_key_that_works_and_a_mail_that_waits() {
     assert!(mails[0].contains("To: new@example.com"), "{}", mails[0]);
     assert!(
         mails[0].lines().any(|line| line.trim().starts_with(&format!("{}/account/confirm?token=", world.a.base()))),
-        "the link stands on a line of its own: {}",
+        "the link is on its own line: {}",
         mails[0]
     );
     let stored =
@@ -74,7 +74,7 @@ async fn a_verified_address_has_an_account_already() {
         assert_eq!((error.kind(), error.field()), (Kind::Conflict, Some("email")));
         assert_eq!(error.code().map(|code| code.as_str().to_owned()).as_deref(), Some("email_exists"));
     }
-    // Nobody has proved that an unverified address is theirs, so it keeps nobody out.
+    // An unverified address does not belong to anyone, so it does not block others.
     for _ in 0..2 {
         let reply = world.nobody.post("/v1/auth/signup", &json!({"email": "new@example.com"})).await;
         assert_eq!(reply.status, 201);
@@ -100,8 +100,8 @@ async fn a_service_can_be_closed_or_without_mail() {
     }
 }
 
-/// Whoever names an address in sign-ups does not flood its mailbox, wherever they come from. Nothing is opened whose mail is
-/// not sent.
+/// Sign-ups cannot flood an address with mail, whatever networks they come from. An account is only opened if its mail
+/// is sent.
 #[tokio::test]
 async fn an_address_is_signed_up_five_times_an_hour() {
     let world = spawn().await;
@@ -127,8 +127,8 @@ async fn bodies_are_judged_in_order() {
     assert_eq!(ask().body("{").send().await.outcome(), "400 bad_request");
 }
 
-/// X6: the client is the socket's peer. What an untrusted peer says about others is ignored, so fifty invented
-/// addresses share one allowance.
+/// X6: the client is the socket's peer. Forwarded addresses from an untrusted peer are ignored, so fifty invented ones
+/// share one allowance.
 #[tokio::test]
 async fn x6_forwarding_headers_of_strangers_are_ignored() {
     let world = spawn_with(|config| config.limits.signups_per_hour = 5).await;
@@ -152,7 +152,7 @@ async fn x6_forwarding_headers_of_strangers_are_ignored() {
     assert_eq!(world.nobody.post("/v1/auth/signup", &body).await.status, 429);
 }
 
-/// X6: through a trusted proxy each client has an allowance of its own: the right-most hop that is not a proxy, an IPv6
+/// X6: through a trusted proxy each client has its own allowance: the right-most hop that is not a proxy, an IPv6
 /// client by its /64.
 #[tokio::test]
 async fn x6_behind_a_trusted_proxy_each_client_counts_for_itself() {

@@ -1,4 +1,4 @@
-//! Sources: addresses that conversions can be posted to without a key.
+//! Sources: URLs that accept conversions without a key.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn listed(caller: &Caller) -> Vec<Value> {
     caller.get(SOURCES).await.json()["sources"].as_array().expect("sources").clone()
 }
 
-/// The path of a source's address.
+/// The path of a source's URL.
 fn path_of(made: &Reply) -> String {
     let address = made.member("webhook_url");
     address[address.find("/in/").expect("a token")..].to_owned()
@@ -91,10 +91,10 @@ async fn bodies_are_judged() {
     ] {
         assert_eq!(world.a.post(SOURCES, &body).await.outcome(), expected, "{body}");
     }
-    assert_eq!(create(&world.b, "Shop").await.status, 201, "another account has names of its own");
+    assert_eq!(create(&world.b, "Shop").await.status, 201, "another account has its own names");
 }
 
-/// The index over names settles who is first, on every node.
+/// The unique index on names decides who is first, on every node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_gets_a_name() {
     let world = spawn_nodes(2).await;
@@ -108,7 +108,7 @@ async fn one_of_many_gets_a_name() {
     assert_eq!((count("201"), count("409 name_taken name")), (1, 19), "{outcomes:?}");
 }
 
-/// The limit is exact, however many ask at once.
+/// The limit is exact under concurrent requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_a_hundred_sources() {
     let world = spawn_nodes(2).await;
@@ -148,8 +148,7 @@ async fn a_repeat_shows_the_same_address_and_makes_no_second_source() {
     assert!(kept.len() == 2 && kept.iter().all(|body| body.starts_with("sealed ") && !body.contains("/in/")));
 }
 
-/// X18: of an address there are a hash and what the server key sealed, also after the server key was changed; then the
-/// address is still the same.
+/// X18: a URL is stored as a hash and sealed, also after the server key was changed; the URL stays the same.
 #[tokio::test]
 async fn x18_an_address_is_sealed_where_it_is_kept() {
     let mut world = spawn().await;
@@ -162,21 +161,21 @@ async fn x18_an_address_is_sealed_where_it_is_kept() {
     let new = MasterKey::generate(&mut Random::seeded(11));
     world.restart(|config| config.master_keys.insert(0, new.clone())).await;
     world.restart(|config| config.master_keys = vec![new.clone()]).await;
-    assert_ne!(world.db.texts("SELECT sealed FROM sources").await, sealed, "the new key has sealed it");
+    assert_ne!(world.db.texts("SELECT sealed FROM sources").await, sealed, "the new key has resealed it");
     assert_eq!(world.a.get(&path).await.member("webhook_url"), address);
     let sent = world.nobody.post(&format!("/in/{token}"), &purchase("user-1")).await;
     assert_eq!((sent.status, conversions(&world).await), (200, 1), "{}", sent.text());
 }
 
-/// A source whose URL does not open is shown without it, alone and among the others, over the interface and on the pages;
-/// it still takes conversions, and can be deleted.
+/// A source whose URL cannot be decrypted is shown without it, alone and in lists, in the API and on the pages; it
+/// still accepts conversions, and can be deleted.
 #[tokio::test]
 async fn r10_a_source_that_does_not_open_fails_nothing_else() {
     let mut world = spawn().await;
     let [broken, whole] = [create(&world.a, "Broken").await, create(&world.a, "Whole").await];
     let (id, whole) = (broken.member("id"), whole.json());
     let path = format!("{SOURCES}/{id}");
-    // Changed text, another row's value, no value at all.
+    // A changed value, another row's value, no value.
     for damage in [
         "substr(sealed, 1, length(sealed) - 4) || 'AAAA'",
         "(SELECT sealed FROM sources WHERE name = 'Whole')",
@@ -214,7 +213,7 @@ async fn what_is_posted_is_a_conversion_of_the_sources_account() {
     assert_eq!(sent.status, 200, "{}", sent.text());
     let first = sent.json();
     let counts = |reply: &Value| ["accepted", "deduped", "unattributed", "failed"].map(|count| reply[count].clone());
-    assert_eq!(counts(&first), [0, 0, 1, 0], "nobody has said yet who user-1 is");
+    assert_eq!(counts(&first), [0, 0, 1, 0], "user-1 is not identified yet");
     // A repeat, with any credential or none, is the same conversion.
     for caller in [&world.nobody, &world.b, &world.a1] {
         let again = caller.post(&path, &body).await.json();
@@ -223,15 +222,15 @@ async fn what_is_posted_is_a_conversion_of_the_sources_account() {
     let stored = "SELECT tenant_id || ' ' || source_id || ' ' || conversion_type || ' ' || currency FROM conversions";
     let expected = format!("{} {} purchase EUR", world.a.tenant, made.member("id"));
     assert_eq!(world.db.texts(stored).await, [expected]);
-    // On every host that is nobody's.
+    // On every host without a tenant.
     let elsewhere = world.nobody.ask(Method::POST, &path).header("host", "10.0.0.1").json(&body).send().await;
     assert_eq!(elsewhere.status, 200);
-    // What was posted stays when the source goes.
+    // Conversions stay when the source is deleted.
     assert_eq!(world.a.delete(&format!("{SOURCES}/{}", made.member("id"))).await.status, 204);
     assert_eq!(conversions(&world).await, 1);
 }
 
-/// A source that is deleted at one node takes nothing at another, from the reply on.
+/// A source that is deleted at one node accepts nothing at another, from the reply on.
 #[tokio::test]
 async fn a_deleted_source_is_dead_on_every_node() {
     let world = spawn_nodes(2).await;
@@ -280,8 +279,8 @@ async fn what_cannot_be_a_conversion_is_refused_and_leaves_nothing() {
     assert_eq!(world.db.dump().await, before);
 }
 
-/// C1: a token of 256 bits; one that is unknown and one that was deleted are the same 404, before anything else is looked
-/// at; more than 64 KiB is 413.
+/// C1: a token of 256 bits; an unknown one and a deleted one are the same 404, before any other check; more than 64 KiB
+/// is 413.
 #[tokio::test]
 async fn c1_unknown_and_deleted_tokens_answer_alike() {
     let world = spawn().await;
@@ -307,8 +306,8 @@ async fn c1_unknown_and_deleted_tokens_answer_alike() {
     assert!(answers[0].starts_with("404 ") && answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
 }
 
-/// C1: each source has its own allowance, and who has used it up is told when there is more; the limit comes before the
-/// body is read.
+/// C1: each source has its own allowance, with `Retry-After` once it is used up; the limit is checked before the body
+/// is read.
 #[tokio::test]
 async fn c1_a_flood_is_limited_by_source() {
     let world = spawn_with(|config| config.limits.source_per_second = 2).await;
@@ -329,8 +328,8 @@ async fn c1_a_flood_is_limited_by_source() {
     assert_eq!([sent(&shop).await.status, sent(&shop).await.status, sent(&shop).await.status], [200, 200, 429]);
 }
 
-/// Who tries addresses that are not there is limited like who tries links; who posted to one that is there a while ago is
-/// not.
+/// Trying source URLs that do not exist is limited like trying links; a client that recently posted to an existing one
+/// is not limited.
 #[tokio::test]
 async fn unknown_addresses_are_limited() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 2).await;

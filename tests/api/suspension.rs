@@ -1,5 +1,5 @@
-//! Accounts that the operator suspended: what stops, what goes on, and that every node follows. The operator's command itself
-//! is tried beside a running server, in the suite `operation`.
+//! Accounts that the operator suspended: what stops, what still works, and that every node follows. The operator's
+//! command itself is tested beside a running server, in the suite `operation`.
 
 use deeplink_core::routes::{self, Credential};
 use http::Method;
@@ -14,12 +14,12 @@ use deeplink_testing::{Ask, Caller, Role, World, eventually, spawn, spawn_nodes}
 const SUSPENDED: &str = "403 account_suspended";
 const DOMAIN: &str = "go.example.com";
 
-/// Suspends an account, and tells the nodes what the operator's command tells them.
+/// Suspends an account, and notifies the nodes as the operator's command does.
 pub(crate) async fn suspend(world: &World, tenant: &str) {
     set(world, tenant, &world.clock.now().as_millis().to_string()).await;
 }
 
-/// Ends it.
+/// Ends the suspension.
 pub(crate) async fn resume(world: &World, tenant: &str) {
     set(world, tenant, "NULL").await;
 }
@@ -40,7 +40,7 @@ async fn follows(caller: &Caller, is_suspended: bool) {
     .await;
 }
 
-/// A credential, as it is shown.
+/// A credential, as it is sent.
 enum Shown {
     Key(String),
     Session(String),
@@ -57,7 +57,7 @@ impl Shown {
     }
 }
 
-/// Each credential of A's that opens routes, with the classes of routes that it opens.
+/// Each credential of A's, with the classes of routes that accept it.
 async fn credentials(world: &World) -> Vec<(Shown, Vec<Credential>)> {
     let page = world.a.post("/v1/auth/publishable-keys", &json!({"domain": DOMAIN})).await.member("key");
     let key = |key: &str| Shown::Key(key.to_owned());
@@ -69,8 +69,8 @@ async fn credentials(world: &World) -> Vec<(Shown, Vec<Credential>)> {
     ]
 }
 
-/// R12: while an account is suspended, each route that changes something is refused to each credential of the account that
-/// opens it, before anything is looked up, and each route that reads is answered. Whoever is signed in can sign out.
+/// R12: while an account is suspended, each route that changes something is refused to each accepted credential of the
+/// account, before any lookup, and each route that reads is answered. Signed-in people can sign out.
 #[tokio::test]
 async fn r12_each_route_that_changes_something_is_refused_to_each_credential_of_a_suspended_account() {
     let world = spawn().await;
@@ -103,8 +103,8 @@ async fn r12_each_route_that_changes_something_is_refused_to_each_credential_of_
     assert_eq!(world.b.post("/v1/links", &json!({})).await.status, 201, "another account");
 }
 
-/// R12: what suspends an account stops every way of changing it, on each node, and nothing of it is lost: once it is resumed,
-/// all of them work as before.
+/// R12: a suspension stops every way of changing an account, on each node, and nothing is lost: once it is resumed, all
+/// of them work as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r12_a_suspended_account_changes_on_no_node_and_comes_back_as_it_was() {
     let world = spawn_nodes(2).await;
@@ -147,7 +147,7 @@ async fn r12_a_suspended_account_changes_on_no_node_and_comes_back_as_it_was() {
     for node in 0..2 {
         assert_eq!(writes(node).await, [SUSPENDED; 7]);
         let a = world.at(node, &world.a);
-        assert_eq!(a.get("/v1/links/spring-42").await.member("status"), "active", "to its owner it is as it was");
+        assert_eq!(a.get("/v1/links/spring-42").await.member("status"), "active", "its owner sees it unchanged");
         assert_eq!(a.get("/v1/links/spring-42/qr.svg").await.status, 200);
     }
     assert_eq!(counts().await, before);
@@ -159,8 +159,8 @@ async fn r12_a_suspended_account_changes_on_no_node_and_comes_back_as_it_was() {
     }
 }
 
-/// R12: visitors of each link of a suspended account see that it is disabled, on every host and node, whether the link is in
-/// memory or not; one that is flagged keeps its warning. Nothing is counted.
+/// R12: visitors of each link of a suspended account see that it is disabled, on every host and node, whether the link
+/// is cached or not; a flagged one keeps its warning. Nothing is counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r12_links_of_a_suspended_account_are_disabled_for_visitors() {
     let world = spawn_nodes(2).await;
@@ -174,7 +174,7 @@ async fn r12_links_of_a_suspended_account_are_disabled_for_visitors() {
     let tap = async |node: usize, id: &str| world.at(node, &world.nobody).tap(id).await.status;
     for node in 0..2 {
         for (id, status) in [("known", 302), ("bad", 200), ("of-b", 302)] {
-            eventually("it is in memory", PATIENCE, || async { tap(node, id).await == status }).await;
+            eventually("it is cached", PATIENCE, || async { tap(node, id).await == status }).await;
         }
     }
     world.folded().await;

@@ -1,4 +1,4 @@
-//! The people of an account: who is there, who is invited, who goes.
+//! The people of an account: listed, invited, removed.
 
 use std::time::Duration;
 
@@ -96,7 +96,8 @@ async fn an_address_gets_five_invitations_an_hour_whoever_sends_them() {
     world.invite(&world.b, "friend@example.com").await;
 }
 
-/// Invitations go to people who never asked for mail: a team sends so many, and only once somebody in it is known.
+/// Invitations go to people who never asked for mail: a team may send a limited number, and only once a person in it is
+/// verified.
 #[tokio::test]
 async fn a_team_sends_fifty_invitations_an_hour_and_none_while_nobody_is_known() {
     let world = spawn().await;
@@ -108,8 +109,8 @@ async fn a_team_sends_fifty_invitations_an_hour_and_none_while_nobody_is_known()
     world.clock.advance(Duration::from_secs(10));
     let refused = numbered(50).await;
     assert_eq!((refused.outcome().as_str(), refused.header("retry-after")), ("429 rate_limited", "3590"));
-    assert_eq!(users(&world.a).await.len(), 51, "and nobody was stored");
-    assert_eq!(invite(&world.b, "friend@example.com").await, "201", "others are not in its way");
+    assert_eq!(users(&world.a).await.len(), 51, "and no person was stored");
+    assert_eq!(invite(&world.b, "friend@example.com").await, "201", "others are not affected");
     world.clock.advance(Duration::from_secs(3_590));
     assert_eq!(numbered(50).await.status, 201);
 
@@ -138,8 +139,7 @@ async fn a_repeat_with_the_same_key_invites_once() {
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM tokens").await, 1);
 }
 
-/// U2: where plans limit, so many people are invited and no more, however many are at one instant. Who is invited again
-/// takes no second place.
+/// U2: the plan's limit of people is exact under concurrent invitations. Inviting a person again does not count twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u2_a_plan_includes_so_many_people() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
@@ -160,7 +160,7 @@ async fn u2_a_plan_includes_so_many_people() {
     assert_eq!(users(&world.a).await.len(), 5);
 }
 
-/// U1: an account keeps one person with a confirmed address: two who remove each other leave one, two hundred times.
+/// U1: an account keeps one person with a confirmed address: of two who remove each other one stays, two hundred times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u1_somebody_stays() {
     let world = spawn_nodes(2).await;
@@ -185,7 +185,7 @@ async fn u1_somebody_stays() {
         world.db.execute(sql).await;
         ids[gone] = new;
     }
-    // Whoever is only invited does not count.
+    // People who are only invited do not count.
     assert_eq!(world.a.delete(&format!("/v1/auth/users/{}", ids[0])).await.status, 204);
     assert_eq!(invite(&world.a, "friend@example.com").await, "201");
     assert_eq!(world.a.delete(&format!("/v1/auth/users/{}", ids[1])).await.outcome(), "409 last_user");
@@ -193,8 +193,8 @@ async fn u1_somebody_stays() {
     assert_eq!(world.a.delete(&format!("/v1/auth/users/{}", pending.as_str().expect("an id"))).await.status, 204);
 }
 
-/// S16: who is removed is out at once: their sessions and invitations end, on every node, and a later sign-in opens an
-/// account of their own. Keys that they made stay the account's.
+/// S16: a removed person is out at once: their sessions and invitations end, on every node, and a later sign-in opens
+/// their own account. Keys that they made stay the account's.
 #[tokio::test]
 async fn s16_who_is_removed_is_out_at_once() {
     let world = spawn_nodes(2).await;
@@ -229,8 +229,8 @@ async fn s16_who_is_removed_is_out_at_once() {
     assert_eq!(world.db.number(left).await, 0);
 }
 
-/// S16, with a sign-in at the same instant: either the person is gone and their session with them, or the sign-in came
-/// later and opened an account of its own.
+/// S16, with a concurrent sign-in: either the person is removed and their session with them, or the sign-in came later
+/// and opened a separate account.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s16_a_sign_in_during_the_removal_stays_outside() {
     let world = spawn_nodes(2).await;
@@ -252,7 +252,7 @@ async fn s16_a_sign_in_during_the_removal_stays_outside() {
     }
 }
 
-/// I2: somebody of another account is not there, as somebody who does not exist.
+/// I2: a person in another account looks like one who does not exist.
 #[tokio::test]
 async fn i2_people_of_others_are_not_there() {
     let world = spawn().await;
@@ -268,7 +268,7 @@ async fn i2_people_of_others_are_not_there() {
     assert_eq!(world.db.dump().await, before);
 }
 
-/// What is over is taken away: magic links, counts of mails, invitations.
+/// Expired rows are deleted: magic links, counts of mails, invitations.
 #[tokio::test]
 async fn what_is_over_is_taken_away() {
     let world = spawn().await;
@@ -281,10 +281,10 @@ async fn what_is_over_is_taken_away() {
     };
     assert_eq!(rows().await, 6);
     world.clock.advance(Duration::from_hours(24 * 7));
-    eventually("they are gone", Duration::from_secs(90), || async { rows().await == 0 }).await;
+    eventually("they are deleted", Duration::from_secs(90), || async { rows().await == 0 }).await;
 }
 
-/// People of a team see who invites them only where that address is known to be somebody's.
+/// An invitation names the inviter's address only if that address is confirmed.
 #[tokio::test]
 async fn an_invitation_says_who_invites() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! What may stand in the other fields of a link: ids, metadata, agent context, social preview; and control characters.
+//! What the other fields of a link may contain: ids, metadata, agent context, social preview; and control characters.
 
 use deeplink_core::link::RESERVED_WORDS;
 use http::Method;
@@ -44,7 +44,7 @@ async fn l8_charset_and_length_of_custom_ids() {
         assert_eq!(
             (&bulk.json()["errors"][0]["index"], &bulk.json()["errors"][0]["custom_id"]),
             (&json!(1), &json!(id.get(..128).unwrap_or(id))),
-            "of a long text the beginning is repeated"
+            "only the beginning of a long text is repeated"
         );
     }
     let longest = long(64);
@@ -53,7 +53,7 @@ async fn l8_charset_and_length_of_custom_ids() {
     }
 }
 
-/// L7: first path segments that are served, and words that mislead, are no ids, whatever their case; in bulk too.
+/// L7: first path segments that are served, and misleading words, are not ids, in any case; in bulk too.
 #[tokio::test]
 async fn l7_reserved_words_are_refused() {
     let world = spawn().await;
@@ -133,7 +133,7 @@ async fn fields_of_text_have_their_limits() {
     ];
     for (body, expected) in cases {
         assert_eq!(world.a.post("/v1/links", &body).await.outcome(), expected, "{body}");
-        // A template has the same rules; that its id does not count is no matter of its type.
+        // A template has the same rules; its id is ignored but must still have the right type.
         let bulk = world.a.post("/v1/links/bulk", &json!({"template": body, "count": 1})).await;
         assert_eq!(bulk.outcome().replace("template.", ""), expected, "as a template: {body}");
     }

@@ -1,4 +1,5 @@
-//! L19: no link leads to what the operator's threat list names, whether it was listed before the link was made or after.
+//! L19: no link leads to a destination on the operator's threat list, whether it was listed before the link was created
+//! or after.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use deeplink_doubles::meter::Meter;
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::{Mark, World, eventually, log_mark, logged_since, spawn_nodes_with};
 
-/// How long a new list may take to hold: the file is looked at twice a second, and read once it has stayed the same.
+/// How long a new list may take to apply: the file is checked twice a second, and read once it has not changed in
+/// between.
 const SOON: Duration = Duration::from_secs(5);
 const LISTED: &str = "https://a.bad.example.com/x";
 
@@ -48,7 +50,7 @@ async fn spawn_under(list: &List) -> World {
     spawn_nodes_with(2, |config| config.threat_list = Some(list.file())).await
 }
 
-/// What answers to a link that leads there; what is refused is not stored.
+/// The outcomes of creating a link to this URL; refused ones are not stored.
 async fn outcome(world: &World, url: &str) -> String {
     world.a.post("/v1/links", &json!({"web_url": url})).await.outcome()
 }
@@ -57,7 +59,7 @@ async fn status(world: &World, id: &str) -> String {
     world.a.get(&format!("/v1/links/{id}")).await.member("status")
 }
 
-/// Waits until something is so while the file is looked at, which is done whenever the clock moves.
+/// Waits for a condition while the file is checked, which happens whenever the clock moves.
 async fn looked(world: &World, what: &str, is: impl AsyncFn() -> bool) {
     eventually(what, PATIENCE, || async {
         world.clock.advance(Duration::from_millis(1));
@@ -66,24 +68,24 @@ async fn looked(world: &World, what: &str, is: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// How often the log says this of a file.
+/// How often the log has this message about a file.
 fn said(what: &str, path: &Path, mark: &Mark) -> usize {
     let path = path.display().to_string();
     logged_since(mark).lines().filter(|line| line.contains(what) && line.contains(&path)).count()
 }
 
-/// How often the log says of this file that it cannot be read.
+/// How often the log says that this file cannot be read.
 fn complaints(path: &Path, mark: &Mark) -> usize {
     said("cannot be read", path, mark)
 }
 
-/// Waits until the file was found as it is now by two looks. One that ends may have begun before.
+/// Waits until two checks have seen the file as it is now. The first to end may have started before.
 async fn looked_at_twice(world: &World, path: &Path) {
     let mark = log_mark();
     looked(world, "the file is looked at", async || said("threat list file checked", path, &mark) >= 3).await;
 }
 
-/// L19: URLs, hosts and what is below them, in each field, on create and update, under the code that clients know.
+/// L19: URLs, hosts and their subdomains, in each field, on create and update, with the code that clients know.
 #[tokio::test]
 async fn l19_listed_destinations_are_refused_on_create_and_update() {
     let list = List::of(
@@ -106,7 +108,7 @@ async fn l19_listed_destinations_are_refused_on_create_and_update() {
         ("ios_deep_link", "myapp://bad.example.com/x", ""),
         ("web_url", "https://notbad.example.com/", ""),
         ("web_url", "https://example.com/one", ""),
-        // What is malformed is said first.
+        // Malformed values are reported first.
         ("web_url", "https://user@bad.example.com/", "400 invalid_url web_url"),
     ] {
         let body = json!({field: url});
@@ -126,7 +128,7 @@ async fn l19_listed_destinations_are_refused_on_create_and_update() {
     assert!(!refused.is_retryable());
 }
 
-/// L19: the three forms of a batch. Nothing of a refused batch is stored; rows are told apart.
+/// L19: the three forms of a batch. Nothing of a refused batch is stored; rows are reported separately.
 #[tokio::test]
 async fn l19_listed_destinations_are_refused_in_bulk() {
     let list = List::of("bad.example.com\n");
@@ -164,7 +166,7 @@ fn row(row: &Value) -> String {
     words.join(" ")
 }
 
-/// L19: the reply that was given once is given again, whatever was listed since.
+/// L19: a repeat gets the first reply, whatever was listed since.
 #[tokio::test]
 async fn l19_a_repeated_create_has_its_first_reply() {
     let list = List::of("");
@@ -176,11 +178,11 @@ async fn l19_a_repeated_create_has_its_first_reply() {
     let first = create().await;
     assert_eq!(first.status, 201);
     list.say("bad.example.com");
-    looked(&world, "the list holds", async || outcome(&world, LISTED).await.contains("threat")).await;
+    looked(&world, "the list applies", async || outcome(&world, LISTED).await.contains("threat")).await;
     assert_eq!(create().await.text(), first.text());
 }
 
-/// L19: what is listed later is flagged, on every node, with the reason; it stays so until an operator takes it back.
+/// L19: links that are listed later are flagged, on every node, with the reason, until an operator lifts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_links_that_are_listed_later_are_flagged() {
     let list = List::of("# nothing yet\n");
@@ -222,7 +224,7 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     for (id, expected) in [("fine", "active"), ("off", "disabled"), ("over", "expired")] {
         assert_eq!(status(&world, id).await, expected, "{id}");
     }
-    // However many nodes found it, a change is told once.
+    // However many nodes find it, a change is recorded once.
     let reasons = world.db.texts("SELECT reason FROM link_status_changes WHERE status = 'flagged'").await;
     assert_eq!(reasons.len(), 302);
     assert!(reasons.iter().all(|reason| reason == "on the threat list: bad.example.com"), "{reasons:?}");
@@ -233,8 +235,8 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     assert_eq!(world.b.get("/v1/links/listed").await.member("status"), "flagged");
 }
 
-/// R12: what the list took down stays down when the list forgets it: the account that deletes the link can make neither the
-/// id nor a link to that destination again, alone, in a batch or by a change. The account that had none may.
+/// R12: what the list took down stays down when it is removed from the list: the account that deletes the link can
+/// create neither the id nor a link to that destination again, alone, in a batch or by a change. Other accounts may.
 #[tokio::test]
 async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
     let list = List::of("# nothing yet\n");
@@ -248,7 +250,7 @@ async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
     list.say("other.example.com\n");
     looked(&world, "the line is gone", async || world.b.post("/v1/links", &to_x("web_url")).await.status == 201).await;
 
-    // To its account it is gone.
+    // To its account it is deleted.
     assert_eq!(world.a.delete("/v1/links/listed").await.outcome(), "404 not_found");
     for path in ["", "/stats", "/timeseries", "/qr.svg"] {
         assert_eq!(world.a.get(&format!("/v1/links/listed{path}")).await.outcome(), "404 not_found", "{path}");
@@ -260,7 +262,7 @@ async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
     }
     let click = world.a.post("/v1/lifecycle/click", &json!({"link_id": "listed"})).await;
     assert_eq!(click.outcome(), "404 not_found");
-    // To visitors it is what it was, and its id is nobody's.
+    // To visitors it is unchanged, and its id cannot be taken.
     let page = world.nobody.tap("listed").await;
     assert!(page.status == 200 && page.text().contains("reported as unsafe"), "{} {}", page.status, page.text());
     for caller in [&world.a, &world.b] {
@@ -295,13 +297,13 @@ async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
     let rows = json!({"links": [{"web_url": "https://example.com/"}, {"custom_id": "abc", "web_url": LISTED}]});
     let rows = world.a.post("/v1/links/bulk", &rows).await;
     assert_eq!(row(&rows.json()["errors"][0]), "1 threat_detected web_url abc", "{}", rows.text());
-    // What else the link opened is not what was listed.
+    // The link's other destinations were not listed.
     assert_eq!(world.a.post("/v1/links", &json!({"ios_deep_link": "myapp://home"})).await.status, 201);
     assert_eq!(world.a.put("/v1/links/fine", &json!({"web_url": "https://example.com/2"})).await.status, 200);
     assert_eq!(world.b.post("/v1/links", &to_x("ios_deep_link")).await.status, 201, "another account");
 }
 
-/// L19: a list that changed while the service was down holds from its start, for links that were there already too.
+/// L19: a list that changed while the service was down applies from its start, to existing links too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_the_list_holds_from_the_start() {
     let list = List::of("bad.example.com\n");
@@ -311,13 +313,13 @@ async fn l19_the_list_holds_from_the_start() {
     assert_eq!(outcome(&world, LISTED).await, "400 threat_detected web_url");
     looked(&world, "the link is flagged", async || status(&world, "listed").await == "flagged").await;
 
-    // What was being stored when the list came, as by a write that waited, is found by the second walk.
+    // A link that was being stored when the list came, as by a waiting write, is found by the second scan.
     world.a.make("late").await;
     world.db.execute(format!("UPDATE links SET web_url = '{LISTED}' WHERE link_id = 'late'")).await;
     looked(&world, "the late link is flagged", async || status(&world, "late").await == "flagged").await;
 }
 
-/// L19: while links are made, the file is swapped, broken, removed and brought back. The last good list holds all the
+/// L19: while links are made, the file is swapped, broken, removed and brought back. The last good list applies all the
 /// time, nothing fails, and the log says once what is wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
@@ -341,7 +343,7 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     let refused = async |url: &str| outcome(&world, url).await == "400 threat_detected web_url";
     let second = "https://second.example.com/";
     assert_eq!(outcome(&world, second).await, "201");
-    // The clock stands still, so that the file is looked at by itself.
+    // The clock stands still, so the file is checked by its own timer.
     let (meter, began) = (Meter::start(world.home().join("page")), Instant::now());
     list.say("bad.example.com\nsecond.example.com\n");
     let took = eventually("the second host is refused", PATIENCE, || refused(second)).await;
@@ -349,7 +351,7 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     assert!(took <= SOON + lost, "{took:?}, of which {lost:?} were lost");
     drop(meter);
 
-    // Where no link was taken down, only the list refuses.
+    // If no link was taken down, only the list refuses.
     let another = "https://second.example.com/another";
     let mark = log_mark();
     let broken: [(&str, &dyn Fn()); 4] = [
@@ -376,6 +378,6 @@ async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
     assert!(logged_since(&mark).lines().any(|line| line.contains("were ignored") && line.contains("lines=3")));
     over.store(true, Ordering::Relaxed);
     for load in load {
-        assert!(load.await.expect("the load ends well") > 0);
+        assert!(load.await.expect("the load finishes") > 0);
     }
 }

@@ -45,13 +45,13 @@ async fn clicks_are_counted_by_hour_and_at_once() {
     for expected in 1..=5 {
         world.a.tap("spring-42").await;
         world.expect_clicks(&[(0, expected)]).await;
-        assert_eq!(counts().await[1], hour(9, expected), "a stored click shows in the next answer");
+        assert_eq!(counts().await[1], hour(9, expected), "a stored click is in the next answer");
     }
     world.clock.advance(Duration::from_hours(3));
     world.a.tap("spring-42").await;
     world.expect_clicks(&[(0, 6)]).await;
     assert_eq!(counts().await, [hour(8, 0), hour(9, 5), hour(10, 0), hour(11, 0), hour(12, 1)]);
-    // What is folded into hours counts the same.
+    // Folded clicks count the same.
     world.folded().await;
     assert_eq!(counts().await, [hour(8, 0), hour(9, 5), hour(10, 0), hour(11, 0), hour(12, 1)]);
 }
@@ -95,7 +95,7 @@ async fn it_is_an_earlier_form_and_says_so() {
     let seconds = reply.header("deprecation").strip_prefix('@').and_then(|seconds| seconds.parse::<i64>().ok());
     assert!(seconds.is_some_and(|seconds| seconds > 0), "{:?}", reply.header("deprecation"));
     assert!(reply.header("link").ends_with("rel=\"successor-version\""), "{:?}", reply.header("link"));
-    // Whatever the answer is, and whichever report on a link is asked for.
+    // For every answer, and for each report on a link.
     for report in ["stats", "timeseries?from=x", "timeseries", "stats?x"] {
         for (caller, link) in [(&world.a, "spring-42"), (&world.a, "nowhere"), (&world.nobody, "spring-42")] {
             let path = format!("/v1/links/{link}/{report}");

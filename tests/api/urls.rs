@@ -8,12 +8,12 @@ use deeplink_testing::spawn;
 const REFUSED_HOSTS: &str =
     concat!(include_str!("../common/hosts-refused.txt"), "user@example.net user:password@example.net");
 
-/// Hosts that may be named; some of them are judged when something connects to them, which nothing here does.
+/// Hosts that are allowed; some are checked only when the service connects to them, which nothing here does.
 const ALLOWED_HOSTS: &str =
     "8.8.8.8 [2606:4700:4700::1111] example.net E.IO. example.net:8443 bücher.example 127.0.0.1.example.net
 a.local a.internal metadata.google.internal example.net:22 example.net:25";
 
-/// L2: a web address names a public host, judged on the parsed value, and carries no user name.
+/// L2: a web URL names a public host, checked on the parsed value, and has no user name.
 #[tokio::test]
 async fn l2_web_addresses_name_public_hosts() {
     let world = spawn().await;
@@ -43,7 +43,7 @@ async fn l2_web_addresses_name_public_hosts() {
 async fn l2_addresses_have_the_form_of_their_field() {
     let world = spawn().await;
     let long = |bytes: usize| format!("https://example.com/{}", "a".repeat(bytes - 20));
-    // Each of these grows when it is stored in the parser's form.
+    // Each of these grows in its stored, normalized form.
     let grows = format!("https://example.com/{}", "ä".repeat(900));
     let refused: Vec<(&str, String)> = [
         ("web_url", ""),
@@ -106,8 +106,8 @@ async fn l2_addresses_have_the_form_of_their_field() {
     }
 }
 
-/// L1: a deep link's scheme is judged after parsing; what runs code or reaches into the system is refused, however it
-/// is written.
+/// L1: a deep link's scheme is checked after parsing; schemes that run code or access the system are refused, however
+/// they are written.
 #[tokio::test]
 async fn l1_dangerous_deep_links_are_refused() {
     let world = spawn().await;

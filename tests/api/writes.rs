@@ -1,4 +1,4 @@
-//! Writes: an account has a share of those that wait, and what it takes is taken from nobody else.
+//! Writes: an account has a share of those that wait, and using it does not affect other accounts.
 
 use serde_json::json;
 
@@ -9,14 +9,14 @@ fn create(caller: &Caller) -> impl Future<Output = Reply> + Send + use<> {
     async move { caller.post("/v1/links", &json!({"web_url": "https://example.com/"})).await }
 }
 
-/// An account's writes beyond its share are refused at once and told whose share it is and when to come back; those that
-/// wait are done, and so is another account's, before all of them.
+/// An account's writes beyond its share are refused at once, with whose share it is and `Retry-After`; waiting ones are
+/// done, and so is another account's, before all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_writes_beyond_an_accounts_share_are_refused_at_once() {
     const ASKED: usize = 300;
     let world = spawn().await;
     let held = world.db.hold(&world.a.tenant).await;
-    // Of PostgreSQL's writers one account has four.
+    // One account may use four of the PostgreSQL writers.
     let at_most = 256 + if world.db.is_postgres() { 4 } else { 0 };
     let (said, mut heard) = tokio::sync::mpsc::channel(ASKED);
     for _ in 0..ASKED {
@@ -31,10 +31,10 @@ async fn r2_writes_beyond_an_accounts_share_are_refused_at_once() {
     assert!(heard.try_recv().is_err(), "the others wait");
     let of_b = create(&world.b);
     if world.db.is_postgres() {
-        assert_eq!(of_b.await.status, 201, "beside those that wait");
+        assert_eq!(of_b.await.status, 201, "ahead of those that wait");
         held.let_go().await;
     } else {
-        // The whole file is held there.
+        // On SQLite the whole file is locked.
         let of_b = tokio::spawn(of_b);
         held.let_go().await;
         assert_eq!(of_b.await.expect("a task").status, 201);

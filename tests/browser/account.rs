@@ -1,5 +1,5 @@
-//! How the pages of the account and of signing in look: on every size of screen, in light and in dark, empty, with what
-//! is usual, and with the longest that can be stored.
+//! The look of the account and sign-in pages: on every screen size, light and dark, empty, with typical content, and
+//! with the longest texts allowed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::scene::{longest, sentence};
 use deeplink_testing::stripe::{PRICES, SECRET_KEY, Stripe, WEBHOOK_SECRET};
 use deeplink_testing::{Caller, Role, spawn, spawn_with};
 
-/// The widths that the pages are made for, in CSS pixels, the narrowest phone included.
+/// The widths that the pages are made for, in CSS pixels, including the narrowest phone.
 const SCREENS: [(&str, Device); 4] = [
     ("small-phone", Device { width: 320, height: 568, ..IPHONE }),
     ("phone", IPHONE),
@@ -22,7 +22,7 @@ const SCREENS: [(&str, Device); 4] = [
     ("desktop", Device { width: 1_280, height: 800, ..WINDOWS }),
 ];
 
-/// What a page says of itself.
+/// The findings about a page.
 #[derive(Debug, Deserialize)]
 struct Page {
     refused: Vec<String>,
@@ -30,7 +30,7 @@ struct Page {
     scroll_width: f64,
     /// Elements that reach beyond the left or right edge.
     outside: Vec<String>,
-    /// What is tapped and smaller than 24 by 24 (WCAG 2.2), unless it stands in a sentence.
+    /// Tap targets smaller than 24 by 24 (WCAG 2.2), unless they are in a sentence.
     small: Vec<String>,
     /// Scripts, and attributes that would run one.
     scripts: Vec<String>,
@@ -58,7 +58,7 @@ async fn look_at_all<P: AsRef<str>>(browser: &Browser, kind: &str, pages: &[(&st
     }
 }
 
-/// Looks at the page that is open.
+/// Checks the open page.
 async fn look(browser: &Browser, name: &str) {
     browser.until(LOADED).await;
     for (screen, device) in SCREENS {
@@ -78,7 +78,7 @@ async fn look(browser: &Browser, name: &str) {
     }
 }
 
-/// Gives the browser a session, as if somebody had signed in there.
+/// Gives the browser a session, as after a sign-in.
 pub(crate) async fn enter(browser: &Browser, caller: &Caller) {
     let value = browser.world.session_of(caller).await;
     let url = browser.service("/");
@@ -296,7 +296,7 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
     .await;
 }
 
-/// What people pay for: every state of a subscription, and the way to the processor's page, which is on a domain of its own.
+/// The plan: every state of a subscription, and the redirect to the processor's page, which is on another domain.
 #[tokio::test]
 async fn the_plan_fits_every_screen_and_leads_to_the_processor() {
     let stripe = Stripe::start().await;

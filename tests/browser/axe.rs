@@ -1,4 +1,4 @@
-//! The rules of accessibility that a program can judge, by axe-core. `tests/run` brings it to `target/tools`.
+//! The accessibility rules that can be checked automatically, by axe-core. `tests/run` brings it to `target/tools`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 
-/// WCAG 2.2 up to AA, and what is good practice besides.
+/// WCAG 2.2 up to AA, and best practices.
 const RUN: &str = "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
   .then((found) => found.violations.map((rule) => `${rule.id}: ${rule.nodes.map((node) => node.html + ' ' + node.failureSummary).join(' | ')}`))";
 
@@ -22,7 +22,7 @@ fn script() -> &'static str {
     })
 }
 
-/// What the page that is open breaks.
+/// The violations on the open page.
 pub(crate) async fn violations(browser: &Browser) -> Vec<String> {
     let _: Value = browser.eval(&format!("{}; null", script())).await;
     browser.eval(RUN).await

@@ -1,4 +1,4 @@
-//! A headless Chromium of a test's own, driven through chromedriver, and what it noticed while it showed a page.
+//! A test's own headless Chromium, driven through chromedriver, and its observations of a page.
 
 use std::fmt::{Debug, Write as _};
 use std::panic::AssertUnwindSafe;
@@ -22,14 +22,14 @@ use crate::device::Device;
 use crate::elsewhere::Elsewhere;
 use deeplink_testing::World;
 
-/// As long as a page may take on a machine that does much else.
+/// The longest that a page may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether the page that is open is there with its images.
+/// Whether the open page is loaded with its images.
 pub(crate) const LOADED: &str = "document.readyState === 'complete'";
 
-/// Runs in every page before its own script: notes what moves, what the policy refuses, where the page wants to go,
-/// and which keys it was given. While `held` is set, it stays where it is.
+/// Runs in every page before its own script: records layout shifts, policy violations, navigations and key presses.
+/// While `held` is set, navigations are blocked.
 const WATCH: &str = r#"(() => {
   const seen = { shift: 0, refused: [], went: [], hidden: [], keys: 0, held: sessionStorage.held === "yes" };
   Object.defineProperty(window, "seen", { value: seen });
@@ -53,7 +53,7 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// Lends a test a browser. It ends with the test, whatever becomes of that.
+/// Lends a test a browser. It ends with the test, whatever its result.
 pub(crate) async fn browse(world: World, test: impl AsyncFnOnce(&Browser)) {
     let mut browser = Browser::start(world).await;
     let outcome = AssertUnwindSafe(test(&browser)).catch_unwind().await;
@@ -111,12 +111,12 @@ impl Browser {
         reply.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// Becomes a browser on this device, in light or dark.
+    /// Emulates a browser on this device, in light or dark.
     pub(crate) async fn be(&self, device: Device, scheme: &str) {
         self.be_with(device, "", scheme).await;
     }
 
-    /// The same with more at the end of its User-Agent, as the browsers inside of apps have it.
+    /// The same with a suffix on its User-Agent, as in-app browsers have it.
     pub(crate) async fn be_with(&self, device: Device, agent_suffix: &str, scheme: &str) {
         self.command("Emulation.setUserAgentOverride", device.identity(agent_suffix)).await;
         self.command("Emulation.setDeviceMetricsOverride", device.metrics()).await;
@@ -131,12 +131,12 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", json!({ "features": features })).await;
     }
 
-    /// The address of a path on the service's own host.
+    /// The URL of a path on the service's own host.
     pub(crate) fn service(&self, path: &str) -> String {
         format!("http://localhost:{}{path}", self.world.node(0).address.port())
     }
 
-    /// Opens an address and waits until its images are there. On a slow machine chromedriver may say too early that they are.
+    /// Opens a URL and waits until its images are loaded. On a slow machine chromedriver may report that too early.
     pub(crate) async fn open(&self, url: &str) {
         let before: f64 = self.try_eval("performance.timeOrigin").await.unwrap_or_default();
         self.driver.goto(url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
@@ -148,7 +148,7 @@ impl Browser {
         self.try_eval(expression).await.unwrap_or_else(|why| panic!("{expression}: {why}"))
     }
 
-    /// The same where the page may be left meanwhile.
+    /// The same if the page may be left meanwhile.
     async fn try_eval<T: DeserializeOwned>(&self, expression: &str) -> Result<T, String> {
         let parameters =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": false });
@@ -160,12 +160,12 @@ impl Browser {
         serde_json::from_value(value).map_err(|error| format!("{error}: {reply}"))
     }
 
-    /// From here on the pages of this host stay where they are, and only note where a tap leads.
+    /// From here on the pages of this host block navigations, and only record where a tap leads.
     pub(crate) async fn hold(&self) {
         let _: Value = self.eval("(sessionStorage.held = 'yes', seen.held = true)").await;
     }
 
-    /// Where the page wanted to go since it was opened, with milliseconds.
+    /// The page's navigations since it was opened, with milliseconds.
     pub(crate) async fn went(&self) -> Vec<(String, u64)> {
         self.eval("seen.went").await
     }
@@ -189,7 +189,7 @@ impl Browser {
         field.send_keys(text).await.unwrap_or_else(|error| panic!("{id}: {error}"));
     }
 
-    /// What stands in the first element that a selector finds, as soon as there is one.
+    /// The text of the first element that a selector finds, as soon as there is one.
     pub(crate) async fn text(&self, selector: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -205,14 +205,14 @@ impl Browser {
         }
     }
 
-    /// Waits until the first element that a selector finds says this, whichever page it is on.
+    /// Waits until the first element that a selector finds has this text, on whichever page.
     pub(crate) async fn until_it_says(&self, selector: &str, expected: &str) {
         let end = Instant::now() + PATIENCE;
         let mut said = None;
         while said.as_deref() != Some(expected) {
             assert!(Instant::now() < end, "{selector} says {said:?} and not {expected:?}");
             sleep(Duration::from_millis(20)).await;
-            // Between two pages an element is of neither.
+            // During a navigation an element belongs to neither page.
             said = match self.driver.find(By::Css(selector)).await {
                 Ok(element) => element.text().await.ok(),
                 Err(_) => None,
@@ -220,13 +220,13 @@ impl Browser {
         }
     }
 
-    /// The path that is open, with its query.
+    /// The open page's path, with its query.
     pub(crate) async fn path(&self) -> String {
         let here = self.driver.current_url().await.expect("an address");
         here[url::Position::BeforePath..].to_owned()
     }
 
-    /// Waits until an expression is true in the page; on the way from one page to the next it is not.
+    /// Waits until an expression is true in the page; during a navigation it is not.
     pub(crate) async fn until(&self, what: &str) {
         self.until_it_gives(what, true).await;
     }
@@ -279,14 +279,14 @@ impl Browser {
         base64::engine::general_purpose::STANDARD.decode(data).expect("base64")
     }
 
-    /// What the console holds since it was last asked, without answers that are meant to be errors.
+    /// The console messages since the last call, without expected error statuses.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         let log = self.driver.browser_log().await.expect("the console");
         log.into_iter().map(|entry| entry.message).filter(|text| !text.contains("Failed to load resource")).collect()
     }
 }
 
-/// Where pictures go, for people to look at.
+/// Where screenshots go, for people to look at.
 pub(crate) fn screenshots() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
     std::fs::create_dir_all(&folder).expect("a directory");
@@ -294,7 +294,7 @@ pub(crate) fn screenshots() -> PathBuf {
 }
 
 async fn chromedriver() -> (Child, u16) {
-    // It takes a free port, and the same one once more for the other family of addresses, where it may be somebody's.
+    // It takes a free port, and the same one for the other address family, where it may be in use.
     for _ in 0..5 {
         if let Some(running) = try_chromedriver().await {
             return running;
@@ -324,7 +324,7 @@ async fn try_chromedriver() -> Option<(Child, u16)> {
         return None;
     }
     let port = port.unwrap_or_else(|| panic!("chromedriver names no port: {said}"));
-    // What it says later is read by nobody, but must not fill the pipe.
+    // Its later output is not used, but must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     Some((process, port))
 }

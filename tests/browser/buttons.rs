@@ -20,7 +20,7 @@ async fn lead(owner: &Caller, has: &str) {
     assert_eq!(owner.put(&format!("/v1/links/{LINK_ID}"), &body).await.status, 200);
 }
 
-/// The size and fingers of the device that a User-Agent belongs to; headers are the row's own.
+/// The size and touch points of a User-Agent's device; headers are the row's own.
 fn device_of(agent: &'static str) -> Device {
     let like = match agent {
         _ if agent.contains("iPhone") => IPHONE,
@@ -77,7 +77,7 @@ async fn the_first_button_leads_where_the_decision_table_says() {
     .await;
 }
 
-/// The same taps without holding the page back: the browser arrives.
+/// The same taps without blocking navigations: the browser arrives.
 #[tokio::test]
 async fn a_tap_arrives() {
     let world = spawn().await;
@@ -112,7 +112,7 @@ async fn a_tap_arrives() {
             let arrivals = browser.elsewhere.arrivals();
             assert!(arrivals.iter().any(|url| url == arrival), "{arrival} is not among {arrivals:?}");
         }
-        // Whoever comes to the alternate host has no app: the store, or the web page, without another page of ours.
+        // Visitors of the alternate host have no app: the store, or the web page, without a landing page.
         for (device, query, arrival) in [
             (IPHONE, "", "https://apps.apple.com/app/id123456789"),
             (ANDROID, "", play.as_str()),

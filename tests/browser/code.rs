@@ -11,7 +11,7 @@ async fn is_shown(browser: &Browser) -> bool {
     browser.eval("(document.getElementById('qr')?.getBoundingClientRect().width ?? 0) > 0").await
 }
 
-/// Who sits at a desk can scan the page; who holds the device that would scan it sees no code.
+/// A desktop page shows a code to scan; a page on the phone that would scan it does not.
 #[tokio::test]
 async fn a_phone_reads_it_from_a_desktops_screen() {
     let world = spawn().await;

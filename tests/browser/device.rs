@@ -1,12 +1,12 @@
-//! What people hold in their hands: the headers a browser sends, the size of its window, and how many fingers it takes.
+//! Devices: the headers a browser sends, the size of its window, and its number of touch points.
 
 use serde_json::{Value, json};
 
-/// A browser on a device. Headless Chromium calls itself a crawler, so every visit is made as one of these.
+/// A browser on a device. Headless Chromium identifies as a crawler, so every visit is made as one of these.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Device {
     pub(crate) agent: &'static str,
-    /// `Sec-CH-UA-Platform`; browsers that are not of Chromium's family send none.
+    /// `Sec-CH-UA-Platform`; only Chromium-based browsers send it.
     pub(crate) hint: Option<&'static str>,
     /// In CSS pixels.
     pub(crate) width: u32,
@@ -61,7 +61,7 @@ pub(crate) const ANDROID_TABLET: Device = Device {
 };
 
 impl Device {
-    /// The override of everything that a page or a server can ask about the browser.
+    /// Overrides everything that a page or a server can detect about the browser.
     pub(crate) fn identity(self, agent_suffix: &str) -> Value {
         let mut identity = json!({ "userAgent": format!("{}{agent_suffix}", self.agent) });
         if let Some(platform) = self.hint {
@@ -76,7 +76,7 @@ impl Device {
         identity
     }
 
-    /// The size of the window, with pixels fine enough to judge a screenshot by.
+    /// The size of the window, with a pixel ratio high enough for screenshots.
     pub(crate) fn metrics(self) -> Value {
         let scale = if self.width < 600 { 1.5 } else { 1.0 };
         json!({ "width": self.width, "height": self.height, "deviceScaleFactor": scale, "mobile": self.is_touched() })

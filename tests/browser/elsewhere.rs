@@ -1,5 +1,5 @@
-//! Everything outside the service: every https host that a page names leads to this process, so that no test depends on
-//! a network and each arrival can be seen.
+//! Everything outside the service: every https host that a page names resolves to this process, so that no test depends
+//! on a network and each arrival can be checked.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Images come late, as they do to a phone: whatever moves when they arrive is seen.
+/// Images come late, as they do on a phone: layout shifts on their arrival are seen.
 const IMAGE_DELAY: Duration = Duration::from_millis(120);
 
 /// A web server that is every https host.
@@ -39,7 +39,7 @@ impl Elsewhere {
                 let (acceptor, heard) = (acceptor.clone(), Arc::clone(&heard));
                 tokio::spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        // A browser may hang up whenever it likes.
+                        // A browser may disconnect at any time.
                         let _ = serve(BufReader::new(stream), &heard).await;
                     }
                 });
@@ -48,9 +48,9 @@ impl Elsewhere {
         Self { address, asked }
     }
 
-    /// The addresses asked for so far, without images. A browser asks for things of its own besides.
+    /// The URLs requested so far, without images. A browser also makes requests of its own.
     pub(crate) fn arrivals(&self) -> Vec<String> {
-        let asked = self.asked.lock().expect("nobody panicked with it");
+        let asked = self.asked.lock().expect("not poisoned");
         asked.iter().filter(|url| picture(url).is_none() && !url.ends_with("/favicon.ico")).cloned().collect()
     }
 }
@@ -70,7 +70,7 @@ where
         let host = request.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("host: ").map(str::to_owned));
         let url = format!("https://{}{path}", host.unwrap_or_default());
         let picture = picture(&url);
-        heard.lock().expect("nobody panicked with it").push(url);
+        heard.lock().expect("not poisoned").push(url);
         let (status, kind, body) = match picture {
             Some(Picture::Svg(svg)) => {
                 tokio::time::sleep(IMAGE_DELAY).await;
@@ -94,7 +94,7 @@ enum Picture {
     Gone,
 }
 
-/// The picture at an address, if pictures are there.
+/// The image at a URL, if it has one.
 fn picture(url: &str) -> Option<Picture> {
     let name = url.strip_prefix("https://images.example.com/")?;
     let (width, height) = match name {

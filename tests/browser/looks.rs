@@ -1,5 +1,5 @@
-//! How the pages look, on every size of screen, in light and in dark: nothing moves, nothing is cut off, nothing is
-//! refused, nobody is left out, and the first button is in sight.
+//! The look of the pages, on every screen size, light and dark: nothing moves, nothing is cut off, nothing is refused,
+//! everything is accessible, and the first button is visible.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,19 +13,19 @@ use deeplink_testing::{Role, spawn, spawn_with};
 const SCREENS: [(&str, Device); 4] =
     [("phone", IPHONE), ("small-phone", SMALL_IPHONE), ("tablet", IPAD), ("desktop", WINDOWS)];
 
-/// What a page says of itself.
+/// The findings about a page.
 #[derive(Debug, Deserialize)]
 struct Page {
     shift: f64,
     refused: Vec<String>,
-    /// Where it went without a tap.
+    /// Navigations without a tap.
     went: Vec<Value>,
     width: f64,
     scroll_width: f64,
     height: f64,
     /// Elements that reach beyond the left or right edge.
     outside: Vec<String>,
-    /// Links smaller than a finger.
+    /// Links too small for a finger.
     small: Vec<String>,
     /// Top and bottom of the first button.
     open: Option<(f64, f64)>,
@@ -47,7 +47,7 @@ const MEASURE: &str = "(() => {
 async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device: Device, scheme: &str) {
     let what = format!("{} {screen} {scheme}", scene.name);
     browser.open(url).await;
-    // Two frames, so that what would have moved has moved.
+    // Two frames, so that any layout shift has happened.
     let () = browser
         .eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))")
         .await;
@@ -67,7 +67,7 @@ async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device:
 
 async fn look_at_all(scheme: &'static str) {
     let world = spawn_with(|config| config.limits.misses_per_minute = 60).await;
-    // Whoever has an app has a domain as well, which the page names.
+    // A tenant with an app has a domain as well, which the page names.
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     browse(world, async |browser| {
         for scene in scene::all() {
@@ -95,7 +95,7 @@ async fn every_page_fits_every_screen_in_dark() {
     Box::pin(look_at_all("dark")).await;
 }
 
-/// Over a slow network a page arrives in pieces and is shown in one.
+/// Over a slow network a page arrives in pieces and is painted at once.
 #[tokio::test]
 async fn nothing_moves_on_a_slow_network_either() {
     browse(spawn().await, async |browser| {

@@ -1,4 +1,4 @@
-//! The pages in a real browser: a real server, headless Chromium, and everything outside the service played by this
+//! The pages in a real browser: a real server, headless Chromium, and everything outside the service simulated by this
 //! process. `tests/run` installs what it needs; by hand:
 //!
 //! ```sh

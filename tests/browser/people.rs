@@ -1,5 +1,5 @@
-//! How people get through the pages of the account: without having read anything, without a script, with the keyboard
-//! alone, and with other sites that would send their forms for them.
+//! How people use the account pages: without instructions, without scripts, with the keyboard only, and against other
+//! sites that try to send their forms.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn mailed_link(browser: &Browser, count: usize) -> String {
     format!("/v1/auth/callback?token={token}")
 }
 
-/// From the sign-in to a key that works and a link that leads somewhere, by what the pages say.
+/// From the sign-in to a working key and a working link, following the pages.
 async fn begin(browser: &Browser) {
     let world = &browser.world;
     browser.open(&browser.service("/account")).await;
@@ -78,7 +78,7 @@ async fn everything_works_without_scripts() {
     .await;
 }
 
-/// S19: whoever loads the page with a new key again sees the list, and no second key is made.
+/// S19: reloading the page with a new key shows the list, and no second key is made.
 #[tokio::test]
 async fn s19_a_reload_neither_shows_nor_makes_a_key() {
     browse(spawn().await, async |browser| {
@@ -138,7 +138,7 @@ async fn the_keyboard_is_enough() {
         press(browser, "Enter", 13).await;
         browser.until("location.pathname === '/account/new-link' && document.readyState === 'complete'").await;
 
-        // The way around can be skipped.
+        // The navigation can be skipped.
         press(browser, "Tab", 9).await;
         let skip: String = browser.eval("document.activeElement.textContent").await;
         assert_eq!(skip, "Skip to content");
@@ -149,7 +149,7 @@ async fn the_keyboard_is_enough() {
         press(browser, "Enter", 13).await;
         browser.until("document.title.startsWith('Error: ')").await;
         let at: String = browser.eval("document.activeElement.id").await;
-        assert_eq!(at, "web-url", "what is wrong has the focus");
+        assert_eq!(at, "web-url", "the faulty field has the focus");
         let () = browser.eval("(document.activeElement.select(), null)").await;
         write(browser, "https://shop.example.com/sale").await;
         tab_to(browser, "custom-id").await;
@@ -158,7 +158,7 @@ async fn the_keyboard_is_enough() {
         browser.until("location.pathname === '/account/links/by-keyboard'").await;
     })
     .await;
-    // Each thing that can be reached is in sight while it has the focus, also on a narrow screen.
+    // Each focusable element is visible while it has the focus, also on a narrow screen.
     let world = spawn().await;
     world.a.make("page").await;
     browse(world, async |browser| {
@@ -179,7 +179,7 @@ async fn the_keyboard_is_enough() {
     .await;
 }
 
-/// S8: a page of another site sends the forms of whoever is signed in here, in every way that a page can.
+/// S8: a page of another site sends the forms of a signed-in person, in every way that a page can.
 #[tokio::test]
 async fn s8_another_sites_page_can_do_nothing() {
     browse(spawn().await, async |browser| {
@@ -212,13 +212,13 @@ async fn s8_another_sites_page_can_do_nothing() {
                  }})()"
             );
             let () = browser.eval(&send).await;
-            // It is refused because of where it comes from: without a cookie alone it would end at the overview.
+            // It is refused because of its origin: if only the cookie were missing it would end at the overview.
             browser.until("location.hostname === 'localhost' && document.readyState === 'complete'").await;
             browser.until_it_says("h1", "You are signed in").await;
             assert_eq!(browser.path().await, "/signin?error=invalid_request", "{path}");
             let alert: String = browser.eval("document.querySelector('[role=alert]').textContent").await;
             assert!(alert.contains("came from another website"), "{path}: {alert}");
-            // A cookie that goes along with nothing but taps is one more reason why nothing happens.
+            // A `SameSite=Lax` cookie is one more reason why nothing happens.
             let fetched = format!(
                 "fetch('{action}', {{method: 'POST', body: new URLSearchParams('{fields}'), credentials: 'include', mode: 'no-cors'}})
                    .then(() => null, () => null)"
@@ -228,7 +228,7 @@ async fn s8_another_sites_page_can_do_nothing() {
         }
         assert!(before == world.db.dump_without_clicks().await, "something was done");
         browser.open(&browser.service("/account")).await;
-        // And whoever was signed in still is.
+        // And the person is still signed in.
         browser.until_it_says("h1", "Overview").await;
     })
     .await;

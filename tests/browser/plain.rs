@@ -44,7 +44,7 @@ async fn without_scripts_every_element_is_a_link_that_works() {
             assert_eq!(found, ids, "in this order");
             let copies = browser.driver.find_all(By::Id("copies")).await.expect("a page");
             for note in copies {
-                assert!(!note.is_displayed().await.expect("a note"), "what needs a script is not promised");
+                assert!(!note.is_displayed().await.expect("a note"), "features that need a script are not shown");
             }
             for id in ids {
                 browser.open(&url).await;
@@ -60,17 +60,17 @@ async fn without_scripts_every_element_is_a_link_that_works() {
     .await;
 }
 
-/// What has the focus.
+/// The focused element.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Focus {
     pub(crate) id: String,
     /// The ring around it, in CSS pixels.
     pub(crate) ring: f64,
-    /// Whether it is inside the window with nothing over it.
+    /// Whether it is inside the window and not covered.
     pub(crate) in_sight: bool,
 }
 
-/// Presses a key. A page that is not drawn yet is not given any: then the key is pressed again.
+/// Presses a key. A page that is not painted yet does not receive keys: then the key is pressed again.
 pub(crate) async fn press(browser: &Browser, key: &str, code: u32) {
     let given = async || browser.eval::<(f64, u64)>("[performance.timeOrigin, seen.keys]").await;
     let before = given().await;
@@ -83,7 +83,7 @@ pub(crate) async fn press(browser: &Browser, key: &str, code: u32) {
             }
             browser.command("Input.dispatchKeyEvent", event).await;
         }
-        // The page that was given it may have made place for another one.
+        // The page that received it may have been left.
         if given().await != before {
             return;
         }
@@ -97,7 +97,7 @@ pub(crate) async fn focus(browser: &Browser) -> Focus {
         .eval(
             "(() => {
               const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
-              // A link that goes over two lines is not in the middle of its box.
+              // The middle of the box of a link on two lines may be outside the link.
               const line = e.getClientRects()[0] || box;
               const top = document.elementFromPoint(line.left + line.width / 2, line.top + line.height / 2);
               return {
@@ -164,7 +164,7 @@ async fn people_who_ask_for_less_or_for_more_contrast_get_it() {
                     style("backgroundColor")
                 ))
                 .await;
-            assert_eq!(width, "3px", "the first button stands out by its line");
+            assert_eq!(width, "3px", "the first button stands out by its border");
             assert_ne!(line, ground, "{scheme}");
         }
     })

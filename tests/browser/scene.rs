@@ -1,31 +1,31 @@
-//! The pages that are looked at: every kind of link, and texts of every sort that people write.
+//! The pages under test: every kind of link, and texts of every kind that people write.
 
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use deeplink_testing::World;
 
-/// A page to look at.
+/// A page under test.
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
-    /// What the link is made of.
+    /// The link's body.
     link: Value,
     /// The tenant's app, if it has one.
     app: Option<Value>,
-    /// Comes after the device's own User-Agent.
+    /// A suffix for the device's User-Agent.
     pub(crate) agent_suffix: &'static str,
-    /// What an operator or time did to the link.
+    /// The state of the link.
     fate: Fate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Active,
-    /// A row of `links` that is changed like this.
+    /// A row of `links` with this change.
     Row(&'static str),
     /// There is no such link.
     Missing,
-    /// There is none, and too many others were asked for before.
+    /// There is none, and too many missing ones were requested before.
     MissingAgain,
 }
 
@@ -49,7 +49,7 @@ impl Scene {
         self
     }
 
-    /// Makes the link, and the app that gives the page its face, and says where the page is.
+    /// Creates the link, and the app for the page's branding, and returns the page's URL.
     pub(crate) async fn set_up(&self, browser: &Browser) -> String {
         let World { a, b, db, .. } = &browser.world;
         let owner = if self.app.is_some() { b } else { a };
@@ -102,7 +102,7 @@ pub(crate) fn sentence(words: &str, characters: usize) -> String {
     words.chars().cycle().take(characters - 1).chain(['.']).collect()
 }
 
-/// Everything that a creator can write, each at its greatest length.
+/// Every text that a creator can set, each at its maximum length.
 pub(crate) fn longest(words: &str) -> Value {
     json!({
         "social_preview": {
@@ -113,7 +113,7 @@ pub(crate) fn longest(words: &str) -> Value {
     })
 }
 
-/// Every page. The last is the last: nothing unknown is answered after it.
+/// Every page. The last one must stay last: after it no missing link is answered.
 pub(crate) fn all() -> Vec<Scene> {
     let image = |name: &str| format!("https://images.example.com/{name}");
     let sale = json!({

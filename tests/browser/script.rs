@@ -10,16 +10,17 @@ const APP: &str = "shop://promo/1";
 const STORE: &str = "https://apps.apple.com/app/id123456789";
 const WEB: &str = "https://shop.example.com/promo";
 
-/// Longer than the timer of 1,500 ms takes, in milliseconds.
+/// Longer than the timer of 1,500 ms, in milliseconds.
 const AFTER_THE_TIMER: u32 = 1_600;
 
-/// Lets so many milliseconds pass by the clock of the page's own timers: each that was begun before and is shorter has ended.
+/// Lets this many milliseconds pass by the clock of the page's own timers: every shorter timer that was started before
+/// has ended.
 async fn pass(browser: &Browser, millis: u32) {
     let () =
         browser.eval(&format!("new Promise((done) => setTimeout(() => setTimeout(done, 0, null), {millis}))")).await;
 }
 
-/// Opens a page that stays where it is whatever is tapped.
+/// Opens a page with navigations blocked.
 async fn open_held(browser: &Browser, url: &str) {
     browser.open(url).await;
     browser.hold().await;
@@ -60,7 +61,7 @@ async fn the_timer_goes_to_the_fallback_after_1500_ms() {
         let went = browser.went().await;
         assert_eq!(went.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), [APP, APP, STORE]);
         assert!(went[2].1 - went[1].1 >= 1_480, "{went:?}");
-        // Without a fallback, and where the target is a web address, there is nothing to wait for.
+        // Without a fallback, or with a web URL as the target, there is nothing to wait for.
         for (id, target) in [("alone", APP), ("https", "https://app.example.com/p")] {
             open_held(browser, &browser.service(&format!("/r/{id}"))).await;
             browser.tap("open").await;
@@ -71,7 +72,8 @@ async fn the_timer_goes_to_the_fallback_after_1500_ms() {
     .await;
 }
 
-/// Taps, and covers the page with another window until the timer would have ended; says whether that was done while it ran.
+/// Taps, and covers the page with another window until the timer would have ended; returns whether it was covered while
+/// the timer ran.
 async fn is_covered_in_time(browser: &Browser) -> bool {
     open_held(browser, &browser.service("/r/store")).await;
     let page = browser.driver.window().await.expect("a window");
@@ -84,7 +86,7 @@ async fn is_covered_in_time(browser: &Browser) -> bool {
     browser.driver.switch_to_window(app).await.expect("now it is covered");
     pass(browser, AFTER_THE_TIMER).await;
     browser.driver.switch_to_window(page).await.expect("back again");
-    // Timers of a page that is covered may be late, and come in their order.
+    // Timers of a covered page may be late, but run in order.
     browser.until("seen.isOver === true").await;
     let covered: Option<u64> = browser.eval("seen.hidden.at(-1) ?? null").await;
     let tapped = browser.went().await[0].1;
@@ -97,14 +99,14 @@ async fn the_timer_stops_when_the_page_is_left() {
     world.a.make_of(&json!({"custom_id": "store", "ios_deep_link": APP, "ios_store_url": STORE})).await;
     browse(world, async |browser| {
         browser.be(IPHONE, "light").await;
-        // The app opens, so another window covers the page. A machine that takes too long for that taps again.
+        // The app opens, so another window covers the page. If the machine takes too long for that, it taps again.
         let mut tries = 0;
         while !is_covered_in_time(browser).await {
             tries += 1;
             assert!(tries < 20, "the page is never covered in time");
         }
         assert_eq!(browser.went().await.len(), 1, "{:?}", browser.went().await);
-        // A page that is put away for later says so by another event.
+        // A page that is put into the back/forward cache gets another event.
         open_held(browser, &browser.service("/r/store")).await;
         let () = browser
             .eval(
@@ -147,7 +149,7 @@ async fn an_ipad_in_desktop_mode_is_corrected_and_a_mac_is_not() {
 
         browser.be(IPAD, "light").await;
         open_held(browser, &browser.service("/r/spring-42")).await;
-        assert_eq!(state().await, (said(APP), said("Open in the app"), said(WEB)), "the web page stays within reach");
+        assert_eq!(state().await, (said(APP), said("Open in the app"), said(WEB)), "the web page stays reachable");
         browser.tap("open").await;
         browser.until("seen.went.length === 2").await;
         let went = browser.went().await;
@@ -183,11 +185,11 @@ async fn a_tap_on_the_way_to_the_store_copies_the_link() {
         let link = browser.world.a.get("/v1/links/spring-42").await.member("url");
         let permissions = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
         browser.command("Browser.grantPermissions", permissions).await;
-        // Only the window in front may use the clipboard, and other tests have windows too.
+        // Only the focused window may use the clipboard, and other tests have windows too.
         browser.command("Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await;
         let note = "!(document.getElementById('copies')?.hidden ?? true)";
         let on_it = async || browser.eval::<String>("navigator.clipboard.readText()").await;
-        // A tap, after a mark was put on the clipboard.
+        // A tap, after a marker was put on the clipboard.
         let tapped = async |url: &str, id: &str| {
             open_held(browser, url).await;
             let _: Value = browser.eval("navigator.clipboard.writeText('nothing yet')").await;
@@ -218,7 +220,7 @@ async fn a_tap_on_the_way_to_the_store_copies_the_link() {
         browser.open(&no_store).await;
         assert!(!browser.eval::<bool>(note).await);
 
-        // A clipboard that may not be used delays nothing and complains to nobody.
+        // A denied clipboard delays nothing and shows no error.
         for permission in ["clipboard-read", "clipboard-write"] {
             let denied = json!({"permission": {"name": permission}, "setting": "denied"});
             browser.command("Browser.setPermission", denied).await;

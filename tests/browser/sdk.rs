@@ -1,5 +1,5 @@
-//! The web SDK as a page of another origin uses it: the example page comes from a server of its own, and what it sends
-//! passes a wire where it can be read.
+//! The web SDK as a page of another origin uses it: the example page comes from a separate server, and its requests
+//! pass through a recording proxy.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +16,12 @@ use deeplink_testing::{Role, World, eventually, spawn_with};
 
 const EXAMPLE: &str = include_str!("../../examples/web/index.html");
 
-/// A request as it passed the wire.
+/// A recorded request.
 #[derive(Debug, Clone)]
 struct Sent {
     method: String,
     path: String,
-    /// The lines of its head, in lower case up to the colon.
+    /// The lines of its head, with header names in lower case.
     head: Vec<(String, String)>,
 }
 
@@ -31,7 +31,7 @@ impl Sent {
     }
 }
 
-/// A wire to the service, on a port of its own, on which everything can be read.
+/// A proxy to the service, on its own port, that records everything.
 struct Wire {
     address: SocketAddr,
     passed: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -52,7 +52,7 @@ impl Wire {
                 };
                 let kept = Arc::clone(&kept);
                 tokio::spawn(async move {
-                    // Either side may hang up whenever it likes.
+                    // Either side may disconnect at any time.
                     let _ = carry(page, service, &kept, number).await;
                 });
             }
@@ -112,7 +112,7 @@ fn requests(text: &str) -> Vec<Sent> {
     found
 }
 
-/// A server that has the example page and nothing else.
+/// A server with only the example page.
 async fn example_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -143,7 +143,7 @@ struct Shop<'a> {
 
 const LINK: &str = "spring-42";
 
-/// An account with a link and a publishable key; the result is the key.
+/// Creates an account with a link and a publishable key; returns the key.
 async fn account(adjust: impl Fn(&mut Config)) -> (World, String) {
     let world = spawn_with(adjust).await;
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
@@ -173,7 +173,7 @@ impl<'a> Shop<'a> {
         browser.tap_and_hear(self, "begin button", "init").await;
     }
 
-    /// Presses a button; the result is what the page then says.
+    /// Presses a button; returns the page's message.
     async fn press(&self, id: &str) -> Value {
         let said = self.browser.tap_and_hear(self, id, id).await;
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{id}: {error}: {said}"))
@@ -185,7 +185,7 @@ impl<'a> Shop<'a> {
 }
 
 impl Browser {
-    /// Taps what `#selector` finds, and gives what the page says of it.
+    /// Taps the element of `#selector` and returns the page's message.
     async fn tap_and_hear(&self, _: &Shop<'_>, selector: &str, name: &str) -> String {
         let () = self.eval("(document.getElementById('said').textContent = '', null)").await;
         self.click(&format!("#{selector}")).await;
@@ -202,7 +202,7 @@ impl Browser {
 async fn a_page_of_another_origin_reports_what_happens_on_it() {
     let (world, key) = account(|_| {}).await;
     browse(world, async |browser| {
-        // Somebody who is signed in at the service opens the shop: their session is none of its business.
+        // A person who is signed in at the service opens the shop: their session must not be sent.
         enter(browser, &browser.world.a).await;
         let shop = Shop::open(browser, &key).await;
 
@@ -232,7 +232,7 @@ async fn a_page_of_another_origin_reports_what_happens_on_it() {
         let amounts = "SELECT amount_cents || ' ' || currency || ' ' || metadata FROM conversions";
         assert_eq!(browser.world.db.texts(amounts).await, ["4990 EUR {\"cart\":\"example\"}"]);
 
-        // The same browser is the same install when the page is opened again, and then it was there before.
+        // The same browser is the same install when the page is opened again, and is then a returning one.
         shop.begin(&key).await;
         assert_eq!(shop.press("attribute").await, json!({"success": true}));
         let again = eventually_engaged(&shop).await;
@@ -261,12 +261,12 @@ async fn eventually_engaged(shop: &Shop<'_>) -> Value {
     shop.funnel().await
 }
 
-/// Whether a repeat of this report must be known as one.
+/// Whether a repeat of this report must be recognized.
 fn is_kept_apart(report: &Sent) -> bool {
     report.path.ends_with("/attribute") || report.path.ends_with("/convert")
 }
 
-/// From the tap on a link to what the account counts: the link leads to a page with the link's id in its address, the page
+/// From the tap on a link to the account's counts: the link leads to a page with the link's id in its URL, and the page
 /// reads it there and reports.
 #[tokio::test]
 async fn a_tap_is_counted_through_to_the_conversion() {
@@ -275,7 +275,7 @@ async fn a_tap_is_counted_through_to_the_conversion() {
         let shop = Shop::open(browser, &key).await;
         let lead = json!({"custom_id": "summer-42", "web_url": "https://shop.example.com/?dl_link=summer-42"});
         browser.world.a.make_of(&lead).await;
-        // The shop is on this machine, which no account may name.
+        // The shop is on this machine, whose address no account may use.
         let here = "UPDATE links SET web_url = replace(web_url, 'https://shop.example.com/', '{}') WHERE link_id = 'summer-42'";
         browser.world.db.execute(here.replace("{}", &shop.page)).await;
         browser.open(&browser.service("/r/summer-42")).await;
@@ -295,12 +295,12 @@ async fn a_tap_is_counted_through_to_the_conversion() {
                 && stats["funnel"]["new_users"] == json!({"installed": 1, "identified": 1})
                 && stats["funnel"]["conversions"] == json!({"purchase": 1})
         };
-        eventually("the whole way is counted", PATIENCE, funnel).await;
+        eventually("everything is counted", PATIENCE, funnel).await;
     })
     .await;
 }
 
-/// A report goes out although its page is left, also the first one, which needs two requests.
+/// A report is sent even if its page is left, also the first one, which needs two requests.
 #[tokio::test]
 async fn a_report_survives_the_page() {
     let (world, key) = account(|_| {}).await;
@@ -313,7 +313,7 @@ async fn a_report_survives_the_page() {
     .await;
 }
 
-/// What goes wrong is said by its code, and nothing is counted.
+/// Errors are reported by their code, and nothing is counted.
 #[tokio::test]
 async fn failures_have_codes() {
     let (world, key) = account(|config| config.limits.reports_per_second = 1).await;
@@ -336,7 +336,7 @@ async fn failures_have_codes() {
         ] {
             assert_eq!(outcome(call).await, expected, "{call}");
         }
-        // Twenty at once: the burst, then one that waited for its turn; the others are told when to come again.
+        // Twenty at once: the burst, then one that waited; the others are told when to retry.
         let many = format!(
             "Promise.all(Array.from({{ length: 20 }}, () => deeplink.click('{LINK}')
                .then(() => 'fine', (error) => `${{error.code}} ${{error.retryAfter >= 1}}`)))"
@@ -346,8 +346,8 @@ async fn failures_have_codes() {
         let (fine, refused) = (count("fine"), count("rate_limited true"));
         assert!(fine >= 1 && refused >= 1 && fine + refused == 20, "{outcomes:?}");
         let counted = || async { shop.funnel().await["clicks"] == json!(fine) };
-        eventually("what is said to be counted is", PATIENCE, counted).await;
-        // None was sent more than twice, and none needs to be known again: what is refused was not counted.
+        eventually("what was acknowledged is counted", PATIENCE, counted).await;
+        // None was sent more than twice, and none needs to be recognized as a repeat: refused ones were not counted.
         let sent = shop.wire.sent();
         let clicks = sent.iter().filter(|sent| sent.method == "POST" && sent.path.ends_with("/click"));
         let clicks: Vec<_> = clicks.collect();
@@ -365,7 +365,7 @@ async fn failures_have_codes() {
     .await;
 }
 
-/// Where the browser keeps nothing, an install lives as long as its page.
+/// If the browser stores nothing, an install lives as long as its page.
 #[tokio::test]
 async fn it_works_where_storage_is_denied() {
     let (world, key) = account(|_| {}).await;
@@ -382,7 +382,7 @@ async fn it_works_where_storage_is_denied() {
     .await;
 }
 
-/// A tap on the way to the store leaves the link on the clipboard; where that is refused, the way works all the same.
+/// A tap on a store link copies the deep link to the clipboard; if that is refused, the store link still works.
 #[tokio::test]
 async fn a_tap_leaves_the_link_on_the_clipboard() {
     let (world, key) = account(|_| {}).await;
@@ -395,7 +395,7 @@ async fn a_tap_leaves_the_link_on_the_clipboard() {
         browser.until("location.hash === '#store'").await;
         let expected = format!("http://localhost:{}/r/{LINK}", shop.wire.address.port());
         browser.until_copied(&expected).await;
-        // A link that comes later is covered too, and what was begun can be undone.
+        // A link that is added later is covered too, and the handler can be removed.
         let later = "(() => {
             const undo = deeplink.handoff('.later', 'https://go.example.com/later');
             document.querySelector('main').innerHTML = '<a id=later href=#a><b class=later>Go</b></a> <a id=other href=#b>Other</a>';

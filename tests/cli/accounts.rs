@@ -1,4 +1,4 @@
-//! The whole way of people and their keys: `dl` against the real service, with the mails that it sends.
+//! People and their keys from start to end: `dl` against the real service, with the mails that it sends.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, mode};
 
-/// Somebody who has signed in by mail, without a terminal.
+/// A user who has signed in by mail, without a terminal.
 fn signed_in(server: &Server, name: &str) -> Dl {
     let dl = Dl::new().env("DL_BASE_URL", &server.url);
     with_mail(&dl, &format!("login --email {name}@example.com --link-stdin --store file"), || {
@@ -16,14 +16,14 @@ fn signed_in(server: &Server, name: &str) -> Dl {
     dl
 }
 
-/// Runs a command that waits for what a mail says; stdout comes back.
+/// Runs a command that waits for input from a mail; returns stdout.
 fn with_mail(dl: &Dl, line: &str, mailed: impl FnOnce() -> String) -> String {
     let mut command = dl.command(line);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
     let mut input = child.stdin.take().expect("a pipe");
     let text = mailed();
-    // Kept open: dl goes on with the line, and does not wait for the end.
+    // Kept open: dl continues after the line, and does not wait for the end of input.
     input.write_all(format!("{text}\n").as_bytes()).expect("dl reads it");
     input.flush().expect("dl reads it");
     let output = child.wait_with_output().expect("dl ends");
@@ -34,7 +34,7 @@ fn with_mail(dl: &Dl, line: &str, mailed: impl FnOnce() -> String) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// From nothing to a first link, on a machine without a keyring: a mail, a link that is pasted, a key in a file.
+/// From nothing to a first link, on a machine without a keyring: a mail, a pasted link, a key in a file.
 #[test]
 fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     let server = Server::start();
@@ -98,7 +98,7 @@ fn a_team_grows_and_shrinks() {
     let id = owner.run("team invite new@example.com").ok().trim_end().to_owned();
     assert!(owner.run("team list -o csv --fields email,status").ok().contains("new@example.com,pending"));
     let link = server.mailed_link("new@example.com", "/v1/auth/verify");
-    // A link to join is no link to sign in with.
+    // An invitation link is not a sign-in link.
     let wrong = guest.run_with("login --email new@example.com --link-stdin --store file", &link);
     assert!(wrong.fails(3).contains("dl team accept takes it"), "{wrong}");
     guest.run_with("team accept --link-stdin", &link).ok();
@@ -113,11 +113,11 @@ fn a_team_grows_and_shrinks() {
     owner.run(&format!("team remove {id} --yes")).fails(5);
     let me = owner.run("team list -o id").ok().trim_end().to_owned();
     assert!(owner.run(&format!("team remove {me} --yes")).fails(6).contains("last_user"));
-    // Keys belong to the account and go on.
+    // Keys belong to the account and still work.
     assert_eq!(member.run("links list -o id").ok(), "spring-42\n");
 }
 
-/// A mailed code makes a key; a rotation puts a new one in the place of the stored one, and the old one is dead.
+/// A mailed code makes a key; a rotation replaces the stored one with a new one, and the old one is dead.
 #[test]
 fn keys_are_confirmed_by_code_and_rotated() {
     let server = Server::start();
@@ -175,7 +175,7 @@ fn a_partner_has_keys_of_its_own() {
     owner.run(&format!("affiliates delete {id} --yes")).ok();
     owner.run(&format!("affiliates get {id}")).fails(5);
     assert_eq!(owner.run("affiliates list -o id").ok(), "");
-    assert_eq!(owner.run("links resolve partner-1").ok(), "302\thttps://example.com/\n", "its links go on");
+    assert_eq!(owner.run("links resolve partner-1").ok(), "302\thttps://example.com/\n", "its links still work");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_publishable_key_belongs_to_a_verified_domain() {
     assert_eq!(dl.run("pk list -o id").ok(), "");
 }
 
-/// A session that began elsewhere makes a key, and is over after its end.
+/// A session that was started elsewhere makes a key, and is invalid after a sign-out.
 #[test]
 fn a_session_of_a_browser_makes_a_key_and_ends() {
     let server = Server::start();

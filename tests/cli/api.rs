@@ -1,4 +1,4 @@
-//! Any request at all.
+//! `dl api`: any request.
 
 use serde_json::json;
 

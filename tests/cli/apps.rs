@@ -1,4 +1,4 @@
-//! What the commands on apps send and say.
+//! What the commands on apps send and print.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn willing() -> Double {
     })
 }
 
-/// The same for an account that has no app yet.
+/// The same for an account without apps.
 fn empty() -> Double {
     Double::new(|request| match request.method.as_str() {
         "POST" => Answer::json(201, &app(request.json()["platform"].as_str().expect("a platform"))),
@@ -110,7 +110,7 @@ fn a_wrong_fingerprint_is_refused_by_name_and_nothing_is_sent() {
     ");
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 '{FINGERPRINT}\n{SECOND}\n'")), @"
     --- stderr
-    error[invalid_fingerprint]: a fingerprint holds no space and no line break; several are values of their own
+    error[invalid_fingerprint]: a fingerprint contains no spaces or line breaks; give several as separate values
       hint: --sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes
     --- exit 3
     ");

@@ -1,4 +1,4 @@
-//! `dl billing` and the plan in `dl whoami`: what is asked, and how the answer looks to scripts and to people.
+//! `dl billing` and the plan in `dl whoami`: the requests, and the output for scripts and for people.
 
 use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
 use deeplink_testing::dl::{Dl, KEY, chmod};
@@ -66,7 +66,7 @@ fn a_status_is_what_the_service_answered() {
     assert_eq!(double.requests().len(), before);
 }
 
-/// Nothing is refused for its number there: so it is said, and no limit is shown as if it held.
+/// That service enforces no limits: the output says so, and shows none as if enforced.
 #[test]
 fn limits_that_do_not_hold_are_not_shown() {
     let double = service_with(json!({"quotas_enforced": false, "billing_method": "free", "current_period_end": null}));
@@ -142,7 +142,7 @@ fn people_see_bars_of_their_limits() {
     assert_eq!(plain(&coloured), shown(&double, "billing status", 80, true), "the same but for colours");
 }
 
-/// A subscription on hold is not over, and of a payment that failed the plan may be lost already.
+/// A subscription on hold has not ended, and after a failed payment the plan may be lost already.
 #[test]
 fn people_see_how_the_subscription_stands() {
     for (members, status, note) in [
@@ -167,13 +167,13 @@ fn people_see_how_the_subscription_stands() {
         let screen = shown(&double, "billing status", 100, true);
         assert!(screen.contains(&format!("\nstatus                   {status}\n")), "{screen}");
         assert!(screen.contains(note) && screen.contains("dl billing portal") != note.is_empty(), "{screen}");
-        // Scripts get the word of the service.
+        // Scripts get the service's value.
         let word = if status == "on hold" { "canceled" } else { status };
         assert_eq!(Dl::at(&double.url).run("billing status --fields status").ok(), format!("{word}\n"));
     }
 }
 
-/// The address is the only line of stdout; whoever has it can use it, so no trace of the request shows it.
+/// The URL is the only line of stdout; anyone who has it can use it, so no trace of the request shows it.
 #[test]
 fn an_address_goes_to_stdout_alone() {
     let double = service();
@@ -193,7 +193,7 @@ fn an_address_goes_to_stdout_alone() {
     }
 }
 
-/// With `--open` the browser gets the address; without one it is a warning, and the address is printed all the same.
+/// With `--open` the browser gets the URL; without a browser there is a warning, and the URL is printed all the same.
 #[test]
 fn a_page_is_opened_where_that_is_wanted() {
     let double = service();
@@ -204,7 +204,7 @@ fn a_page_is_opened_where_that_is_wanted() {
     let dl = dl.env("PATH", &format!("{path}:/usr/bin:/bin"));
     for (line, url) in [("billing checkout pro", CHECKOUT_URL), ("billing portal", PORTAL_URL)] {
         assert_eq!(dl.run(line).ok(), format!("{url}\n"));
-        assert!(!dl.dir().join("opened").exists(), "nobody asked for it");
+        assert!(!dl.dir().join("opened").exists(), "it was not asked for");
         let ran = dl.run(&format!("{line} --open"));
         assert_eq!((ran.ok(), ran.stderr.as_str()), (format!("{url}\n").as_str(), ""));
         let opened = dl.dir().join("opened");
@@ -212,11 +212,11 @@ fn a_page_is_opened_where_that_is_wanted() {
         assert_eq!(dl.read("opened"), format!("{url}\n"));
         std::fs::remove_file(&opened).expect("it is there");
     }
-    // A service may name a page of the web, and nothing else that would be started.
+    // A service may only name a web page, nothing else that would be opened.
     let odd = Double::new(|_| Answer::new(200, r#"{"portal_url":"file:///bin/true"}"#));
     let ran = dl.env("DL_BASE_URL", &odd.url).run("billing portal --open");
     assert_eq!(ran.ok(), "file:///bin/true\n");
-    assert!(ran.stderr.contains("warning: no browser could be opened (it is no address of the web)"), "{ran}");
+    assert!(ran.stderr.contains("warning: no browser could be opened (it is not a web address)"), "{ran}");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_cancellation_says_until_when_the_plan_stays() {
     assert_eq!((ran.ok(), ran.stderr.as_str()), ("cancel_scheduled\n", ""));
 }
 
-/// The plan's name has to be typed; where nobody can type it, `--yes` has to be said.
+/// The plan's name has to be typed; without a terminal, `--yes` is needed.
 #[test]
 fn a_cancellation_is_confirmed() {
     let double = service();
@@ -271,7 +271,7 @@ fn a_cancellation_is_confirmed() {
         let (ended, text) = screen.end();
         assert_eq!((ended, double.lines()), (Some(code), lines.into_iter().map(str::to_owned).collect()), "{text}");
     }
-    // What the question says of a payment that failed, and of a subscription that grants nothing.
+    // What the question says after a failed payment, and for a subscription that grants nothing.
     let held = "grants nothing now. It ends with its period and cannot be resumed after that.";
     for (members, question) in [
         (json!({"status": "past_due"}), "The plan business ends on 2026-12-20 at the latest.".to_owned()),
@@ -296,7 +296,7 @@ fn a_cancellation_is_confirmed() {
         screen.send("n\n");
         assert_eq!((screen.end().0, double.lines()), (Some(2), vec!["GET /v1/billing/status".to_owned()]));
     }
-    // Clicks are deleted only where limits are enforced, and a granted plan has limits of its own.
+    // Clicks are deleted only if limits are enforced, and a granted plan has its own limits.
     for members in [json!({"quotas_enforced": false}), json!({"comp_active": true})] {
         let screen = Screen::sized(Dl::at(&service_with(members).url), "billing cancel", 250);
         screen.wait_for("No link, domain, team member or webhook is deleted");
@@ -305,7 +305,7 @@ fn a_cancellation_is_confirmed() {
         let text = screen.end().1;
         assert!(!text.contains("30 days") && !text.contains("free plan"), "{text}");
     }
-    // What ends already, and what does not exist, is left to the service to answer.
+    // For a subscription that is ending already or does not exist, the service answers.
     for members in [json!({"cancel_scheduled": true}), json!({"billing_method": "free", "plan_tier": "free"})] {
         let double = service_with(members);
         assert_eq!(Screen::open(Dl::at(&double.url), "billing cancel").end().0, Some(0));
@@ -320,7 +320,7 @@ fn refusals_say_what_to_do() {
         (400, "no_customer", "billing portal", 3, "dl billing checkout makes the first payment"),
         (400, "invalid_tier", "billing checkout pro", 3, "pro, business or scale"),
         (402, "quota_exceeded", "domains add go.example.com", 7, "dl billing checkout"),
-        (402, "payment_required", "links list", 7, "with a key none has to be paid"),
+        (402, "payment_required", "links list", 7, "with a key, none needs payment"),
         (409, "payment_replayed", "links list", 6, "with the Idempotency-Key of the first time"),
         (503, "processor_not_configured", "billing checkout pro", 9, "this service takes no payments"),
         (503, "billing_not_configured", "billing status", 9, "ask its operator"),
@@ -334,10 +334,10 @@ fn refusals_say_what_to_do() {
     }
 }
 
-/// What a service says of the plan.
+/// A service's answer about the plan.
 type Billing = fn(&Request) -> Answer;
 
-/// Whoever asks who they are sees the plan too, unless there are no plans; then everything else is said all the same.
+/// `whoami` shows the plan too, unless there are no plans; then everything else is printed all the same.
 #[test]
 fn whoami_shows_the_plan() {
     let with = |billing: Billing| {
@@ -390,7 +390,7 @@ fn whoami_shows_the_plan() {
     }
 }
 
-/// P5: words that this build does not know are shown as they were sent, and harmless.
+/// P5: values that this build does not know are shown as sent, with control characters escaped.
 #[test]
 fn p5_words_of_others_are_harmless() {
     const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{202e}b";

@@ -1,4 +1,4 @@
-//! What the doctor says and how it ends. What each check looks at is tested beside the checks.
+//! The doctor's output and exit code. Each check is tested beside its code.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::server::Server;
 use deeplink_testing::dl::{Dl, chmod};
 use deeplink_testing::double::{Answer, Double, PUBLISHABLE, domain};
 
-/// A service on this machine, whose hosts nobody can reach.
+/// A service on this machine, whose hosts are unreachable.
 fn service() -> Double {
     Double::new(|request| match request.path() {
         "/health" => Answer::new(200, r#"{"status":"ok"}"#),
@@ -107,7 +107,7 @@ fn a_directory_that_others_may_enter_is_a_warning() {
     assert!(dl.run("doctor").ok().contains("ok\tconfig.files"));
 }
 
-/// A publishable key is tried with a report that the service refuses, so that nothing is counted.
+/// A publishable key is tried with a report that the service refuses, so nothing is counted.
 #[test]
 fn a_publishable_key_is_tried_without_reporting() {
     for (status, code, verdict) in [
@@ -133,7 +133,7 @@ fn a_publishable_key_is_tried_without_reporting() {
     }
 }
 
-/// Nothing of the key is in what it says, on either stream.
+/// No part of the key is in its output, on either stream.
 #[test]
 fn the_key_is_not_shown() {
     let double = service();
@@ -141,7 +141,7 @@ fn the_key_is_not_shown() {
     assert!(!ran.to_string().contains(&deeplink_testing::dl::KEY[20..]), "{ran}");
 }
 
-/// In a table what is skipped for one reason is one line a host; scripts get a record a check.
+/// In a table, checks that are skipped for the same reason are one line per host; scripts get one record per check.
 #[test]
 fn what_is_skipped_alike_shares_a_line_in_a_table_only() {
     let double = service();
@@ -161,7 +161,7 @@ fn what_is_skipped_alike_shares_a_line_in_a_table_only() {
     }
 }
 
-/// The pages of a real service are those that the doctor has in mind, each address as it is stored.
+/// The doctor understands the pages of a real service, with each URL as it is stored.
 #[test]
 fn the_pages_of_the_service_are_as_the_doctor_wants_them() {
     let server = Server::start();

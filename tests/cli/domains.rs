@@ -1,4 +1,4 @@
-//! What the commands on domains send and say.
+//! What the commands on domains send and print.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -210,7 +210,7 @@ fn verify_shows_what_dns_has_and_what_it_needs() {
     --- exit 12
     ");
     let waited = dl.run("domains verify go.example.com --wait 1s");
-    assert_eq!(waited.fails(12).matches("DNS has at").count(), 1, "what is known is not said again: {waited}");
+    assert_eq!(waited.fails(12).matches("DNS has at").count(), 1, "known values are not printed again: {waited}");
     assert_eq!(dl.run("domains verify go.example.com -q").stderr.lines().count(), 2);
     let before = double.requests().len();
     let ran = dl.run("domains verify go.example.com -o json");
@@ -227,11 +227,11 @@ fn wait_goes_on_looking_until_it_is_there() {
     let start = Instant::now();
     let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s -o id");
     assert_eq!(ran.ok(), "go.example.com\n");
-    assert!(start.elapsed() >= Duration::from_millis(900), "the last look is at the end of the wait");
+    assert!(start.elapsed() >= Duration::from_millis(900), "the last check is at the end of the wait");
     assert!(ran.stderr.starts_with("go.example.com is not verified yet: there is no TXT record"), "{ran}");
     let keys: Vec<_> =
         double.requests().iter().map(|request| request.header("idempotency-key").map(str::to_owned)).collect();
-    assert!(keys.len() == 2 && keys[0].is_some() && keys[0] != keys[1], "each look is a new one: {keys:?}");
+    assert!(keys.len() == 2 && keys[0].is_some() && keys[0] != keys[1], "each check is a new request: {keys:?}");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_wait_that_runs_out_is_12() {
     let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s");
     assert!(ran.fails(12).ends_with("shows what DNS should say\n"), "{ran}");
     let looks = double.lines().iter().filter(|line| line.starts_with("POST ")).count();
-    assert_eq!((looks, double.requests().len()), (2, 3), "what DNS needs is asked for once");
+    assert_eq!((looks, double.requests().len()), (2, 3), "the needed records are requested once");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn nothing_is_sent_by_any_command() {
         assert!(ran.stderr.ends_with("note: --dry-run: nothing was sent\n"), "{line}: {ran}");
     }
     assert!(double.requests().is_empty(), "{:?}", double.lines());
-    assert!(!dl.dir().join("new.txt").exists(), "no file is made for a key that will not come");
+    assert!(!dl.dir().join("new.txt").exists(), "no file is created without a key");
 }
 
 #[test]

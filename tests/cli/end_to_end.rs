@@ -1,4 +1,4 @@
-//! The whole way: `dl` against the real service.
+//! End to end: `dl` against the real service.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -40,14 +40,14 @@ fn a_new_user_makes_a_link() {
         .ok();
     assert_eq!(dl.run("links resolve spring-42").ok(), "302\thttps://example.com/p/42\n");
     dl.run("links resolve spring-42 --as json").ok();
-    // A click that is answered before it is stored is counted a little later.
+    // A click that is answered before it is stored is counted slightly later.
     wait_for("the click is counted", || clicks(&dl) > 0);
-    assert_eq!(clicks(&dl), 1, "HEAD is no click, GET is one");
+    assert_eq!(clicks(&dl), 1, "HEAD is not a click, GET is one");
     dl.run("links create https://example.com --id page-1 --ios shop://p/1").ok();
     let page = dl.run("links resolve page-1 --as ios");
     assert!(page.ok() == "200\t\n" && page.stderr.starts_with("note: page: "), "{page}");
     let clicks = dl.run("links timeseries page-1 --from 1d");
-    assert!(clicks.stderr.starts_with("0 clicks "), "the look at a page is no click: {clicks}");
+    assert!(clicks.stderr.starts_with("0 clicks "), "checking a page is not a click: {clicks}");
     dl.run("links delete page-1").ok();
     assert_eq!(dl.run("links update spring-42 --unset agent_context --meta a=b -o json").json()["metadata"]["a"], "b");
     assert_eq!(dl.run("links list -o id").ok(), "spring-42\n");
@@ -104,7 +104,7 @@ fn a_malformed_file_sends_nothing() {
     assert_eq!(dl.run("links list -o id").ok(), "");
 }
 
-/// Stopped by Ctrl-C, then killed outright several times, each time in the middle: in the end the account holds each row
+/// Stopped by Ctrl-C, then killed outright several times, each time in the middle: in the end the account has each row
 /// once.
 #[test]
 fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
@@ -151,7 +151,7 @@ fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
     assert_eq!(dl.run("imports list --fields state").ok(), "finished\n");
 }
 
-/// From the claim to a link that opens on the domain, without a step that is not here.
+/// From the claim to a link that opens on the domain, with no other steps.
 #[test]
 fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     let (server, dns) = Server::start_with_dns();
@@ -173,7 +173,7 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     let android = dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
     dl.run("links create https://example.com/p/42 --id spring-42").ok();
     assert_eq!(dl.run("links get spring-42 --fields url,expires_at").ok(), "https://go.example.com/spring-42\t\n");
-    assert_eq!(dl.run("links get early-1 --fields expires_at").ok(), "\n", "links made before live on");
+    assert_eq!(dl.run("links get early-1 --fields expires_at").ok(), "\n", "earlier links no longer expire");
     assert_eq!(dl.run("links resolve spring-42 --host go.example.com").ok(), "302\thttps://example.com/p/42\n");
     dl.run("links resolve spring-42 --host www.example.com").fails(5);
     assert_eq!(
@@ -224,7 +224,7 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     assert!(of("app.fingerprints")[0].starts_with("warn one signing certificate"), "{looked}");
     assert!(of("link.resolve").iter().all(|found| found.starts_with("ok ")), "{looked}");
     assert_eq!(of("link.resolve").len(), 5);
-    assert_eq!(clicks(&dl), 0, "a doctor is no visitor");
+    assert_eq!(clicks(&dl), 0, "a doctor is not a visitor");
 
     let id = android.ok().trim();
     dl.run(&format!("apps delete {id} --yes")).ok();
@@ -242,7 +242,7 @@ fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// What the QR code in a PNG file says.
+/// The text of the QR code in a PNG file.
 fn code(path: &Path) -> String {
     read_png(&std::fs::read(path).expect("a file")).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
@@ -285,8 +285,8 @@ fn a_link_is_printed_in_any_look_and_read_back() {
     assert_eq!(dl.run("links qr other-1 --out other.png -o json").error()["code"], "not_found");
     assert_eq!(server.user("other").run("links qr spring-42 --out mine.png").code, Some(5));
     let images = files(dl.dir()).into_iter().filter(|name| name.contains('.'));
-    assert_eq!(images.count(), 8, "what was refused left nothing");
-    // Drawing is no visit.
+    assert_eq!(images.count(), 8, "a refusal leaves no file");
+    // Drawing is not a visit.
     let clicks = dl.run("links timeseries spring-42 --from 1d");
     assert!(clicks.stderr.starts_with("0 clicks "), "{clicks}");
 }
@@ -315,7 +315,7 @@ fn every_link_of_an_account_gets_its_code() {
         let file = dl.dir().join(record["file"].as_str().expect("a name"));
         assert_eq!((code(&file).as_str(), &record["verified"]), (record["url"].as_str().expect("a URL"), &true.into()));
     }
-    // A pipe has the bytes that a file has, and so has the service's answer itself.
+    // A pipe gets the same bytes as a file, and so does the service's answer itself.
     let piped = shell("dl links qr row-00007 | cat");
     assert_eq!(piped, std::fs::read(dl.dir().join("out/row-00007.png")).expect("a file"));
     assert_eq!(piped, shell("dl api GET /v1/links/row-00007/qr.png | cat"));
@@ -334,7 +334,7 @@ fn a_partner_draws_the_links_that_are_theirs() {
     assert!(partner.run("links qr ours-1 --out ours.png").fails(5).starts_with("error[not_found]: "));
     assert!(partner.run("links qr ours-1 --show").fails(5).starts_with("error[not_found]: "));
     let ran = partner.run_with("links qr - --dir out --format svg", partner.run("links list --all -o id").ok());
-    // There is no verified domain, so that both of them end.
+    // There is no verified domain, so both of them expire.
     assert!(
         ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links expire within 30 days: theirs-1"),
         "{ran}"

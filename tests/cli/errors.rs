@@ -1,4 +1,4 @@
-//! What is said when something goes wrong.
+//! Error messages.
 
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, with_links};
@@ -19,17 +19,17 @@ fn people_read_code_message_hint_and_request_id() {
     "#);
 }
 
-/// R12: that the operator suspended the account is said in words, with what can be done about it.
+/// R12: the error says that the operator suspended the account, and what can be done about it.
 #[test]
 fn r12_a_suspended_account_is_said_in_words() {
     let double = Double::new(|_| {
-        let message = "this account is suspended by the operator of this service; reads are answered, but nothing of it can be changed";
+        let message = "this account is suspended by the operator of this service; reads are answered, but nothing in it can be changed";
         Answer::error(403, "account_suspended", message)
     });
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("links create https://example.com"), @r#"
     --- stderr
-    error[account_suspended]: this account is suspended by the operator of this service; reads are answered, but nothing of it can be changed (HTTP 403)
+    error[account_suspended]: this account is suspended by the operator of this service; reads are answered, but nothing in it can be changed (HTTP 403)
       hint: contact the operator of this service, who can resume the account
       request id: req-1
     --- exit 4

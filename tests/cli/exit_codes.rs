@@ -1,11 +1,11 @@
-//! One code for each kind of outcome.
+//! One exit code for each kind of outcome.
 
 use std::time::Duration;
 
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link, with_links};
 
-/// The code for each HTTP status, with the code of the service that usually goes with it.
+/// The exit code for each HTTP status, with the error code that usually comes with it.
 const STATUSES: &[(u16, &str, i32)] = &[
     (400, "bad_request", 3),
     (401, "invalid_key", 4),

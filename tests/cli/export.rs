@@ -1,4 +1,4 @@
-//! Every link, in a form that comes back as it was.
+//! Every link, in a form that an import restores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,11 @@ fn an_export_is_csv_or_jsonl() {
     assert_eq!(csv.stdout, dl.run("links list --all -o csv").stdout, "list and export agree");
     assert_eq!(dl.run("links export -o jsonl").ok().lines().count(), 250);
     dl.run("links export -o json").fails(2);
-    assert_eq!(Dl::at(&with_links(0).url).run("links export").ok().lines().count(), 1, "an empty account is a header");
+    assert_eq!(
+        Dl::at(&with_links(0).url).run("links export").ok().lines().count(),
+        1,
+        "an empty account gives only a header"
+    );
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn a_stopped_export_goes_on() {
     let dl = Dl::at(&double.url);
     dl.run("links export --out links.csv").fails(3);
     assert!(dl.dir().join("links.csv.part").is_file() && !dl.dir().join("links.csv").exists());
-    // What a crash may have left after the last page that counts.
+    // What a crash may have left after the last complete page.
     let part = dl.read("links.csv.part");
     dl.file("links.csv.part", &format!("{part}torn,half a li"));
     let ran = dl.run("links export --out links.csv --resume");
@@ -58,7 +62,7 @@ fn a_stopped_export_goes_on() {
     assert!(!dl.dir().join("links.csv.cursor").exists() && !dl.dir().join("links.csv.part").exists());
 }
 
-/// Only `--spreadsheet-safe` puts `'` before cells that a spreadsheet would take for a formula.
+/// Only `--spreadsheet-safe` puts `'` before cells that a spreadsheet would treat as a formula.
 #[test]
 fn l23_formulas_are_defused_on_request_only() {
     let double = Double::new(|_| {
@@ -71,7 +75,7 @@ fn l23_formulas_are_defused_on_request_only() {
     assert!(dl.run("links export --spreadsheet-safe").ok().contains(r#","'=HYPERLINK(""https://example.com"")","#));
 }
 
-/// Whatever an export puts in front of a cell that a spreadsheet would run, an import takes off again: links are as they were.
+/// An import removes the prefix that an export puts before a cell that a spreadsheet would run: links are unchanged.
 #[test]
 fn r9_an_export_comes_back_whether_or_not_it_is_made_safe() {
     let server = Server::start();
@@ -97,7 +101,7 @@ fn r9_an_export_comes_back_whether_or_not_it_is_made_safe() {
     }
 }
 
-/// What visitors call the page that they come from reaches no spreadsheet as a formula.
+/// A visitor's referrer never reaches a spreadsheet as a formula.
 #[test]
 fn r9_a_report_can_be_made_safe() {
     let double = Double::new(|request| {

@@ -55,7 +55,7 @@ fn p2_files_are_private_under_any_umask() {
     assert!(kept.contains(KEY));
 }
 
-/// P2: a file that others can read is refused, with the command that mends it; nothing is sent.
+/// P2: a file that others can read is refused, with the command that fixes it; nothing is sent.
 #[test]
 fn p2_wider_modes_are_refused() {
     let double = with_links(1);
@@ -73,7 +73,7 @@ fn p2_wider_modes_are_refused() {
     assert_eq!(double.requests().len(), 8);
 }
 
-/// P2: files are replaced as a whole: never the same file written over, and nothing is left beside it.
+/// P2: files are replaced as a whole: never overwritten in place, and no temporary file is left.
 #[test]
 fn p2_files_are_replaced_as_a_whole() {
     let dl = Dl::new().stored("default", "https://dl.example.com", KEY);
@@ -88,7 +88,7 @@ fn p2_files_are_replaced_as_a_whole() {
     assert_eq!(names, ["config.toml", "credentials.toml", "lock"]);
 }
 
-/// Runs at the same time do not lose each other's change.
+/// Concurrent runs do not lose each other's changes.
 #[test]
 fn changes_at_the_same_time_all_hold() {
     let dl = Dl::new();

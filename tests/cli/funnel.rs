@@ -1,4 +1,4 @@
-//! The whole way from click to conversion: `dl` against the real service.
+//! From click to conversion: `dl` against the real service.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     dl.run("sdk attribute spring-42 --install install-2 --app-version 2.4.0 --device-model B2").ok();
     dl.run("sdk identify --install install-2 --user user-7").ok();
     let conversions = dl.run("stats spring-42 -o json").json()["funnel"]["conversions"].clone();
-    // The early one happened before the first touch: nothing led to it.
+    // The early one happened before the first touch, so it has no credit.
     assert_eq!(conversions, json!({"purchase": 1}));
     assert_eq!(counts(&dl, "spring-42"), all(1, [2, 1, 0, 1, 0], 1));
     assert_eq!(counts(&dl, "spring-43"), all(0, [0, 0, 0, 0, 1], 0));
@@ -62,7 +62,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     assert_eq!(server.user("other").run("links stats spring-42").code, Some(5));
 }
 
-/// An address of a source takes conversions without a key, and none once it is dead.
+/// A source's URL accepts conversions without a key, and none once it is replaced.
 #[test]
 fn a_source_takes_conversions_until_its_address_is_dead() {
     let server = Server::start();
@@ -94,7 +94,7 @@ fn a_source_takes_conversions_until_its_address_is_dead() {
     dl.run(&format!("sources get {id}")).fails(5);
 }
 
-/// A publishable key reports and does nothing else; the earlier form takes it too.
+/// A publishable key can only report; the earlier form accepts it too.
 #[test]
 fn an_app_reports_with_its_publishable_key() {
     let (server, dns) = Server::start_with_dns();

@@ -12,7 +12,7 @@ use deeplink_testing::double::{
     of_people, qr_code, verification,
 };
 
-/// Every command that has no further commands below it.
+/// Every command without subcommands.
 pub(crate) fn leaves() -> Vec<String> {
     fn below(path: &str, found: &mut Vec<String>) {
         let help = Dl::new().run(&format!("{path} --help"));
@@ -74,7 +74,7 @@ fn signed_request(dl: &Dl) {
     dl.file("request.txt", &format!("POST /hook HTTP/1.1\n{headers}\n{body}"));
 }
 
-/// Every example runs against a service that takes everything, in a directory that has the files they name.
+/// Every example runs against a service that accepts everything, in a directory with the files they name.
 #[test]
 fn every_example_works() {
     let double = Double::new(|request| match (request.method.as_str(), request.path()) {
@@ -127,7 +127,7 @@ fn every_example_works() {
                 .stored("local", &double.url, deeplink_testing::dl::KEY)
                 .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
             if leaf == "signup" {
-                // It leaves a key that is there alone.
+                // It does not touch an existing key.
                 std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
             }
             if example.contains("profile add") {
@@ -157,7 +157,7 @@ fn every_example_works() {
                 signed_request(&dl);
             }
             if leaf == "webhooks listen" {
-                // It goes on until it is ended; `webhook_tools` sends it something.
+                // It runs until it is ended; `webhook_tools` sends it something.
                 let port = if example.contains("--stream") { "" } else { "--port 0" };
                 let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
                 assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
@@ -167,12 +167,12 @@ fn every_example_works() {
                 std::fs::remove_file(dl.dir().join("s.txt")).expect("it is there");
             }
             if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
-                // There is no run of that name; that the line is understood is what counts.
+                // There is no run of that name; the line must only parse.
                 assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no run named "), "{example}");
                 continue;
             }
             if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
-                // It asks, and here is nobody; `sign_in` answers it on a terminal.
+                // It prompts, and there is no terminal here; `sign_in` answers it on a terminal.
                 let ran = dl.run(example.trim_start_matches("dl "));
                 assert!(ran.fails(2).starts_with("error[needs_input]"), "{example}: {ran}");
                 continue;
@@ -185,7 +185,7 @@ fn every_example_works() {
                 std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
                 deeplink_testing::dl::chmod(&path, 0o755);
             }
-            // The example's own address is not there; everything else is as it would be typed.
+            // The example's own URL does not exist; everything else is as it would be typed.
             let line = example
                 .replace("https://dl.example.com", &double.url)
                 .replace("https://staging.example.com", &double.url);
@@ -212,7 +212,7 @@ fn every_example_works() {
     }
 }
 
-/// Every operation of the service has a command, and that command asks for exactly that operation.
+/// Every operation of the service has a command, and that command calls exactly that operation.
 #[test]
 fn every_route_has_a_command() {
     let line = |operation: &str| match operation {
@@ -257,7 +257,7 @@ fn every_route_has_a_command() {
         "get_link" => "links get spring-42",
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",
-        // Without -q it asks for the link too, to warn of one that has ended.
+        // Without -q it gets the link too, to warn of an expired one.
         "link_qr" => "links qr spring-42 -q",
         "link_timeseries" => "links timeseries spring-42",
         "link_stats" => "links stats spring-42",
@@ -301,7 +301,7 @@ fn every_route_has_a_command() {
         _ => String::new(),
     };
     for route in routes::ALL.iter().filter(|route| route.credential.is_for_programs()) {
-        // A create looks first whether it will replace an app; a mailed link must have been asked for.
+        // A create first checks whether it will replace an app; a mailed link must have been requested.
         let first = match route.operation {
             "create_app" => Some("GET /v1/apps"),
             "callback" => Some("POST /v1/auth/signin"),
@@ -341,7 +341,7 @@ fn every_route_has_a_command() {
         .fold(format!("{} {}", route.method, route.path), |path, (name, value)| path.replace(name, value));
         let mut lines = double.lines();
         if route.operation == "event_stream" {
-            // It is asked for again until the service has refused it often enough.
+            // It is retried until the service has refused it often enough.
             lines.dedup();
         }
         if let Some(first) = first {
@@ -360,7 +360,7 @@ fn every_route_has_a_command() {
     }
 }
 
-/// What only a browser has use for has no command that asks for it; where it begins is printed.
+/// Operations that only a browser can use have no command; their start URL is printed.
 #[test]
 fn a_browser_is_sent_and_nothing_is_asked() {
     let double = Double::new(|_| Answer::new(200, "{}"));

@@ -1,11 +1,11 @@
-//! What people meet when they import a file. The engine has its own tests; here are flags, text and codes.
+//! Importing a file. The engine has its own tests; this tests flags, texts and exit codes.
 
 use serde_json::json;
 
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link};
 
-/// A service that makes every link but those called `taken-…`.
+/// A service that creates every link except those called `taken-…`.
 fn service() -> Double {
     Double::new(|request| match request.line().as_str() {
         "GET /v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
@@ -59,7 +59,7 @@ fn a_file_is_imported_and_summed_up() {
     assert!(places.is_sorted(), "{again}");
 }
 
-/// Invalid rows are named with their lines, all are collected, and nothing is sent: not one request.
+/// Invalid rows are reported with their lines, all of them, and no request is sent.
 #[test]
 fn invalid_rows_keep_everything_back() {
     let double = service();

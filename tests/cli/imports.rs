@@ -1,4 +1,4 @@
-//! Runs of imports: listed, shown, resumed, cleared away.
+//! Runs of imports: listed, shown, resumed, removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{Answer, Double};
 
-/// A service that makes links once it has been told to.
+/// A service that creates links once it is switched on.
 fn moody() -> (Double, Arc<AtomicBool>) {
     let willing = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&willing);
@@ -64,7 +64,7 @@ fn another_content_or_service_is_refused_unless_restarted() {
     dl.run("links import links.csv --restart").ok();
 }
 
-/// The line that goes on with a run has every flag that decides where it goes, quoted where a shell needs it.
+/// The command that resumes a run has every flag that it depends on, quoted where a shell needs it.
 #[test]
 fn the_line_to_go_on_with_is_complete() {
     let (double, willing) = moody();

@@ -1,4 +1,4 @@
-//! A keyring that takes a call and never answers it: its bus is there, and nobody speaks.
+//! A keyring that accepts a call and never answers: its bus exists, and nothing responds.
 
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{Double, with_links};
 
-/// A bus to which anybody can talk, and which only counts who does.
+/// A bus that accepts any connection and only counts them.
 struct SilentBus(UnixListener);
 
 impl SilentBus {
-    /// How many have called since this was last asked.
+    /// The number of connections since the last call.
     fn callers(&self) -> usize {
         self.0.set_nonblocking(true).expect("a socket");
         std::iter::from_fn(|| self.0.accept().ok()).count()
     }
 }
 
-/// Somebody with such a bus.
+/// A user with such a bus.
 fn with_silent_bus(dl: Dl) -> (Dl, SilentBus) {
     let path = dl.dir().join("bus");
     let bus = SilentBus(UnixListener::bind(&path).expect("a socket"));
     (dl.env("DBUS_SESSION_BUS_ADDRESS", &format!("unix:path={}", path.display())), bus)
 }
 
-/// Somebody whose key is in the keyring.
+/// A user whose key is in the keyring.
 fn with_key_in_keyring(double: &Double) -> (Dl, SilentBus) {
     let dl = Dl::new().stored("default", &double.url, KEY);
     let config = std::fs::read_to_string(dl.config("config.toml")).expect("it is there");
@@ -62,7 +62,7 @@ fn a_key_in_a_silent_keyring_is_not_replaced() {
     assert!(double.requests().is_empty());
 }
 
-/// Somebody at a terminal is told what is waited for, and need not wait.
+/// At a terminal, `dl` says what it waits for, and the wait can be interrupted.
 #[test]
 fn ctrl_c_ends_the_wait_for_a_keyring() {
     let double = with_links(0);

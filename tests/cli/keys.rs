@@ -3,7 +3,7 @@
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, chmod};
 use deeplink_testing::double::{Double, with_links};
 
-/// A key that says which source it came from.
+/// A key that shows which source it came from.
 fn key(of: usize) -> String {
     format!("dl_live_{}", of.to_string().repeat(48))
 }
@@ -16,7 +16,7 @@ fn bearer(double: &Double) -> Option<String> {
     requests.last()?.header("authorization").map(|value| value.trim_start_matches("Bearer ").to_owned())
 }
 
-/// Every combination of the five sources: the first that is there wins, and `whoami` names it.
+/// Every combination of the five sources: the first one present wins, and `whoami` names it.
 #[test]
 fn the_first_source_of_the_order_wins() {
     for mask in 0..1_u32 << SOURCES.len() {
@@ -92,7 +92,7 @@ fn a_stored_key_goes_to_its_origin_only() {
         let ran = dl.run(&format!("{line} --base-url {}", other.url));
         assert!(ran.fails(4).starts_with("error[origin_mismatch]: the key of profile default belongs to "), "{ran}");
     }
-    assert!(other.requests().is_empty(), "not a single request, with or without a key");
+    assert!(other.requests().is_empty(), "no request, with or without a key");
     dl.run(&format!("links list --base-url {}/", home.url)).ok();
 }
 
@@ -165,6 +165,6 @@ fn public_commands_need_and_send_no_key() {
     }
     let paths: Vec<_> = double.requests().iter().map(|request| request.path().to_owned()).collect();
     let resolved = ["/r/spring-42"; 4];
-    assert_eq!(paths, [&["/health", "/ready"][..], &resolved, &["/health"]].concat(), "a page is looked at once more");
+    assert_eq!(paths, [&["/health", "/ready"][..], &resolved, &["/health"]].concat(), "a page is fetched once more");
     assert!(double.requests().iter().all(|request| request.header("authorization").is_none()));
 }

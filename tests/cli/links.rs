@@ -5,7 +5,7 @@ use serde_json::json;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, Nobody, link};
 
-/// A service that makes and changes whatever it is asked to.
+/// A service that creates and changes everything as requested.
 fn willing() -> Double {
     Double::new(|request| match request.method.as_str() {
         "POST" if request.path() == "/v1/links/bulk" => {
@@ -101,7 +101,7 @@ fn an_existing_link_with_the_same_content_will_do() {
     --- exit 6
     "#);
     let foreign = dl.run("links create https://example.com --id theirs --if-not-exists");
-    assert!(foreign.fails(6).contains("it belongs to somebody else"), "{foreign}");
+    assert!(foreign.fails(6).contains("it belongs to someone else"), "{foreign}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn bulk_of_more_than_a_request_holds_goes_in_batches() {
     let one = dl.run("links bulk --template t.json --count 150 -o id");
     let two = dl.run("links bulk --template t.json --count 150 -o id");
     assert_eq!(one.ok().lines().count(), 150);
-    assert!(one.ok().lines().all(|id| id.len() == 8 && !two.ok().contains(id)), "each run makes ids of its own");
+    assert!(one.ok().lines().all(|id| id.len() == 8 && !two.ok().contains(id)), "each run generates its own ids");
 }
 
 /// A link as programs see it.
@@ -255,8 +255,8 @@ fn resolve_asks_with_head_and_follows_nothing() {
     assert!(requests.iter().all(|request| request.header("authorization").is_none()));
 }
 
-/// A landing page and a notice have the same status and no destination: a prefetch, which counts no click, tells them
-/// apart, and stdout stays as it was.
+/// A landing page and a notice have the same status and no destination: a prefetch, which counts no click,
+/// distinguishes them, and stdout stays the same.
 #[test]
 fn resolve_tells_a_page_from_a_notice() {
     let double = Double::new(|request| match request.path() {

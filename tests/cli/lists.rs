@@ -1,4 +1,4 @@
-//! Lists without filters: `dl` follows them from page to page and prints all, in every form.
+//! Lists without filters: `dl` follows them from page to page and prints all items, in every form.
 
 use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
@@ -10,7 +10,8 @@ use crate::reports::source;
 
 const CREDENTIALS: &str = "/v1/affiliates/aff_0123456789abcdef01234567/credentials";
 
-/// A command, the path that it reads, where the items stand in the body (none for a bare array), the member that names an item.
+/// A command, the path that it reads, the body's member with the items (`None` for a bare array), the member that names
+/// an item.
 type List = (&'static str, &'static str, Option<&'static str>, &'static str);
 
 const LISTS: [List; 8] = [
@@ -43,8 +44,8 @@ fn item(path: &str, at: usize) -> Value {
     item
 }
 
-/// Five of everything, at most two on a page. Where the next page of a bare array is, is said with another host's address, to
-/// which nothing may go.
+/// Five of everything, at most two on a page. The `Link` to the next page of a bare array has another host, to which
+/// nothing may be sent.
 fn page(request: &Request) -> Answer {
     let path = request.path();
     let limit: usize = request.query("limit").and_then(|limit| limit.parse().ok()).expect("a limit");
@@ -63,7 +64,7 @@ fn page(request: &Request) -> Answer {
     }
 }
 
-/// What a list prints as JSON, and the records in it.
+/// A list's output as JSON, and its records.
 fn records(whole: &Value, items: Option<&str>) -> Vec<Value> {
     if let Some(items) = items {
         let names: Vec<_> = whole.as_object().expect("an envelope").keys().collect();
@@ -86,7 +87,7 @@ fn asked(double: &Double, path: &str) -> Vec<String> {
     double.requests().iter().map(told).collect()
 }
 
-/// All pages of a list are printed as one, in every form; the key goes to the service alone.
+/// All pages of a list are printed as one, in every form; the key goes only to the service.
 #[test]
 fn r4_a_list_prints_all_its_pages() {
     for (line, path, items, id) in LISTS {
@@ -113,7 +114,7 @@ fn r4_a_list_prints_all_its_pages() {
     }
 }
 
-/// Long lists can be printed in part; what was left out is said, with where it begins.
+/// Long lists can be printed in part; the output says that more is available, and its cursor.
 #[test]
 fn r4_a_list_prints_a_part() {
     for (line, path, items, id) in
@@ -147,7 +148,7 @@ fn r4_a_list_that_repeats_a_page_ends() {
     assert_eq!(double.requests().len(), 4);
 }
 
-/// Domains that are not verified are told once for the whole list, wherever they stand in it.
+/// Unverified domains are reported once for the whole list, wherever they are in it.
 #[test]
 fn r4_what_is_not_verified_is_told_for_all_pages() {
     let double = Double::new(page);
@@ -155,7 +156,7 @@ fn r4_what_is_not_verified_is_told_for_all_pages() {
     assert!(ran.says("2 domains are not verified"), "{ran}");
 }
 
-/// An account that has all the affiliates it can have is told how to make room, and not to pay more.
+/// At the limit of affiliates, the error says how to make room, and does not suggest a larger plan.
 #[test]
 fn r4_where_there_are_too_many_one_can_be_deleted() {
     let full = Double::new(|_| {

@@ -1,4 +1,4 @@
-//! Signing in, signing up, signing out, and who one is.
+//! Signing in, signing up, signing out, and `whoami`.
 
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, mode};
 use deeplink_testing::double::{Answer, Double, secret_key, signed_up, with_links};
@@ -56,7 +56,7 @@ fn a_key_in_the_environment_draws_a_warning() {
     assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and outranks a stored key"), "{ran}");
 }
 
-/// What a sign-in replaces is not deleted, and somebody has to know.
+/// A sign-in does not delete the key that it replaces, and has to say so.
 #[test]
 fn a_replaced_key_is_named() {
     let double = with_links(0);
@@ -146,7 +146,7 @@ fn sign_up_is_never_repeated() {
     }
 }
 
-/// The key is in one reply and nowhere else: if it cannot be stored, it is printed, once.
+/// The key is only in one reply: if it cannot be stored, it is printed, once.
 #[test]
 fn a_key_that_cannot_be_stored_is_printed() {
     let dl = Dl::new();
@@ -160,7 +160,7 @@ fn a_key_that_cannot_be_stored_is_printed() {
     assert!(ran.stderr.contains("it is printed above and not shown again") && !ran.stderr.contains(KEY), "{ran}");
 }
 
-/// A store that cannot take a key is found before anything is asked of the service.
+/// A store that cannot take a key is detected before any request.
 #[test]
 fn the_store_is_tried_before_anything_is_sent() {
     let double = Double::new(|_| signed_up());
@@ -187,7 +187,7 @@ fn the_store_is_tried_before_anything_is_sent() {
     assert!(double.requests().is_empty(), "{:?}", double.lines());
 }
 
-/// P3: a key that goes into the file because there is no keyring says so, with the reason and the place.
+/// P3: if a key goes into the file because there is no keyring, `dl` says so, with the reason and the path.
 #[test]
 fn p3_the_file_in_place_of_a_keyring_is_announced() {
     let double = with_links(0);
@@ -197,7 +197,7 @@ fn p3_the_file_in_place_of_a_keyring_is_announced() {
         (&[("XDG_RUNTIME_DIR", "/nowhere")], "no session bus"),
         (&[bus, ("DL_KEYRING", "off")], "DL_KEYRING is off"),
         (&[bus, ("CI", "true")], "CI is true"),
-        // There is an address, and nobody at it.
+        // There is an address where nothing listens.
         (&[bus], ""),
     ] {
         let dl = variables.iter().fold(Dl::new(), |dl, (name, value)| dl.env(name, value));
@@ -208,17 +208,17 @@ fn p3_the_file_in_place_of_a_keyring_is_announced() {
         assert!(ran.stderr.contains(&notice) && ran.stderr.contains(&*place.to_string_lossy()), "{variables:?}: {ran}");
         assert_eq!(dl.run("profile list --fields store").ok(), "file\n");
         assert_eq!(mode(&place), 0o600);
-        // From now on the file is where the key is, and nothing else is asked or said.
+        // From now on the key is in the file, and nothing else is tried or printed.
         let again = dl.run_with("login --with-key", KEY);
         assert!(!again.stderr.contains("keyring"), "{again}");
         assert_eq!(dl.run("links list -q").stderr, "");
     }
     let dl = Dl::new();
     let ran = dl.run_with(&format!("login --with-key --store file --base-url {}", double.url), KEY);
-    assert!(!ran.stderr.contains("warning"), "it was wished for: {ran}");
+    assert!(!ran.stderr.contains("warning"), "it was requested: {ran}");
 }
 
-/// The key of a profile is in the keyring, and there is none: that is said, and no other key is used.
+/// The key of a profile is in the keyring, and there is no keyring: that is an error, and no other key is used.
 #[test]
 fn a_key_in_a_keyring_that_is_away_is_not_replaced() {
     let double = with_links(0);
@@ -266,7 +266,7 @@ fn whoami_names_the_source_of_a_refused_key() {
     assert!(ran.fails(4).contains("the key dl_live_3fa91c07be... came from DL_API_KEY"), "{ran}");
 }
 
-/// What a key reaches: a partner's key may not list the account's keys.
+/// The scope of a key: an affiliate's key may not list the account's keys.
 #[test]
 fn whoami_names_the_scope() {
     let reply = |scoped: bool| {
@@ -282,13 +282,13 @@ fn whoami_names_the_scope() {
     assert_eq!(full.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys", "GET /v1/billing/status"]);
     let who = Dl::at(&scoped.url).run("whoami -o json").json();
     assert_eq!((&who["scope"], who.get("key_id")), (&"affiliate".into(), None));
-    assert_eq!(scoped.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"], "a partner's key has no plan");
-    // A service that cannot say it takes the key all the same.
+    assert_eq!(scoped.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"], "an affiliate's key has no plan");
+    // If a service cannot report it, the key is stored all the same.
     let ran = Dl::at(&with_links(0).url).run("whoami -o json");
     assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not report"), "{ran}");
 }
 
-/// One keyring entry that cannot be forgotten does not keep the others.
+/// One keyring entry that cannot be deleted does not prevent deleting the others.
 #[test]
 fn a_log_out_of_all_goes_on_after_a_failure() {
     let url = "https://dl.example.com";

@@ -1,7 +1,6 @@
-//! `dl` as people and scripts meet it: the real binary, its output and its exit codes.
+//! `dl` as people and scripts see it: the real binary, its output and its exit codes.
 //!
-//! Most tests run it against a [`double::Double`] that says exactly what the test wants said; `end_to_end` runs it
-//! against the real service.
+//! Most tests run it against a [`double::Double`] with scripted answers; `end_to_end` runs it against the real service.
 
 mod accounts;
 mod api;

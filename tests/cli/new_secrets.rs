@@ -1,4 +1,4 @@
-//! Keys that are in one answer and nowhere else: they are shown, kept, or said to be lost.
+//! Keys that are only in one answer: they are shown, stored, or reported as lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read};
@@ -55,7 +55,7 @@ fn slow(line: &'static str) -> (Double, Gate) {
     (double, gate)
 }
 
-/// Somebody of this service, with everything that the commands read.
+/// A user of this service, with everything that the commands read.
 fn somebody(double: &Double) -> Dl {
     let dl = Dl::at(&double.url);
     dl.secret_file("session.txt", SESSION);
@@ -70,14 +70,14 @@ fn start(dl: &Dl, line: &str, stdin: &str, stdout: Stdio) -> Child {
     dl.command(line).stdin(input).stdout(stdout).stderr(Stdio::piped()).spawn().expect("dl starts")
 }
 
-/// What was said, with the exit code.
+/// The output, with the exit code.
 fn end(child: Child) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().expect("dl ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The same after a signal, with the answer let go when it is said to be waited for.
+/// The same after a signal, with the answer released once `dl` says that it waits for it.
 fn interrupt(mut child: Child, signal: &str, gate: &Gate) -> (Option<i32>, String, String) {
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     send(&child, signal);
@@ -92,7 +92,7 @@ fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").expect("a device").into()
 }
 
-/// A reader who has left, or a disk that is full, loses the key: that is a failure which names it.
+/// A closed pipe or a full disk loses the key: that is a failure that names the key.
 #[test]
 fn a_key_that_cannot_be_shown_is_named_with_the_way_to_delete_it() {
     for (line, request, id, delete) in MAKERS {
@@ -113,7 +113,7 @@ fn a_key_that_cannot_be_shown_is_named_with_the_way_to_delete_it() {
     }
 }
 
-/// The same where the key was to be kept: why it was not is said first.
+/// The same if the key was to be stored: the reason why it was not comes first.
 #[test]
 fn a_key_that_can_be_neither_kept_nor_shown_is_named() {
     for (line, request, shown) in [
@@ -141,7 +141,7 @@ fn a_key_that_can_be_neither_kept_nor_shown_is_named() {
     }
 }
 
-/// Only the configuration failed: the key is where it was to go, and that is what is said.
+/// Only the configuration failed: the key is stored, and the message says so.
 #[test]
 fn a_key_that_is_kept_without_the_configuration_is_said_to_be_kept() {
     let dl = Dl::new();
@@ -159,7 +159,7 @@ fn a_key_that_is_kept_without_the_configuration_is_said_to_be_kept() {
     assert!(!ran.stderr.contains("could not be stored"), "{ran}");
 }
 
-/// Ctrl-C between the request and its answer would lose the key: it waits for that.
+/// Ctrl-C between the request and its answer would lose the key: `dl` waits for the answer.
 #[test]
 fn a_signal_waits_for_a_key_that_is_being_made() {
     for (line, request, ..) in MAKERS {
@@ -171,7 +171,7 @@ fn a_signal_waits_for_a_key_that_is_being_made() {
         let key = if line.starts_with("pk") { "pk_live_3fa91c07be5d2846" } else { OTHER_KEY };
         assert!(code == Some(130) && stdout.starts_with(key), "{line}: {code:?} {stdout} {stderr}");
     }
-    // Before the request nothing holds it up.
+    // Before the request Ctrl-C takes effect at once.
     let double = Double::new(|_| Answer::new(200, "{}").after(Duration::from_secs(30)));
     let child = start(&somebody(&double), "keys list", "code.txt", Stdio::piped());
     wait_for("the request is out", || !double.requests().is_empty());
@@ -194,7 +194,7 @@ fn a_signal_waits_until_the_first_key_is_kept() {
     }
 }
 
-/// A sign-in that is interrupted while its key is made keeps the key, says so, and ends the session.
+/// A sign-in that is interrupted while its key is made stores the key, says so, and ends the session.
 #[test]
 fn a_signal_during_a_sign_in_leaves_no_key_behind() {
     let (double, gate) = slow(ISSUE);
@@ -206,7 +206,8 @@ fn a_signal_during_a_sign_in_leaves_no_key_behind() {
     let (code, _, stderr) = interrupt(child, "-INT", &gate);
     assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("key dl_live_7777777777... is kept in "), "{stderr}");
-    // The signal may cut the key's first use short, which then arrives before or after the end of the session, or never.
+    // The signal may interrupt the key's first use, which then arrives before or after the end of the session, or
+    // never.
     let after_the_key = || {
         let lines = double.lines().into_iter().skip_while(|line| line != ISSUE).skip(1);
         lines.filter(|line| line != "GET /v1/links").collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The forms of a result. All but the table are stable.
+//! The output formats. All but the table are stable.
 
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link, with_links};
@@ -113,7 +113,7 @@ fn fields_choose_and_order() {
     );
 }
 
-/// JSON is what the service said: unknown fields, the digits of numbers and the order of keys stay.
+/// JSON is the service's answer: unknown fields, the digits of numbers and the order of keys are kept.
 #[test]
 fn json_is_the_body_of_the_service() {
     let body = r#"{"link_id":"spring-42","url":"https://go.example.com/spring-42","later":{"b":1e400,"a":1.50},"metadata":{"z":1e400,"a":-0},"status":"resting","created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
@@ -156,7 +156,7 @@ fn a_delete_prints_what_is_gone() {
     );
 }
 
-/// Off a terminal a value is not touched, but a tab or line break inside it cannot break the line.
+/// Without a terminal a value is unchanged, but a tab or line break inside it cannot break the line.
 #[test]
 fn tab_separated_lines_stay_lines() {
     let double = Double::new(|_| {

@@ -55,7 +55,7 @@ fn lists_are_what_the_service_answers() {
     assert_eq!(marks, ["no", "yes"], "{text}");
 }
 
-/// A record may end with an object, which stays whole.
+/// A record may end with an object, which is kept whole.
 #[test]
 fn a_record_that_ends_with_an_object_stays_json() {
     let double = Double::new(|_| {
@@ -111,7 +111,7 @@ fn people_are_invited_and_removed() {
     assert_eq!(double.requests().len(), before);
 }
 
-/// A key that is shown once stands alone on stdout, or goes into a file that was made before it was asked for.
+/// A key that is shown once is alone on stdout, or goes into a file that was created before the request.
 #[test]
 fn a_new_key_is_printed_once_or_goes_into_a_file() {
     let double = service();
@@ -139,7 +139,7 @@ fn a_new_key_is_printed_once_or_goes_into_a_file() {
             assert!(ran.stdout.contains(id) && !ran.to_string().contains(&secret[20..]), "{line} {form}: {ran}");
             std::fs::remove_file(dl.dir().join(&name)).expect("it is there");
         }
-        // Where it would be lost, or would overwrite something, nothing is asked for.
+        // If it would be lost, or would overwrite something, no request is sent.
         let before = double.requests().len();
         dl.file("there.txt", "mine");
         assert!(run("-o id").fails(2).contains("--out-file FILE keeps it"));
@@ -211,7 +211,7 @@ fn refusals_have_their_codes_and_say_what_to_do() {
         ("keys delete skid_0123456789abcdef01234567 --yes", 404, "not_found", 5, "dl keys list shows"),
         ("team invite new@example.com", 409, "user_exists", 6, "dl team list"),
         ("team invite new@example.com", 503, "sessions_not_configured", 9, "ask its operator"),
-        ("team remove usr_0123456789abcdef01234567 --yes", 409, "last_user", 6, "invite somebody else first"),
+        ("team remove usr_0123456789abcdef01234567 --yes", 409, "last_user", 6, "invite another person first"),
         ("team remove usr_0123456789abcdef01234567 --yes", 404, "not_found", 5, "dl team list shows"),
         ("pk create go.example.com", 400, "domain_not_verified", 3, "dl domains verify says"),
         ("pk create go.example.com", 400, "domain_not_found", 3, "dl domains add"),
@@ -226,7 +226,7 @@ fn refusals_have_their_codes_and_say_what_to_do() {
     }
 }
 
-/// What cannot be undone asks first: yes or no for what is one of many, the name for what hurts.
+/// Irreversible commands ask first: yes or no for one item of many, the name for serious ones.
 #[test]
 fn what_hurts_is_asked_about() {
     let double = service();
@@ -273,7 +273,7 @@ fn what_hurts_is_asked_about() {
         assert_eq!(screen.end().0, Some(code), "{line} {answer:?}");
         assert_eq!(double.requests().len() - before, sent, "{line} {answer:?}");
     }
-    // What is not there is not asked about.
+    // There is no question about a missing item.
     for line in [
         "pk delete pkid_ffffffffffffffffffffffff",
         "team remove usr_ffffffffffffffffffffffff",
@@ -303,7 +303,7 @@ fn what_hurts_is_asked_about() {
     );
 }
 
-/// P5: what other people wrote is harmless on a terminal.
+/// P5: other people's texts are harmless on a terminal.
 #[test]
 fn p5_names_of_others_are_harmless() {
     const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{202e}b";

@@ -1,4 +1,4 @@
-//! Whether the service answers.
+//! `dl ping`.
 
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double};

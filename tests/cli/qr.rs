@@ -14,7 +14,7 @@ use crate::signals::{send, wait_for};
 use deeplink_testing::dl::{Dl, mode};
 use deeplink_testing::double::{Answer, Double, Request, link, qr_code};
 
-/// A service with every link but `gone`, and one code for all: that of `spring-42`.
+/// A service with every link except `gone`, and one code for all: that of `spring-42`.
 pub(crate) fn service() -> Double {
     Double::new(answer)
 }
@@ -24,12 +24,12 @@ pub(crate) fn answer(request: &Request) -> Answer {
         _ if request.path().contains("gone") => Answer::error(404, "not_found", "there is no such link"),
         Some((_, "qr.png")) => qr_code(QrFormat::Png),
         Some((_, "qr.svg")) => qr_code(QrFormat::Svg),
-        Some((_, path)) => panic!("nobody asks for {path}"),
+        Some((_, path)) => panic!("unexpected request for {path}"),
         None => Answer::json(200, &link(request.path().trim_start_matches("/v1/links/"))),
     }
 }
 
-/// Runs a line whose result may be binary.
+/// Runs a line with binary output.
 pub(crate) fn run(dl: &Dl, line: &str) -> Output {
     dl.command(line).stdin(Stdio::null()).output().expect("dl runs")
 }
@@ -53,7 +53,7 @@ fn a_pipe_gets_the_bytes_of_the_service() {
         ("links qr spring-42 --format SVG --out -", QrFormat::Svg),
         ("links qr spring-42 --verify", QrFormat::Png),
         ("links qr spring-42 --format svg --verify", QrFormat::Svg),
-        // What profile or environment say about lists has nothing to do with an image.
+        // Settings for lists in the profile or environment do not affect an image.
         ("links qr spring-42 -o table", QrFormat::Png),
     ] {
         let ran = run(&dl, line);
@@ -72,7 +72,7 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     let at = |name: &str| dl.dir().join(name);
     assert_eq!(dl.run("links qr spring-42 --out code.png").ok(), "code.png\n");
     assert_eq!((fs::read(at("code.png")).expect("a file"), mode(&at("code.png"))), (png.clone(), 0o600));
-    // The name says which format is wanted, unless a flag does.
+    // The name determines the format, unless a flag does.
     dl.run("links qr spring-42 --out code.svg").ok();
     assert_eq!(fs::read(at("code.svg")).expect("a file"), svg);
     dl.run("links qr spring-42 --out code.txt --format svg").ok();
@@ -82,11 +82,11 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     dl.file("code.png", "mine");
     let ran = dl.run("links qr spring-42 --out code.png");
     assert_eq!(ran.fails(2), "error[file_exists]: code.png already exists\n  hint: --force replaces it\n");
-    assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "nothing was even asked");
+    assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "no request was sent");
     dl.run("links qr spring-42 --out code.png --force").ok();
     assert_eq!(fs::read(at("code.png")).expect("a file"), png);
 
-    // A symbolic link is written through, also where nothing is behind it yet.
+    // A symbolic link is followed, even if its target does not exist yet.
     std::os::unix::fs::symlink("code.svg", at("link.svg")).expect("a link");
     std::os::unix::fs::symlink("new.svg", at("dangling.svg")).expect("a link");
     std::os::unix::fs::symlink("nowhere/new.svg", at("lost.svg")).expect("a link");
@@ -102,14 +102,14 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     assert!(["link.svg", "dangling.svg"].iter().all(|link| at(link).is_symlink()));
     assert!(dl.run("links qr spring-42 --out lost.svg").fails(2).contains("no such directory: nowhere"));
 
-    // Where stdout is a file, /dev/stdout is that file, and what was in it before stays.
+    // If stdout is a file, /dev/stdout is that file, and its earlier content stays.
     let script = format!("(echo first; {} links qr spring-42 --out /dev/stdout) >all", env!("CARGO_BIN_EXE_dl"));
     let ran =
         Command::new("bash").args(["-c", &script]).current_dir(dl.dir()).env_clear().envs(dl.variables()).output();
     assert!(ran.expect("bash").status.success());
     assert_eq!(fs::read(at("all")).expect("a file"), [&b"first\n"[..], &png].concat());
 
-    // What is no file is written to and stays what it is.
+    // A special file is written to and not replaced.
     dl.run("links qr spring-42 --out /dev/null").ok();
     assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
     assert!(dl.run("links qr spring-42 --out /dev/full").fails(1).contains("cannot write /dev/full"));
@@ -164,7 +164,7 @@ fn files_are_listed_in_every_form() {
     let several = dl.run("links qr a-1 b-1 --dir out -o json --format svg").json();
     assert_eq!(several[1]["file"], "out/b-1.svg");
     assert_eq!((&several[0]["url"], &several[0]["verified"]), (&"https://go.example.com/a-1".into(), &().into()));
-    assert!(several[0].as_object().is_some_and(|record| record.contains_key("verified")), "nobody asked: null");
+    assert!(several[0].as_object().is_some_and(|record| record.contains_key("verified")), "not checked: null");
     let line = "links qr a-1 b-1 --dir out --force";
     assert_eq!(dl.run(&format!("{line} -o id")).ok(), "a-1\nb-1\n");
     assert_eq!(dl.run(&format!("{line} -o jsonl")).ok().lines().count(), 2);
@@ -177,7 +177,7 @@ fn files_are_listed_in_every_form() {
         dl.run(&format!("{line} --fields file,url")).ok().lines().next(),
         Some("out/a-1.png\thttps://go.example.com/a-1")
     );
-    // The link is asked for where something is told of it; -q tells nothing that was not asked for.
+    // The link is fetched if the output depends on it; -q prints only what was requested.
     for (flags, asks) in [
         ("--fields id,file,bytes -o json -q", false),
         ("-q", false),
@@ -195,7 +195,7 @@ fn files_are_listed_in_every_form() {
 
 #[test]
 fn what_does_not_say_the_links_address_is_not_kept() {
-    // The code is that of spring-42, whatever is asked for.
+    // The code is that of spring-42, for every request.
     let double = service();
     let dl = Dl::at(&double.url);
     dl.run("links qr spring-42 --out good.png --verify").ok();
@@ -309,7 +309,7 @@ fn several_are_under_way_at_once_and_are_told_in_order() {
     assert_eq!((quiet.ok().lines().count(), quiet.stderr.as_str()), (60, ""));
 }
 
-/// Whatever ends a run, a name in the directory is a whole file.
+/// However a run ends, every file in the directory is complete.
 #[test]
 fn neither_ctrl_c_nor_a_full_disk_leaves_half_a_file() {
     let double = Double::new(|request| match request.path() {
@@ -330,7 +330,7 @@ fn neither_ctrl_c_nor_a_full_disk_leaves_half_a_file() {
     }
     assert_eq!((names(dl.dir()), names(&dl.dir().join("out"))), (vec!["out".into()], vec!["spring-42.png".into()]));
 
-    // A file may have 1 KiB here, and the SVG has more.
+    // Files are limited to 1 KiB here, and the SVG is larger.
     dl.file("kept.svg", "mine");
     for line in ["links qr spring-42 --out kept.svg --force", "links qr a-1 spring-42 --dir full --format svg"] {
         let script = format!("trap '' XFSZ; ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_dl"));

@@ -1,4 +1,5 @@
-//! `dl links qr` for many links: what has ended is named, and a run that was cut short says how far it came and goes on.
+//! `dl links qr` for many links: expired ones are named, and an interrupted run says how far it got and can be
+//! continued.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ use deeplink_core::qr::QrFormat;
 use deeplink_testing::dl::{Dl, Ran};
 use deeplink_testing::double::{Answer, Double, Nobody, Request, link, qr_code};
 
-/// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` are that, and `ends-DAY` ends then.
+/// A service that has every link: `expired-…`, `flagged-…` and `disabled-…` have that status, and `ends-DAY` expires
+/// then.
 pub(crate) fn answer(request: &Request) -> Answer {
     let id = request.path().trim_start_matches("/v1/links/");
     match id.split_once('/') {
@@ -30,7 +32,7 @@ pub(crate) fn answer(request: &Request) -> Answer {
     }
 }
 
-/// A moment so many days away.
+/// The time this many days from now.
 #[expect(clippy::disallowed_methods, reason = "dl compares it with the wall clock")]
 fn in_days(days: u64) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
@@ -76,7 +78,7 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
         let ran = bash(&dl, &format!("dl links qr ends-30 {to} >/dev/null"));
         assert!(ran.code == Some(0) && ran.stderr.starts_with("warning: the link expires in 30d ("), "{to}: {ran}");
     }
-    // Of many, each that has ended is named, and those that will end have one line together.
+    // Of many, each expired one is named, and those that will expire share one line.
     let ran = dl.run("links qr fine-1 expired-1 ends-30 ends-7 flagged-2 fine-2 --dir many -o csv");
     let rows: Vec<_> = ran.ok().lines().collect();
     assert!(rows[2].contains(",expired,") && rows[3].contains(",active,20") && rows[6].ends_with(",active,"), "{ran}");
@@ -92,7 +94,7 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     assert_eq!(dl.run("links qr expired-1 ends-3 --dir many --force -q").stderr, "");
 }
 
-/// Both requests for one code are under way together: neither is answered before the other has come.
+/// Both requests for one code are concurrent: neither is answered before the other has arrived.
 #[test]
 fn a_pipe_waits_for_the_slower_of_two_answers_and_not_for_both() {
     let (arrived, alone) = (Arc::new((Mutex::new(0), Condvar::new())), Arc::new(AtomicBool::new(false)));
@@ -112,7 +114,7 @@ fn a_pipe_waits_for_the_slower_of_two_answers_and_not_for_both() {
     assert_eq!(double.requests().len(), 2);
 }
 
-/// Where the link is asked for only to warn of its end, the code is worth having without the answer.
+/// If the link is only fetched to warn of its expiry, the code is written even without the answer.
 #[test]
 fn a_link_that_cannot_be_looked_at_does_not_cost_its_code() {
     let double = Double::new(|request| match request.path().rsplit_once('/') {
@@ -132,13 +134,13 @@ fn a_link_that_cannot_be_looked_at_does_not_cost_its_code() {
     let ran = dl.run("links qr fine-1 lost-1 --dir out");
     assert_eq!(ran.ok().lines().count(), 2, "{ran}");
     assert_eq!(ran.stderr, format!("{}2 codes in out\n", warned.replace("could", "lost-1: could")));
-    // Where the answer is part of the result, there is none without it.
+    // If the answer is part of the result, the code fails without it.
     for flags in ["--verify", "-o json", "--show", "--fields status"] {
         let ran = dl.run(&format!("links qr lost-1 --out not.png {flags}"));
         assert!(ran.fails(9).contains("something broke"), "{flags}: {ran}");
     }
     assert!(!dl.dir().join("not.png").exists());
-    // An image that fails is a failure, whatever the link says.
+    // A failed image is a failure, whatever the answer about the link.
     let none = Double::new(|request| match request.path().rsplit_once('/') {
         Some((_, "qr.png")) => Answer::error(500, "internal", "something broke"),
         _ => answer(request),
@@ -161,7 +163,7 @@ fn what_is_there_is_skipped_and_not_asked_for() {
     assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 already existed\n"));
     let ran = dl.run_with("links qr - --dir out", &ids(4));
     assert!(ran.fails(2).contains("hint: --skip-existing keeps existing files, --force replaces them"), "{ran}");
-    // What is no file is no code.
+    // A directory of that name is not an existing code.
     fs::create_dir(dl.dir().join("out/link-004.png")).expect("a directory");
     let before = double.requests().len();
     for flag in ["--skip-existing", "--force", ""] {
@@ -174,7 +176,7 @@ fn what_is_there_is_skipped_and_not_asked_for() {
     assert_eq!(double.requests().len(), before);
 }
 
-/// Of several ids, the one that is left over is named as it would be among all.
+/// Of several ids, the only one left to draw is named in errors as among several.
 #[test]
 fn the_last_of_several_is_still_one_of_several() {
     let double = Double::new(|request| match request.path() {
@@ -196,7 +198,7 @@ fn the_last_of_several_is_still_one_of_several() {
 
 #[test]
 fn a_service_that_is_gone_is_said_once() {
-    // Nobody listens: nothing was written, and all that was tried failed alike.
+    // Nothing listens there: nothing was written, and all attempts failed alike.
     let nobody = Nobody::at_a_port();
     let url = &nobody.url;
     let ran = Dl::at(url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
@@ -205,7 +207,7 @@ fn a_service_that_is_gone_is_said_once() {
          hint: check --base-url and the network; dl ping tries again\n"
     );
     assert_eq!(ran.fails(9), says);
-    // Midway: what was written counts.
+    // Midway: written files are counted.
     let double = Double::new(|request| match request.path()[..].get(15..18).and_then(|at| at.parse::<u32>().ok()) {
         Some(20..) => Answer::reset(),
         _ => answer(request),
@@ -226,7 +228,7 @@ fn a_service_that_is_gone_is_said_once() {
     assert_eq!((&error["items"][2]["id"], &error["code"]), (&"link-022".into(), &"connection_broken".into()));
 }
 
-/// Two in a row and then a link that is fetched: the service is there, and each of them is named.
+/// Two failures in a row and then a success: the service is reachable, and each failure is named.
 #[test]
 fn a_connection_that_breaks_now_and_then_ends_nothing() {
     let double =
@@ -240,7 +242,7 @@ fn a_connection_that_breaks_now_and_then_ends_nothing() {
 
 #[test]
 fn a_full_disk_ends_a_batch_with_its_counts() {
-    // A file may have 1 KiB here: a PNG has less, and an answer that is longer has more.
+    // Files are limited to 1 KiB here: a PNG is smaller, and a longer answer is larger.
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let double = Double::new(move |request| {
@@ -262,7 +264,7 @@ fn a_full_disk_ends_a_batch_with_its_counts() {
         "{ran}"
     );
     assert_eq!((ran.stdout.lines().count(), files(&dl.dir().join("out"))), (3, 3));
-    assert!(asked.load(Ordering::SeqCst) < 60, "nothing more is asked for");
+    assert!(asked.load(Ordering::SeqCst) < 60, "nothing more is requested");
     fs::remove_dir_all(dl.dir().join("out")).expect("a directory");
     let ran = bash(&dl, &format!("{line} -o json"));
     let items = ran.error()["items"].clone();

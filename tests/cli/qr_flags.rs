@@ -1,4 +1,4 @@
-//! The flags of `dl links qr`: what they ask for, and how a refusal names them.
+//! The flags of `dl links qr`: their requests, and how a refusal names them.
 
 use deeplink_core::qr::QrOptions;
 
@@ -155,7 +155,7 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
         let several = Dl::at(&double.url).run("links qr spring-42 other-1 --dir x -o json").error();
         assert_eq!((&several["items"][1]["status"], &several["items"][1]["field"]), (&400.into(), &field.into()));
     }
-    // What is never sent has the same hint, and a file of that name a better one.
+    // A value that is never sent has the same hint, and the name of a file a better one.
     let double = service();
     let dl = Dl::at(&double.url);
     dl.file("here.png", "");

@@ -1,4 +1,4 @@
-//! `dl links qr` on a terminal: what a camera would see of it is read back, on dark and light backgrounds.
+//! `dl links qr` on a terminal: the code is read back as a camera would see it, on dark and light backgrounds.
 
 use deeplink_client::qr_reader::read_luma;
 
@@ -14,7 +14,7 @@ fn service() -> Double {
     Double::new(|request| match request.path().strip_prefix("/v1/links/") {
         Some("gone") => Answer::error(404, "not_found", "there is no such link"),
         Some(id) if !id.contains('/') => Answer::json(200, &link(id)),
-        _ => panic!("nobody asks for {}", request.target),
+        _ => panic!("unexpected request for {}", request.target),
     })
 }
 
@@ -32,7 +32,7 @@ struct Theme {
 const DARK: Theme = Theme { text: 230, background: 20 };
 const LIGHT: Theme = Theme { text: 30, background: 250 };
 
-/// One character as it is seen.
+/// One character as it is displayed.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     character: char,
@@ -40,7 +40,7 @@ struct Cell {
     background: u8,
 }
 
-/// Shows text as a terminal does: the colours of the 256-colour cube that are black and white, and a return to its own.
+/// Shows text as a terminal does: black and white of the 256-colour cube, and the reset to its own colours.
 fn cells(line: &str, theme: Theme) -> Vec<Cell> {
     let (mut text, mut background) = (theme.text, theme.background);
     let (mut cells, mut rest) = (Vec::new(), line);
@@ -71,7 +71,7 @@ fn cells(line: &str, theme: Theme) -> Vec<Cell> {
         cells.push(Cell { character, text, background });
         rest = &rest[character.len_utf8()..];
     }
-    assert_eq!((text, background), (theme.text, theme.background), "the colours are taken back: {line:?}");
+    assert_eq!((text, background), (theme.text, theme.background), "the colours are reset: {line:?}");
     cells
 }
 
@@ -98,7 +98,7 @@ impl Photo {
                             '▀' => y < 8,
                             '▄' => y >= 8,
                             ' ' => false,
-                            // Like the sign of most fonts: about half of it is ink.
+                            // As in most fonts: about half of it is ink.
                             '#' => matches!(x, 1 | 2 | 5 | 6) || matches!(y, 4 | 5 | 10 | 11),
                             other => panic!("{other} in the code"),
                         };
@@ -124,10 +124,10 @@ impl Photo {
     }
 }
 
-/// The lines of the code, and what stands below them.
+/// The lines of the code, and the text below them.
 fn parts(shown: &str) -> (Vec<&str>, Vec<&str>) {
     let lines: Vec<&str> = shown.lines().collect();
-    let end = lines.iter().position(|line| line.contains("https://")).expect("the address stands below");
+    let end = lines.iter().position(|line| line.contains("https://")).expect("the URL is below");
     (lines[..end].to_vec(), lines[end..].to_vec())
 }
 
@@ -262,7 +262,7 @@ fn a_drawing_and_a_file_go_together() {
     assert_eq!(Photo::of(&parts(ran.ok()).0, DARK).read().as_deref(), Some(URL));
     assert_eq!(ran.stderr, "code.png written\n");
     assert!(dl.dir().join("code.png").is_file());
-    // With a file and without --show, a terminal has the name of the file only.
+    // With a file and without --show, a terminal only shows the name of the file.
     let (code, shown) = Screen::open(dl, &format!("{LINE} --out other.png")).end();
     assert_eq!((code, shown.as_str()), (Some(0), "other.png\n"));
 }
@@ -311,7 +311,7 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
     }
 }
 
-/// P5: an address that holds control characters is drawn as it is, and written as visible escapes.
+/// P5: a URL with control characters is drawn as it is, and printed with visible escapes.
 #[test]
 fn a_hostile_address_moves_nothing() {
     const HOSTILE: &str = "https://go.example.com/a\u{1b}]0;owned\u{7}\u{202e}b";

@@ -1,4 +1,4 @@
-//! `dl links qr` that is ended by a signal: it says how far it came, what had failed, and how to go on.
+//! `dl links qr` ended by a signal: it says how far it got, what failed, and how to continue.
 
 use std::fs;
 use std::io::{BufReader, Read};
@@ -16,7 +16,7 @@ fn start(dl: &Dl, line: &str) -> Child {
     dl.command(line).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts")
 }
 
-/// Ends a run as Ctrl-C does, which has its code.
+/// Ends a run as Ctrl-C does, and checks its exit code.
 fn interrupt(child: Child) -> Ran {
     send(&child, "-INT");
     let ended = child.wait_with_output().expect("dl ends");
@@ -26,7 +26,7 @@ fn interrupt(child: Child) -> Ran {
     ran
 }
 
-/// Every code but one is there at once.
+/// Every code but one is answered at once.
 fn stuck_at_five(request: &Request) -> Answer {
     let answer = answer(request);
     if request.path().contains("link-005/") { answer.after(Duration::from_secs(30)) } else { answer }
@@ -38,7 +38,7 @@ fn after_ctrl_c_the_same_command_goes_on() {
     let dl = Dl::at(&double.url);
     for (flag, how) in [
         ("--skip-existing", "the same command with --skip-existing continues"),
-        // What is there may be old: only the beginning is sure.
+        // The files may be old: only the start of the message is certain.
         ("--force", "the same command starts again from the beginning"),
     ] {
         let dir = if flag == "--force" { "forced" } else { "out" };
@@ -52,7 +52,8 @@ fn after_ctrl_c_the_same_command_goes_on() {
     }
 }
 
-/// A reader who has left before the signal comes, as in a pipeline that Ctrl-C ends, hides neither the count nor the code.
+/// A pipe that was closed before the signal, as in a pipeline that Ctrl-C ends, hides neither the count nor the exit
+/// code.
 #[test]
 fn after_ctrl_c_a_reader_who_has_left_hides_nothing() {
     let double = Double::new(stuck_at_five);
@@ -70,7 +71,7 @@ fn after_ctrl_c_a_reader_who_has_left_hides_nothing() {
     assert_eq!(ended.stderr, "5 of 30 written; the same command with --skip-existing continues\n");
 }
 
-/// In JSON, what failed before the signal is told in the record at the end.
+/// In JSON, failures before the signal are in the final record.
 #[test]
 fn after_ctrl_c_json_tells_what_had_failed() {
     let double = Double::new(|request| match request.path() {
@@ -81,11 +82,11 @@ fn after_ctrl_c_json_tells_what_had_failed() {
     let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
     dl.file("ids", &ids(30));
     for (form, dir) in [("json", "a"), ("jsonl", "b"), ("table", "c")] {
-        // Eight are under way at once: link 12 is asked for as soon as link 4 is through.
+        // Eight are fetched concurrently: link 12 is requested as soon as link 4 is done.
         let asked = || double.lines().iter().filter(|line| line.ends_with("link-012/qr.png")).count();
         let before = asked();
         let child = start(&dl, &format!("links qr - --dir {dir} --progress off -o {form}"));
-        wait_for("five are through", || asked() > before);
+        wait_for("five are done", || asked() > before);
         let ended = interrupt(child);
         if form == "table" {
             assert!(ended.says("error[not_found]: link-001: there is no such link"), "{ended}");
@@ -108,7 +109,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
     }
 }
 
-/// Of several ids, the one that is left over after those that are there is one of several.
+/// Of several ids, the only one left besides existing files is reported as one of several.
 #[test]
 fn after_ctrl_c_the_last_of_several_goes_on_too() {
     let double = Double::new(|request| match request.path() {
@@ -128,14 +129,14 @@ fn after_ctrl_c_the_last_of_several_goes_on_too() {
     }
 }
 
-/// Whether one of a command's threads opens a pipe that nobody reads, as the kernel tells.
+/// Whether one of a command's threads is opening a pipe without a reader, according to the kernel.
 fn waits_for_a_reader(child: &Child) -> bool {
     let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().filter_map(Result::ok);
     let waits_in = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("wchan")).unwrap_or_default();
     threads.map(waits_in).any(|function| function == "wait_for_partner")
 }
 
-/// A pipe that nobody reads keeps no signal from ending the program.
+/// A pipe without a reader does not keep a signal from ending the program.
 #[test]
 fn a_pipe_without_a_reader_hides_no_signal() {
     let double = Double::new(answer);
@@ -145,7 +146,7 @@ fn a_pipe_without_a_reader_hides_no_signal() {
         let before = double.requests().len();
         let mut child = start(&dl, "links qr fine-1 --out pipe.png");
         wait_for("the image and the link are asked for", || double.requests().len() == before + 2);
-        wait_for("it stands before the pipe", || waits_for_a_reader(&child));
+        wait_for("it waits at the pipe", || waits_for_a_reader(&child));
         send(&child, signal);
         wait_for("dl ends", || child.try_wait().expect("a child").is_some());
         assert_eq!(child.wait().expect("a code").code(), Some(code));

@@ -1,4 +1,4 @@
-//! What the service says about what is reported: clicks, installs, users, conversions, sources and funnels.
+//! The service's answers to reports: clicks, installs, users, conversions, sources and funnels.
 
 use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use deeplink_testing::double::{Answer, Double, Request};
 
 /// Id of [`source`].
 pub(crate) const SOURCE: &str = "src_0123456789abcdef01234567";
-/// Token in the address of [`source`].
+/// Token in the URL of [`source`].
 pub(crate) const SECRET: &str = "5ec4e71de5c0de285ec4e71de5c0de285ec4e71de5c0de285ec4e71de5c0de28";
 /// Id of a conversion.
 pub(crate) const EVENT: &str = "evt_0123456789abcdef01234567";
 
-/// A source as lists and details show it, its address on this service.
+/// A source as lists and details show it, with its URL on this service.
 pub(crate) fn source(base: &str) -> Value {
     json!({
         "id": SOURCE, "name": "Shop", "source_type": "custom", "webhook_url": format!("{base}/in/{SECRET}"),
@@ -20,7 +20,7 @@ pub(crate) fn source(base: &str) -> Value {
     })
 }
 
-/// What became of a conversion, all but one of the counts being 0.
+/// The result of a conversion, with all but one of the counts 0.
 pub(crate) fn converted(what: &str) -> Answer {
     let count = |name: &str| i64::from(name == what);
     let event = (what != "failed").then_some(EVENT);
@@ -41,7 +41,7 @@ fn counts() -> Value {
     })
 }
 
-/// A report on these links, broken down as asked.
+/// A report on these links, grouped as requested.
 pub(crate) fn report(ids: &[&str], group_by: Option<&str>) -> Value {
     let mut report = json!({
         "from": "2026-10-21T09:30:00.000Z", "to": "2026-11-20T09:30:00.000Z", "link_ids": ids, "credit": "last_touch",
@@ -70,7 +70,7 @@ pub(crate) fn report(ids: &[&str], group_by: Option<&str>) -> Value {
 pub(crate) const CSV: &str = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,\
                               conversion.purchase,conversion.signup\r\n2026-11-20,120,31,12,2,1,9,3,2,1\r\n";
 
-/// All that a link led to.
+/// All results of a link.
 pub(crate) fn link_stats() -> Value {
     json!({
         "link_id": "spring-42", "click_count": 120, "install_count": 31, "identify_count": 12, "convert_count": 3,
@@ -81,7 +81,7 @@ pub(crate) fn link_stats() -> Value {
     })
 }
 
-/// The part of a service that takes and gives reports; nothing for any other request.
+/// Answers requests about reports; `None` for any other request.
 pub(crate) fn of_reports(request: &Request) -> Option<Answer> {
     let base = format!("http://{}", request.header("host").unwrap_or_default());
     let done = || Answer::new(200, r#"{"success":true}"#);

@@ -1,10 +1,10 @@
-//! A new key in place of the stored one.
+//! Replacing the stored key.
 
 use crate::sign_in::service;
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
 use deeplink_testing::double::Answer;
 
-/// The whole of a rotation: a code, a new key that is kept and tried, and the old one deleted with it.
+/// A whole rotation: a code, a new key that is stored and tried, and the old one deleted with it.
 #[test]
 fn a_key_is_rotated() {
     let double = service(|_| None);
@@ -35,7 +35,7 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
         let says = "the new key is kept; the old one, dl_live_3fa91c07be..., still works: dl keys delete skid_000000000000000000000001";
         assert_eq!(ran.stderr.contains(says), new, "{step}: {ran}");
     }
-    // A code is on its way already.
+    // A code has already been mailed.
     let double = service(|request| {
         let asks = request.line() == "POST /v1/auth/secret-keys";
         let gone = request.method == "DELETE";
@@ -56,7 +56,7 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
         (last.line().as_str(), last.header("authorization")),
         (delete, Some(format!("Bearer {OTHER_KEY}").as_str()))
     );
-    // A key that comes from elsewhere would come from there again.
+    // A key from elsewhere would be read from there again.
     let ran = Dl::at(&double.url).run_with(line, "7GK2QX");
     assert!(ran.fails(2).contains("the key comes from DL_API_KEY, where dl cannot replace it"), "{ran}");
 }

@@ -1,4 +1,4 @@
-//! `dl sdk`: what is sent, with which key, and what is said of it.
+//! `dl sdk`: what is sent, with which key, and what is printed.
 
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn what_is_reported_is_what_was_said() {
         assert_eq!((request.line().as_str(), request.json()), (path, body), "{line}");
         assert_eq!(request.header("authorization"), Some(format!("Bearer {PUBLISHABLE}").as_str()), "{line}");
         assert_eq!(request.header("idempotency-key").is_some(), request.method == "POST", "{line}");
-        assert!(!request.target.contains('?'), "a key is in no address: {line}");
+        assert!(!request.target.contains('?'), "no URL contains a key: {line}");
     }
 }
 
@@ -88,7 +88,7 @@ fn what_is_said_of_it_can_be_read_by_people_and_scripts() {
     assert!(full.code == Some(7) && full.stdout.contains("\"failed\":1") && full.error()["code"] == "quota_exceeded");
 }
 
-/// The publishable key where one is set, else the secret one; a flag outranks the environment.
+/// The publishable key if one is set, else the secret one; a flag outranks the environment.
 #[test]
 fn the_publishable_key_comes_first() {
     let double = service();

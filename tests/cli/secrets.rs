@@ -1,10 +1,10 @@
-//! No secret comes in as an argument, and none goes out where it does not belong.
+//! No secret is accepted as an argument, and none is sent or printed where it does not belong.
 
 use crate::help::leaves;
 use deeplink_testing::dl::{Dl, KEY, words};
 use deeplink_testing::double::{Answer, Double};
 
-/// P1: no flag takes a secret value. The names that sound like one take a file.
+/// P1: no flag takes a secret value. Flags that sound like it take a file.
 #[test]
 fn p1_no_flag_takes_a_secret_value() {
     for leaf in leaves() {
@@ -27,7 +27,7 @@ fn p1_no_flag_takes_a_secret_value() {
 /// P1: while a command runs with a key from a file, the environment or stdin, no process argument holds it.
 #[test]
 fn p1_the_command_line_never_holds_the_key() {
-    // Of this test alone: others run beside it, and some give theirs as an argument.
+    // Used by this test only: others run concurrently, and some pass theirs as an argument.
     const OWN: &str = "dl_live_b1c2d3e4f5a6978869504132231405f6e7d8c9bab1c2d3e4";
     let double = Double::new(|_| {
         for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -65,7 +65,7 @@ fn a_key_typed_as_an_argument_is_not_repeated() {
     }
 }
 
-/// At `-vv` and on every failure path, neither stream holds the key, and the headers that carry it say so.
+/// At `-vv` and on every failure path, neither stream contains the key, and its headers are shown as hidden.
 #[test]
 fn no_output_holds_a_key_at_any_verbosity() {
     let answers: [fn(&str) -> Answer; 6] = [
@@ -94,7 +94,7 @@ fn no_output_holds_a_key_at_any_verbosity() {
     }
 }
 
-/// P4: a redirect is not followed, to whatever origin or scheme it leads, so the key stays with the service.
+/// P4: a redirect is not followed, to any origin or scheme, so the key stays with the service.
 #[test]
 fn p4_the_key_follows_no_redirect() {
     let other = Double::new(|_| Answer::new(200, "{}"));
@@ -134,7 +134,7 @@ fn p4_plain_http_is_for_loopback_only() {
         let of_variable = Dl::at(address).run("links list");
         let of_profile = Dl::new().env("DL_API_KEY", KEY).stored("default", address, KEY).run("links list");
         for ran in [of_flag, of_variable, of_profile] {
-            assert!(ran.fails(2).contains("http:// would show your key to the network"), "{ran}");
+            assert!(ran.fails(2).contains("http:// would expose your key to the network"), "{ran}");
         }
     }
 }

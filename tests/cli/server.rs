@@ -1,4 +1,4 @@
-//! The real service, in this process, on a database of its own.
+//! The real service, in this process, on its own database.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Server {
         Self::start_in(runtime, |_| {})
     }
 
-    /// Starts on a free port, with a name server of its own.
+    /// Starts on a free port, with its own name server.
     pub(crate) fn start_with_dns() -> (Self, Dns) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -42,7 +42,7 @@ impl Server {
         (Self::start_in(runtime, |config| config.dns_server = Some(dns.address())), dns)
     }
 
-    /// Starts on a free port; what it fetches may be on this machine.
+    /// Starts on a free port; it may fetch from this machine.
     pub(crate) fn start_that_fetches_here() -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -57,7 +57,7 @@ impl Server {
         Self { url: format!("http://{}", running.address), runtime, running: Some(running), home }
     }
 
-    /// Opens a way in over https, as a proxy with certificates for these names would.
+    /// Adds https access, as a proxy with certificates for these names would.
     pub(crate) fn https(&self, authority: &Authority, names: &[&str]) -> SocketAddr {
         let tls = authority.acceptor(names, Identity::Days(90)).expect("it speaks TLS");
         let to = self.running.as_ref().expect("it runs").address;
@@ -76,14 +76,14 @@ impl Server {
         address
     }
 
-    /// Somebody with an account of their own, signed in.
+    /// A user with their own account, signed in.
     pub(crate) fn user(&self, name: &str) -> Dl {
         let dl = Dl::new().env("DL_BASE_URL", &self.url);
         dl.run(&format!("signup --email {name}@example.com")).ok();
         dl
     }
 
-    /// A partner of this user with a key of their own, and the partner's id.
+    /// An affiliate of this user with their own key, and the affiliate's id.
     pub(crate) fn affiliate(&self, owner: &Dl) -> (Dl, AffiliateId) {
         let id = owner.run("affiliates create --name Partner --partner-key partner").ok().trim_end().to_owned();
         let key = owner.run(&format!("affiliates creds create {id}")).ok().trim_end().to_owned();
@@ -91,7 +91,7 @@ impl Server {
         (partner, id.parse().expect("the id of an affiliate"))
     }
 
-    /// What a browser gets for the token of a mailed link: a session's token.
+    /// Exchanges the token of a mailed link for a session's token, as a browser does.
     pub(crate) fn session(&self, token: &str) -> String {
         let client = Client::builder(&self.url).build().expect("a client");
         let signed_in = self.runtime.block_on(async { client.sessions().callback(&Token::new(token)).await });
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// The latest mail to somebody that has `mark`, as soon as it is there; earlier ones of the same kind go.
+    /// The latest mail to `to` with `mark`, as soon as it is there; earlier ones of the same kind are deleted.
     pub(crate) fn mail(&self, to: &str, mark: &str) -> String {
         let (start, folder) = (Instant::now(), self.home.path().join("mail"));
         loop {
@@ -118,14 +118,14 @@ impl Server {
         }
     }
 
-    /// The link of a mail, which stands on a line of its own.
+    /// The link of a mail, which is on its own line.
     pub(crate) fn mailed_link(&self, to: &str, path: &str) -> String {
         let mail = self.mail(to, path);
         let is_link = |line: &&str| line.starts_with(&self.url) && line.contains(path);
         mail.lines().map(str::trim).find(is_link).unwrap_or_else(|| panic!("{mail}")).to_owned()
     }
 
-    /// The code of a mail, which stands alone on its line.
+    /// The code of a mail, which is alone on its line.
     pub(crate) fn mailed_code(&self, to: &str) -> String {
         let mail = self.mail(to, "confirmation code");
         let is_code =

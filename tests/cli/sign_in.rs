@@ -20,7 +20,7 @@ const STEPS: [&str; 6] = [
     "POST /v1/auth/signout",
 ];
 
-/// A service where every step works but those that `answer` has something else for.
+/// A service where every step works, except those that `answer` overrides.
 pub(crate) fn service(answer: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static) -> Double {
     Double::new(move |request| {
         answer(request).or_else(|| of_people(request)).unwrap_or_else(|| match request.line().as_str() {
@@ -84,7 +84,7 @@ fn the_mailed_link_becomes_a_key() {
     assert_eq!(ran.json()["key_prefix"], "dl_live_7777777777...");
 }
 
-/// The token of a link goes to the service that sent it, and to nobody else.
+/// The token of a link goes only to the service that sent it.
 #[test]
 fn a_link_of_another_origin_is_not_followed() {
     let (double, relay) = (service(|_| None), service(|_| None));
@@ -105,7 +105,7 @@ fn a_link_of_another_origin_is_not_followed() {
     assert!(!double.lines().contains(&"POST /v1/auth/callback".to_owned()));
 }
 
-/// Each failure has its code; a session that began is ended after it; nothing is kept.
+/// Each failure has its code; a session that was started is ended; nothing is stored.
 #[test]
 fn each_step_fails_in_its_own_way() {
     type Case = (&'static str, fn() -> Answer, i32, &'static str, usize);
@@ -135,7 +135,7 @@ fn each_step_fails_in_its_own_way() {
             STEPS[1],
             || see_other("/signin?error=invalid_request", None),
             4,
-            "error[link_refused]: the service does not take",
+            "error[link_refused]: the service does not accept",
             2,
         ),
         (STEPS[1], || Answer::new(200, "<html>").header("content-type", "text/html"), 1, "error[unexpected_answer]", 2),
@@ -184,7 +184,7 @@ fn a_session_that_cannot_be_ended_is_a_warning() {
     }
 }
 
-/// The key is in one answer and nowhere else: if it cannot be stored it is printed, once, and the session ends.
+/// The key is only in one answer: if it cannot be stored it is printed, once, and the session ends.
 #[test]
 fn a_key_that_cannot_be_stored_is_printed_and_the_session_ends() {
     let dl = Dl::new();
@@ -223,8 +223,8 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
     assert!(double.requests().is_empty(), "{:?}", double.lines());
 }
 
-/// P1: while somebody signs in, no argument of a process holds the link, the session or the key; P2: and what is kept
-/// is for its owner alone.
+/// P1: during a sign-in, no process argument contains the link, the session or the key; P2: and only the owner can read
+/// the stored files.
 #[test]
 fn p1_no_argument_holds_what_a_sign_in_brings() {
     const CODE: &str = "7GK2QX";
@@ -275,7 +275,7 @@ fn nothing_of_a_sign_in_is_shown_at_any_verbosity() {
     }
 }
 
-/// On a terminal the link is pasted unseen, and a wrong one may be pasted again, twice.
+/// On a terminal the link is pasted without echo, and a wrong one may be replaced, twice.
 #[test]
 fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
     let double = service(|request| {
@@ -308,7 +308,7 @@ fn ctrl_c_ends_a_sign_in_and_its_session() {
     screen.wait_for("Paste the link");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
-    assert_eq!(double.lines(), ["POST /v1/auth/signin"], "no session had begun");
+    assert_eq!(double.lines(), ["POST /v1/auth/signin"], "no session was started");
 
     // In the middle of a step, after the session began.
     let double =
@@ -346,7 +346,7 @@ fn an_invitation_is_accepted_with_its_link() {
     assert!(ran.fails(4).starts_with("error[link_refused]: the link has ended"), "{ran}");
 }
 
-/// A new key that is made for somebody with a session of their own is the same answer, and the same care.
+/// A new key for a user with their own session has the same answer and needs the same care.
 #[test]
 fn a_session_of_a_browser_is_of_use_too() {
     let double = service(|_| None);
@@ -370,7 +370,7 @@ fn a_session_of_a_browser_is_of_use_too() {
     assert_eq!(double.requests().len(), before);
 }
 
-/// A key that is typed for an address is a mistake with a remedy.
+/// A key typed instead of an address is an error with a hint.
 #[test]
 fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     let double = service(|_| None);
@@ -387,7 +387,7 @@ fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     assert!(double.requests().is_empty());
 }
 
-/// A session that has ended is not the fault of a key.
+/// An expired session is not blamed on a key.
 #[test]
 fn a_session_that_has_ended_is_no_matter_of_keys() {
     let double = service(|_| Some(Answer::error(401, "unauthorized", "no session")));

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM, and readers who leave.
+//! Ctrl-C, SIGTERM, and closed pipes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,13 +14,13 @@ pub(crate) fn send(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) fn wait_for(what: &str, is: impl FnMut() -> bool) {
     eventually_blocking(what, PATIENCE, is);
 }
 
-/// Waits until a command has read what stands on its stdin and wants more. It listens for signals before it reads. What is
-/// given back keeps it waiting.
+/// Waits until a command has read its stdin and wants more. It listens for signals before it reads. The result keeps it
+/// waiting.
 pub(crate) fn wait_until_it_reads(child: &mut Child) -> ChildStdin {
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"-").expect("there is room in a pipe");
@@ -38,16 +38,16 @@ pub(crate) fn end_of(child: &mut Child) -> Option<i32> {
     ended.and_then(|status| status.code())
 }
 
-/// A pipe whose reader has left.
+/// A pipe whose reader is closed.
 pub(crate) fn left() -> Stdio {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    // A process that another test is just starting may have it open for a moment more.
-    wait_for("nobody reads", || writer.write(b"-").is_err());
+    // A process that another test is just starting may have it open for a moment longer.
+    wait_for("the pipe is closed", || writer.write(b"-").is_err());
     writer.into()
 }
 
-/// What a command says up to a line that begins so, which is waited for.
+/// Waits for a line that begins so, and returns the output up to it.
 pub(crate) fn hear(stderr: &mut impl BufRead, start: &str) -> String {
     let mut said = String::new();
     loop {
@@ -71,7 +71,7 @@ fn signals_have_their_codes() {
     }
 }
 
-/// Waiting for what nobody sends ends with the signal, and nothing is asked of the service.
+/// Waiting for input that never comes ends with the signal, and no request is sent.
 #[test]
 fn a_signal_ends_the_wait_for_stdin() {
     for (line, signal, code) in [
@@ -94,7 +94,7 @@ fn a_signal_ends_the_wait_for_stdin() {
     }
 }
 
-/// The first Ctrl-C of an import waits for what is under way, and says so; the second does not.
+/// The first Ctrl-C of an import waits for requests in flight, and says so; the second does not.
 #[test]
 fn the_second_ctrl_c_ends_an_import_at_once() {
     let double = Double::new(|request| match request.method.as_str() {
@@ -115,7 +115,7 @@ fn the_second_ctrl_c_ends_an_import_at_once() {
     assert_eq!(dl.run("imports list --fields state,done").ok(), "unfinished\t0\n");
 }
 
-/// A reader that leaves ends the command with 0 and without a word.
+/// A closed pipe ends the command with 0 and without a message.
 #[test]
 fn a_closed_pipe_is_quiet() {
     let double = with_links(1_000);

@@ -1,4 +1,4 @@
-//! `dl sources`: addresses that are kept like keys, and what is posted to them.
+//! `dl sources`: URLs that are stored like keys, and what is posted to them.
 
 use std::fs::OpenOptions;
 use std::io::{BufReader, Read};
@@ -42,7 +42,8 @@ fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
     assert!(Dl::at(&none.url).run("sources list").says("no sources yet; dl sources create NAME creates one"));
 }
 
-/// An address that the service cannot read is left out of lists, and what needs it says so and how to get another one.
+/// A URL that the service cannot decrypt is left out of lists, and commands that need it say so and how to get another
+/// one.
 #[test]
 fn r10_an_address_that_the_service_cannot_read_is_said_to_be_so() {
     let double = Double::new(|request| match request.line().as_str() {
@@ -81,7 +82,7 @@ fn an_address_goes_into_a_file_of_its_own() {
     assert_eq!(dl.read("source.txt"), format!("{}/in/{SECRET}\n", double.url));
     assert_eq!(mode(&dl.dir().join("source.txt")), 0o600);
     assert!(dl.run("sources create Shop --out-file source.txt").fails(2).contains("file_exists"));
-    assert_eq!(double.requests().len(), 1, "nothing is made for a file that is there");
+    assert_eq!(double.requests().len(), 1, "no source is created if the file exists");
     assert!(dl.run("sources create ' '").fails(3).starts_with("error[invalid_name]"));
     let taken = Double::new(|_| Answer::error(409, "name_taken", "no"));
     assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate gives a new address"));
@@ -89,7 +90,7 @@ fn an_address_goes_into_a_file_of_its_own() {
     assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("dl sources delete makes room"));
 }
 
-/// A new source in place of the old one, of the same name; the old one goes first because of that.
+/// Replaces a source with one of the same name; therefore the old one is deleted first.
 #[test]
 fn a_source_gets_a_new_address() {
     let double = service();
@@ -119,7 +120,7 @@ fn a_source_gets_a_new_address() {
     assert!(ran.fails(9).contains("the old one is deleted; create it again: dl sources create Shop"), "{ran}");
 }
 
-/// The line that makes a source again can be pasted, whatever its name.
+/// The command that creates a source again can be pasted, whatever its name.
 #[test]
 fn a_name_like_a_flag_is_made_again() {
     let half = Double::new(|request| match request.method.as_str() {
@@ -138,7 +139,8 @@ fn a_name_like_a_flag_is_made_again() {
     assert_eq!(double.only().json()["name"], "--foo");
 }
 
-/// A lost reply is asked for again: what is gone by then is no failure, and a second source is not made.
+/// A request with a lost reply is repeated: a source that is already deleted is not a failure, and no second one is
+/// created.
 #[test]
 fn a_lost_reply_of_a_rotation_is_no_lost_source() {
     for lost in ["DELETE", "POST"] {
@@ -162,7 +164,7 @@ fn a_lost_reply_of_a_rotation_is_no_lost_source() {
     }
 }
 
-/// A reader who has left, or a disk that is full: the source is there all the same, and can be shown again.
+/// A closed pipe or a full disk: the source exists all the same, and can be shown again.
 #[test]
 fn an_address_that_cannot_be_shown_is_not_lost() {
     let double = service();
@@ -179,8 +181,8 @@ fn an_address_that_cannot_be_shown_is_not_lost() {
     }
 }
 
-/// A rotation that hears a signal while the answer to this method is under way. Then a second one comes, or the answer. The
-/// result is how it ended, what it said, and the service's address.
+/// A rotation that gets a signal while it waits for the answer to this method. Then a second signal comes, or the
+/// answer. Returns its exit code, its output, and the service's URL.
 fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::process::Output, String, String) {
     let gate = Gate::default();
     let closed = gate.clone();
@@ -195,7 +197,7 @@ fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("dl starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-    wait_for("it is asked for", || double.lines().iter().any(|line| line.starts_with(slow)));
+    wait_for("it is requested", || double.lines().iter().any(|line| line.starts_with(slow)));
     send(&child, signal);
     let mut said = hear(&mut stderr, "stopping: waiting for an answer");
     match second {
@@ -206,7 +208,7 @@ fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::
     (child.wait_with_output().expect("dl ends"), said, double.url.clone())
 }
 
-/// Ctrl-C while the old source is deleted, or when it is gone, waits until there is a new one, and its address is shown.
+/// Ctrl-C during or after the deletion of the old source waits until there is a new one, and its URL is shown.
 #[test]
 fn a_signal_waits_for_the_new_address() {
     for (slow, signal, code) in [("DELETE", "-INT", 130), ("POST", "-INT", 130), ("POST", "-TERM", 143)] {
@@ -216,7 +218,7 @@ fn a_signal_waits_for_the_new_address() {
     }
 }
 
-/// Who does not wait for it is told what may be gone, and how to make it again.
+/// A second signal does not wait, and prints what may be deleted and how to create it again.
 #[test]
 fn the_second_signal_says_what_may_be_gone() {
     for (slow, second, code) in [("DELETE", "-INT", 130), ("POST", "-TERM", 143)] {
@@ -256,7 +258,7 @@ fn what_is_lost_is_asked_about() {
     }
 }
 
-/// X17: a conversion is posted with no key to the address, which is in nothing that is said.
+/// X17: a conversion is posted to the URL without a key, and no output contains the URL.
 #[test]
 fn x17_a_conversion_is_posted_without_a_key() {
     let double = service();
@@ -278,7 +280,7 @@ fn x17_a_conversion_is_posted_without_a_key() {
             "user_id": "user-7", "type": "purchase", "amount_cents": 4200, "currency": "EUR", "idempotency_key": "order-1",
         })
     );
-    // With the address on stdin nothing is configured and nothing is looked up.
+    // With the URL on stdin no configuration and no lookup is needed.
     let url = format!("{}/in/{SECRET}\n", double.url);
     let ran = Dl::new().run_with("sources send - --user user-7 --type signup -vv", &url);
     assert!(ran.ok() == format!("{EVENT}\n") && !ran.stderr.contains(SECRET), "{ran}");

@@ -1,4 +1,4 @@
-//! What needs nothing asks for nothing.
+//! Startup time of commands that need nothing.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ fn version_and_help_need_no_configuration() {
     }
 }
 
-/// The target is 5 ms in a release build on an idle machine; here a bound that only a changed design would break.
+/// The target is 5 ms in a release build on an idle machine; this bound only fails for a changed design.
 #[test]
 fn version_is_there_at_once() {
     let dl = Dl::new();
-    // A machine that does much else has a free moment at some time.
+    // Even a busy machine has an idle moment at some time.
     let is_quick = (0..200).any(|_| {
         let start = Instant::now();
         dl.run("--version").ok();

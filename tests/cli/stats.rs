@@ -1,4 +1,4 @@
-//! `dl stats` and `dl links stats`: what is asked, and how the answer looks to scripts and to people.
+//! `dl stats` and `dl links stats`: the requests, and the output for scripts and for people.
 
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn a_report_is_what_the_service_answered() {
     );
 }
 
-/// Numbers that do not say of when they are, are told with it.
+/// Output without dates in it gets a note of its period.
 #[test]
 fn the_window_is_said_with_every_form_that_leaves_it_out() {
     let double = service();
@@ -287,7 +287,7 @@ fn clicks_over_time_have_a_sparkline() {
     assert_eq!(dl().run("links timeseries spring-42 --hourly --granularity daily").code, Some(2));
 }
 
-/// P5: names that somebody else chose are harmless on a terminal.
+/// P5: names that other people chose are harmless on a terminal.
 #[test]
 fn p5_names_of_others_are_harmless() {
     const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{202e}b";

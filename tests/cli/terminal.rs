@@ -12,7 +12,7 @@ use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{Answer, Double, domain, link, verification, with_links};
 
-/// `dl` on a terminal, of 40 rows if nothing else is said.
+/// `dl` on a terminal, of 40 rows by default.
 pub(crate) struct Screen {
     pty: Arc<Pty>,
     child: Child,
@@ -35,7 +35,7 @@ impl Screen {
         Self::begin(dl, line, (columns, rows), "")
     }
 
-    /// A terminal on which this was typed before `dl` began.
+    /// A terminal on which this was typed before `dl` started.
     pub(crate) fn typed_before(dl: Dl, line: &str, typed: &str) -> Self {
         Self::begin(dl.env("TERM", "xterm-256color"), line, (100, 40), typed)
     }
@@ -49,7 +49,7 @@ impl Screen {
         let (from, into) = (Arc::clone(&pty), Arc::clone(&seen));
         let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The read fails once nobody holds the other end.
+            // The read fails once the other end is closed.
             while let Ok(read @ 1..) = (&*from).read(&mut buffer) {
                 into.lock().expect("no panic").extend_from_slice(&buffer[..read]);
             }
@@ -65,7 +65,7 @@ impl Screen {
         self.wait_for_times(1, text);
     }
 
-    /// Waits until this was shown so often.
+    /// Waits until this was shown this many times.
     pub(crate) fn wait_for_times(&self, times: usize, text: &str) {
         eventually_blocking(&format!("{text:?} is shown"), PATIENCE, || {
             let seen = self.text();
@@ -83,13 +83,13 @@ impl Screen {
         (&*self.pty).write_all(text.as_bytes()).expect("it is read");
     }
 
-    /// Waits for the end; gives the exit code and everything that was shown.
+    /// Waits for the end; returns the exit code and everything that was shown.
     pub(crate) fn end(self) -> (Option<i32>, String) {
         let (code, text, _) = self.leave();
         (code, text)
     }
 
-    /// The same, and the user goes on.
+    /// The same, and the user continues.
     pub(crate) fn leave(mut self) -> (Option<i32>, String, Dl) {
         let code = self.child.wait().expect("dl ends").code();
         let (reader, seen) = (self.reader, self.seen);
@@ -103,7 +103,7 @@ fn shown(dl: Dl, line: &str) -> String {
     Screen::open(dl, line).end().1
 }
 
-/// Without the codes that colour.
+/// Without colour codes.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -114,8 +114,8 @@ pub(crate) fn plain(text: &str) -> String {
     out + rest
 }
 
-/// P5: on a terminal, control and bidi characters in what the service says become visible escapes: in every form of the
-/// result, in errors, and in requests that are shown.
+/// P5: on a terminal, control and bidi characters in the service's texts become visible escapes: in every output
+/// format, in errors, and in traced requests.
 #[test]
 fn p5_hostile_text_is_harmless() {
     const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}b\u{2066}\u{7f}\r";
@@ -159,7 +159,7 @@ fn p5_hostile_text_is_harmless() {
     }
     assert!(
         Dl::at(&double.url).run("links get spring-42 -o csv").ok().contains(HOSTILE),
-        "off a terminal nothing is touched"
+        "without a terminal nothing is changed"
     );
 }
 
@@ -202,7 +202,7 @@ fn one_record_is_a_block() {
         text.starts_with("link id       link-0000\nurl           https://go.example.com/link-0000\nweb url       "),
         "{text}"
     );
-    assert!(!text.contains("ios"), "what has no value has no line: {text}");
+    assert!(!text.contains("ios"), "a missing value has no line: {text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is typed and must not be seen: keys, links and tokens at a terminal.
+//! Hidden input at a terminal: keys, links and tokens.
 
 use std::process::Stdio;
 
@@ -8,11 +8,11 @@ use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{SESSION, with_links};
 
-/// What holds a terminal's output back, and what lets it go on.
+/// The characters that stop and resume a terminal's output.
 const HOLD: &str = "\u{13}";
 const GO_ON: &str = "\u{11}";
 
-/// Who pastes a key before the question has been drawn does not see it either.
+/// A key pasted before the prompt is shown is hidden too.
 #[test]
 fn what_is_typed_is_hidden_before_the_question_is_shown() {
     let double = with_links(0);
@@ -42,7 +42,7 @@ fn the_key_is_asked_for_unseen() {
     assert_eq!(screen.end().0, Some(130));
 }
 
-/// What is typed for `-` is not shown, and a wait for it ends with Ctrl-C, as one for a pipe does.
+/// Input for `-` is not echoed, and Ctrl-C ends the wait for it, as for a pipe.
 #[test]
 fn a_secret_on_stdin_is_typed_unseen_and_waited_for_with_signals() {
     let double = service(|_| None);

@@ -1,4 +1,4 @@
-//! `dl webhooks trigger` and `listen`: what is posted arrives, is checked and handed on.
+//! `dl webhooks trigger` and `listen`: POSTs arrive, are checked and forwarded.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -15,7 +15,7 @@ use crate::webhooks::of_webhooks;
 use deeplink_testing::dl::{Dl, words};
 use deeplink_testing::double::{Answer, Double};
 
-/// A `dl` that listens, and where.
+/// A listening `dl`, and its address.
 struct Listening {
     child: Child,
     address: String,
@@ -34,7 +34,7 @@ impl Listening {
         Self { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), child, stderr }
     }
 
-    /// Its exit code, what it printed and what it said.
+    /// Its exit code, stdout and stderr.
     fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
         let mut said = String::new();
         std::io::Read::read_to_string(&mut self.stderr, &mut said).expect("UTF-8");
@@ -45,7 +45,7 @@ impl Listening {
     }
 }
 
-/// What is triggered is received; what is tampered with is noticed, with any of two secrets; what comes again is marked.
+/// Triggered events are received; tampering is detected, with either of two secrets; repeats are marked.
 #[test]
 fn what_is_triggered_arrives() {
     let dl = with_secret();
@@ -72,9 +72,9 @@ fn what_is_triggered_arrives() {
         verdicts,
         [("valid", taken), ("repeated", taken), ("invalid", refused), ("invalid", refused), ("valid", taken)]
     );
-    assert!(said.contains("2 valid, 1 repeated, 2 invalid, 3 taken by the program"), "{said}");
+    assert!(said.contains("2 valid, 1 repeated, 2 invalid, 3 accepted by the program"), "{said}");
     let received = program.requests();
-    assert_eq!(received.len(), 3, "nothing that is not signed is handed on");
+    assert_eq!(received.len(), 3, "only signed requests are forwarded");
     assert_eq!(received[0].body, dl.run("webhooks sample conversion").ok(), "the very bytes");
     let mut kept: Vec<_> = std::fs::read_dir(dl.dir().join("kept"))
         .expect("a folder")
@@ -127,13 +127,13 @@ fn listening_ends_as_it_was_told_to() {
     }
 }
 
-/// What cannot be kept ends it, and what came is still told.
+/// An event that cannot be saved ends it, and received ones are still reported.
 #[test]
 fn requests_that_cannot_be_kept_end_it() {
     let dl = with_secret();
     dl.file("taken", "");
     let ran = dl.run("webhooks listen --port 0 --secret-file s.txt --save taken");
-    assert!(ran.fails(1).contains("taken already exists and is not a directory"), "before anything is taken: {ran}");
+    assert!(ran.fails(1).contains("taken already exists and is not a directory"), "before anything is accepted: {ran}");
     assert!(!ran.stderr.contains("listening"), "{ran}");
     let listening = Listening::start(&dl, "--save kept");
     std::fs::remove_dir(dl.dir().join("kept")).expect("an empty folder");
@@ -143,7 +143,7 @@ fn requests_that_cannot_be_kept_end_it() {
     assert!(code == Some(1) && rows.len() == 1 && said.contains("1 valid"), "{said}");
 }
 
-/// Whatever ends it, a request that the program has in hand gets the program's answer: cut off, it would come again.
+/// However it ends, a request that the program is handling gets the program's answer: cut off, it would be sent again.
 #[test]
 fn requests_in_hand_are_answered_before_it_ends() {
     let dl = with_secret();
@@ -219,7 +219,7 @@ fn events_go_to_this_machine_or_over_https() {
     assert!(ran.fails(11).starts_with("error[tampered_event_taken]"), "{ran}");
 }
 
-/// A program without a public address hears of what happens at the service, signed with the secret that is shown.
+/// A program without a public address gets the service's events, signed with the secret that is shown.
 #[test]
 fn the_stream_reaches_a_local_program() {
     let server = Server::start();
@@ -232,7 +232,7 @@ fn the_stream_reaches_a_local_program() {
     let mut lines = stderr.by_ref().lines().map(|line| line.expect("a line"));
     let secret = lines.find_map(|line| line.strip_prefix("events are signed with ").map(str::to_owned));
     let secret = secret.expect("a secret");
-    wait_for("the program hears of a click", || {
+    wait_for("the program gets a click", || {
         user.run("links resolve spring-42 --as json").ok();
         !program.requests().is_empty()
     });
@@ -242,7 +242,7 @@ fn the_stream_reaches_a_local_program() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut stderr, &mut said).expect("UTF-8");
     assert_eq!(child.wait().expect("dl ends").code(), Some(130), "{said}");
-    assert!(said.contains(" valid, ") && said.contains("taken by the program"), "{said}");
+    assert!(said.contains(" valid, ") && said.contains("accepted by the program"), "{said}");
     let request = &program.requests()[0];
     assert_eq!((request.json()["event"].as_str(), request.path()), (Some("click"), "/hook"));
     let headers: String =
@@ -258,7 +258,7 @@ fn the_stream_reaches_a_local_program() {
     assert!(ran.code == Some(4) && !ran.stderr.contains("whsec_") && !ran.stderr.contains("0 valid"), "{ran}");
 }
 
-/// A stream that is refused ends with why, after what it gave before was handed on.
+/// A refused stream ends with the reason, after its earlier events were forwarded.
 #[test]
 fn a_stream_that_is_refused_says_so() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -268,14 +268,14 @@ fn a_stream_that_is_refused_says_so() {
         _ => Answer::error(403, "forbidden", "no"),
     });
     let dl = Dl::at(&service.url);
-    // Until the refusal is on its way, the program has the first event in hand.
+    // Until the refusal is sent, the program is still handling the first event.
     let program = Double::new(move |_| {
         wait_for("the stream is refused", || asked.load(Ordering::SeqCst) > 1);
         Answer::new(200, "").after(Duration::from_millis(300))
     });
     let ran = dl.run(&format!("webhooks listen --stream --forward-to {} -o jsonl", program.url));
     assert_eq!((ran.fails(4).lines().count() > 1, ran.stdout.lines().count()), (true, 2), "{ran}");
-    assert!(ran.says("2 valid, 2 taken by the program") && program.requests().len() == 2, "{ran}");
+    assert!(ran.says("2 valid, 2 accepted by the program") && program.requests().len() == 2, "{ran}");
     assert!(ran.says("connected events are signed with whsec_") && ran.says("connection lost; reconnecting"), "{ran}");
     for (status, code) in [(401, 4), (403, 4), (429, 8)] {
         let service = Double::new(move |_| Answer::error(status, "refused", "no").header("retry-after", "0"));
@@ -284,7 +284,7 @@ fn a_stream_that_is_refused_says_so() {
     }
 }
 
-/// What the connection does is said, and a secret only to whoever needs it; without a key there is nothing but the error.
+/// The connection's state is printed, and the secret only if it is needed; without a key there is only the error.
 #[test]
 fn a_stream_says_how_its_connection_does() {
     let asked = AtomicUsize::new(0);
@@ -302,7 +302,7 @@ fn a_stream_says_how_its_connection_does() {
     assert!(ran.fails(4).starts_with("error[no_key]"), "{ran}");
 }
 
-/// The limit of time holds for all attempts together, and what goes over the wire can be watched.
+/// The timeout covers all attempts together, and the requests can be traced.
 #[test]
 fn what_is_triggered_can_be_watched_and_ends_in_time() {
     let dl = with_secret();
@@ -330,7 +330,7 @@ fn what_is_triggered_can_be_watched_and_ends_in_time() {
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains(&SECRET[6..]), "{ran}");
 }
 
-/// A body says itself what it is; a kind that it is not, and what is no event, draw a warning.
+/// A body determines its own kind; another kind, or a body that is not an event, causes a warning.
 #[test]
 fn a_body_needs_no_kind() {
     let dl = with_secret();
@@ -346,7 +346,7 @@ fn a_body_needs_no_kind() {
     assert_eq!((trigger("").code, trigger("sale").code), (Some(2), Some(3)));
 }
 
-/// Whatever somebody sends is told: what is no POST or too long, and an id only where it is signed.
+/// Every request is reported: also other methods and bodies that are too long, and an id only if it is signed.
 #[test]
 fn requests_that_are_refused_are_told() {
     let dl = with_secret();

@@ -1,4 +1,4 @@
-//! `dl webhooks verify`, `sign` and `sample`: the tools of those who write receivers. Those that post and listen are in
+//! `dl webhooks verify`, `sign` and `sample`: tools for authors of receivers. `trigger` and `listen` are tested in
 //! `webhook_listen`.
 
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use deeplink_testing::dl::{Dl, Ran};
 
 pub(crate) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub(crate) const OTHER: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
-/// When signatures that are made here were made, in seconds since 1970.
+/// The time of the signatures made here, in seconds since 1970.
 const SIGNED_AT: i64 = 1_795_167_000;
 /// A body that ends in a newline.
 const SIGNED_BODY: &str = "{}\n";
@@ -38,7 +38,7 @@ fn value<'a>(headers: &'a [(String, String)], name: &str) -> &'a str {
     &headers.iter().find(|(header, _)| header == name).expect("a header").1
 }
 
-/// Each row of the documentation's table, with its exit code, and what is said to be wrong.
+/// Each row of the documentation's table, with its exit code and message.
 #[test]
 fn a_signature_is_checked_and_a_wrong_one_explained() {
     let dl = with_secret();
@@ -53,7 +53,7 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
     };
     verify(&hex, BODY, SECRET, "").ok();
     verify(&hex, BODY, &format!("{OTHER}\n{SECRET}\n"), "").ok();
-    // Space around one secret says nothing against what another one signed.
+    // Whitespace around one secret does not matter if another one matches.
     verify(&hex, BODY, &format!("{OTHER} \n{SECRET}\n"), "").ok();
     for (signature, body, secret, why) in [
         (hex.clone(), format!("{BODY}\n"), SECRET.to_owned(), "an extra newline"),
@@ -95,8 +95,8 @@ fn a_signature_is_checked_and_a_wrong_one_explained() {
     }
 }
 
-/// What `webhook-signature` says of the id and the time has to be good where it is there: nobody but the service signs the body.
-/// The other way about is what a rotation looks like to whoever has the old secret alone.
+/// If `webhook-signature` is present, its signature of the id and the time must be valid: only the service signs the
+/// body. The reverse case is a rotation seen by a receiver with only the old secret.
 #[test]
 fn headers_that_were_changed_are_noticed() {
     let dl = with_secret();
@@ -121,7 +121,7 @@ fn headers_that_were_changed_are_noticed() {
     assert!(ran.fails(11).contains("this is the value of webhook-signature"), "{ran}");
 }
 
-/// A time that is too far from now is said, and on which side of it.
+/// A time that is too far from now is reported, with its direction.
 #[test]
 fn signatures_out_of_their_time_say_so() {
     let dl = with_secret();
@@ -139,7 +139,7 @@ fn signatures_out_of_their_time_say_so() {
     assert_eq!(value(&signed(&dl, "--timestamp 1764000000"), "webhook-timestamp"), "1764000000");
 }
 
-/// What begins every secret is none, and the message that says so stays whole; a short one draws a warning.
+/// A secret's prefix alone is not a secret, and the message that says so stays whole; a short one causes a warning.
 #[test]
 fn secrets_that_are_none_or_short_are_said_to_be() {
     let dl = with_secret();
@@ -154,14 +154,14 @@ fn secrets_that_are_none_or_short_are_said_to_be() {
     assert!(!dl.run("webhooks sign --body b.json --secret-file s.txt").says("short"));
 }
 
-/// What a receiver may have computed in place of `X-Service-Signature`, of [`signed_text`] under any key: the other signature
-/// is of such a text, and its key is whatever stands in base64.
+/// Wrong values that a receiver may have computed for `X-Service-Signature`, of [`signed_text`] with any key: the other
+/// signature is over such a text, and its key is the base64-decoded one.
 fn hex_mac(key: &[u8]) -> String {
     let mac = base64_of(standard(key, SIGNED_BODY).strip_prefix("v1,").expect("a version"));
     mac.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-/// `webhook-signature` of a body under any key.
+/// `webhook-signature` of a body with any key.
 fn standard(key: &[u8], body: &str) -> String {
     let secret = format!("whsec_{}", base64::engine::general_purpose::STANDARD.encode(key));
     let signer = Signer::new(&WebhookSecret::new(secret)).expect("a secret");
@@ -176,7 +176,7 @@ fn base64_of(text: &str) -> Vec<u8> {
     base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
 }
 
-/// The same slips with `webhook-signature`, and headers of it that are missing.
+/// The same mistakes with `webhook-signature`, and missing headers of it.
 #[test]
 fn a_standard_signature_that_is_wrong_is_explained() {
     let dl = Dl::new();
@@ -203,7 +203,7 @@ fn a_standard_signature_that_is_wrong_is_explained() {
     }
     assert!(verify(&good, BODY, OTHER, "").fails(11).contains("does not match"));
     assert!(verify(&good, BODY, SECRET, "--max-age 5m").fails(11).contains("too old"));
-    // What is missing is named, whatever else is there.
+    // A missing header is named, whatever else is present.
     let service = format!("x-service-signature: {}\n", "0".repeat(64));
     for gone in ["webhook-signature", "webhook-id", "webhook-timestamp"] {
         let all = [
@@ -253,7 +253,7 @@ fn whole_requests_are_checked_as_they_came() {
     assert!(ran.fails(2).starts_with("error[no_signature]"), "{ran}");
 }
 
-/// What `sign` prints is what the vectors say.
+/// The output of `sign` matches the vectors.
 #[test]
 fn signatures_are_those_of_the_vectors() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/webhooks.json");

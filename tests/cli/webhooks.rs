@@ -1,4 +1,4 @@
-//! `dl webhooks` against a service that says what the test wants said: what is managed there.
+//! `dl webhooks` against a scripted service: management commands.
 
 use std::fmt::Write;
 
@@ -22,12 +22,12 @@ fn json(value: impl serde::Serialize) -> Value {
     serde_json::to_value(value).expect("JSON")
 }
 
-/// The secret that is given out.
+/// The issued secret.
 pub(crate) fn secret() -> String {
     fixtures::webhook_secret().expose().to_owned()
 }
 
-/// The part of a service that is about webhooks; nothing for any other request.
+/// Answers requests about webhooks; `None` for any other request.
 pub(crate) fn of_webhooks(request: &Request) -> Option<Answer> {
     let webhook = fixtures::webhook_detail("https://hooks.example.com/deeplink");
     let delivery = fixtures::delivery_detail(&webhook);
@@ -97,7 +97,7 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     }
 }
 
-/// An answer that cannot be shown leaves a secret that nobody has: how to get another is said, and nothing of it.
+/// An answer that cannot be shown loses the secret: `dl` says how to get another, and prints no part of it.
 #[test]
 fn a_secret_that_cannot_be_shown_is_said_to_be_lost() {
     let double = service();
@@ -169,7 +169,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
     assert!(ran.says("note: nothing is sent to it; pending deliveries are canceled"), "{ran}");
 }
 
-/// What is said where nothing comes of a request: a filter that narrows nothing, a webhook that is off or not there.
+/// Notes on requests without an effect: a filter that narrows nothing, a webhook that is off or missing.
 #[test]
 fn what_comes_to_nothing_is_said() {
     let double = Double::new(|request| {
@@ -204,7 +204,8 @@ fn what_comes_to_nothing_is_said() {
     assert!(dl.run(&format!("webhooks test {gone}")).fails(5).contains("hint: dl webhooks list"));
 }
 
-/// On a terminal of 80 columns every row is one line, addresses show what tells them apart, and a failure says why.
+/// On a terminal of 80 columns every row is one line, URLs show their distinguishing part, and a failure shows its
+/// reason.
 #[test]
 fn tables_fit_a_terminal() {
     let double = Double::new(|request| {

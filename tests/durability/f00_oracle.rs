@@ -1,4 +1,4 @@
-//! The oracle itself: a check that cannot fail would say nothing.
+//! The oracle itself: a check that cannot fail would prove nothing.
 
 use sqlx::{AssertSqlSafe, Executor};
 
@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::oracle;
 use crate::store::{self, Conn};
 
-/// After a quiet end the oracle finds nothing; after each way of tampering with the database it finds just that.
+/// After a clean stop the oracle finds nothing; after each way of tampering with the database it finds exactly that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
     let _alone = alone();
@@ -21,7 +21,7 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
     load.go_on(100, &[Kind::Write, Kind::Visit]).await;
     let mut clients = load.end().await;
     for client in &mut clients {
-        // One of each at least that nobody touches, however little was done so far.
+        // At least one of each that no client changes later, however little was done so far.
         assert!(client.create(BULK).await, "the server answers");
         let link =
             client.journal.links.iter().find(|(_, known)| known.possible == [Some(0)]).expect("a link").0.clone();
@@ -38,12 +38,12 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
             Outcome::There(ids) if is_whole(ids) => Some((at, ids.clone())),
             _ => None,
         });
-        found.expect("a batch that nobody changed")
+        found.expect("an unchanged batch")
     };
     let (torn, torn_ids) = batch(&clients[0]);
     let (_, lost_ids) = batch(&clients[1]);
     let (refused, _) = batch(&clients[2]);
-    // What the client would know if the first batch had not been answered and the third been refused.
+    // The client's state if the first batch had not been answered and the third had been refused.
     for id in &torn_ids {
         clients[0].journal.links.remove(id);
     }

@@ -13,18 +13,19 @@ use crate::{oracle, store};
 use deeplink_doubles::meter::Meter;
 
 const ROUNDS: usize = 10;
-/// Of a machine that is so slow that ten rounds say too little.
+/// For a machine that is so slow that ten rounds do too little.
 const MOST_ROUNDS: usize = 60;
 const CLIENTS: u64 = 64;
-/// From the start of the process to its first answer, in most rounds.
+/// The limit from the start of the process to its first answer, in most rounds.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-/// For the clicks that spill files keep, in most rounds.
+/// The limit for storing the clicks in spill files, in most rounds.
 const STORED_WITHIN: Duration = Duration::from_secs(5);
 
-/// F1, G1–G4: the server is killed ten times or more under the load of 64 connections, after 0.2 to 3 seconds. No acknowledged
-/// write is lost, none is done twice, no batch is there in part, and nothing is there that was not sent. A write that
-/// was refused with 503 is not there. A creation without an answer is there once, or not; repeated under its key, once.
-/// Every redirect that was sent has its click, and no visit has two. The server is ready again within two seconds.
+/// F1, G1–G4: the server is killed ten times or more under the load of 64 connections, after 0.2 to 3 seconds. No
+/// acknowledged write is lost, none is done twice, no batch is stored in part, and nothing is stored that was not sent.
+/// A write that was refused with 503 is not stored. A creation without an answer is stored once, or not at all;
+/// repeated with its key, once. Every redirect that was sent has its click, and no visit has two. The server is ready
+/// again within two seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_killed_ten_times_under_load_it_keeps_every_acknowledged_write_and_every_click() {
     let _alone = alone();
@@ -74,13 +75,13 @@ async fn f1_killed_ten_times_under_load_it_keeps_every_acknowledged_write_and_ev
     oracle::judge(&mut clients, &found).assert_clean("after the last repeats");
     node.stop().await;
 
-    // A disk that stalls makes one round slow, and a server that is slow all of them.
+    // A disk that stalls makes one round slow; a slow server makes all of them slow.
     assert!(median(&mut ready_after) <= READY_WITHIN, "ready after {ready_after:?}");
     assert!(median(&mut stored_after) <= STORED_WITHIN, "spill stored after {stored_after:?}");
     assert!(says_much(&clients, open), "there was too little load");
 }
 
-/// Whether so much was done and settled that the absence of faults means something.
+/// Whether enough was done and settled for the absence of faults to mean something.
 fn says_much(clients: &[Client], open: usize) -> bool {
     let acknowledged: usize = clients.iter().map(|client| client.journal.acknowledged).sum();
     let answered = clients.iter().flat_map(|client| &client.journal.visits).filter(|visit| visit.answered).count();

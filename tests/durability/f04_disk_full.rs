@@ -16,8 +16,8 @@ use deeplink_doubles::wait::{PATIENCE, eventually};
 
 const DISK_MEBIBYTES: u32 = 64;
 const FULL_FOR: Duration = Duration::from_secs(3);
-/// From the moment when there is room until writes are taken, and from the last redirect until all clicks are in the
-/// database: while redirects go on, there is always a click that waits.
+/// The limit from the moment when there is room until writes are accepted, and from the last redirect until all clicks
+/// are in the database: during redirects, some click is always waiting.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(3);
 
 async fn clients(home: &Home, node: &Node, seed: u64, mixes: &[Mix]) -> Vec<Client> {
@@ -37,8 +37,8 @@ fn of_kind(clients: &[Client], kind: Kind, from: Instant, to: Instant) -> Vec<Ti
 }
 
 /// F4, G3, G4, G7: with the disk of database and data directory full, a write is 503 `storage_full` and leaves nothing
-/// behind (or finds room in what the database has already, and is kept), and redirects of known links go on. When
-/// there is room again, the same process takes writes, and the clicks of all redirects arrive. None was dropped.
+/// behind (or fits into the existing database file, and is kept), and redirects of cached links still work. When there
+/// is room again, the same process accepts writes, and the clicks of all redirects are stored. None is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_is_room() {
     let _alone = alone();
@@ -54,7 +54,7 @@ async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_
     let full = Instant::now();
     let enough = load.answers(Kind::Visit) + 1_000;
     while full.elapsed() < FULL_FOR || full.elapsed() < PATIENCE && load.answers(Kind::Visit) < enough {
-        // What a checkpoint or a removed file makes free is taken again.
+        // Space that a checkpoint or a removed file frees is filled again.
         room.fill();
         sleep(Duration::from_millis(20)).await;
     }
@@ -65,7 +65,7 @@ async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_
     let mut clients = load.end().await;
     let drained = drained(&home, &node, &meter).await;
 
-    // A copy, because the file itself can be seen from within the room only.
+    // A copy, because the file itself is only visible inside the namespace.
     let mut copies = 0;
     eventually("all clicks are stored", PATIENCE, || {
         copies += 1;
@@ -104,14 +104,14 @@ async fn f4_with_a_full_disk_writes_are_refused_and_redirects_go_on_until_there_
     assert_eq!(codes.find(|code| *code != "storage_full"), None, "each refusal says why");
     assert_as_before(&of_kind(&clients, Kind::Visit, began, full), &visits, meter.lost_by_one(full, freed));
     assert!(drained <= RECOVERED_WITHIN, "clicks are stored after {drained:?}");
-    assert!(recovered.is_some_and(|after| after <= RECOVERED_WITHIN), "writes are taken again: {recovered:?}");
+    assert!(recovered.is_some_and(|after| after <= RECOVERED_WITHIN), "writes are accepted again: {recovered:?}");
     for client in &clients {
         assert!(client.journal.cut.is_empty(), "{:?}", client.journal.cut);
     }
     node.stop().await;
 }
 
-/// Waits until no click waits in memory or in a file, and says how long that took a machine of its own.
+/// Waits until no click waits in memory or in a file, and returns how long that took without the machine's own delays.
 async fn drained(home: &Home, node: &Node, meter: &Meter) -> Duration {
     let began = Instant::now();
     let took = eventually("no click waits", PATIENCE, || async {
@@ -128,8 +128,9 @@ async fn copy_of(home: &Home, copy: std::path::PathBuf) -> store::Found {
     store::read(&Database::Sqlite(copy)).await
 }
 
-/// F4, N2: clicks that neither the database takes, because somebody else has it locked, nor a spill file, because the
-/// data directory's disk is full, wait in memory; the redirects go on. When the database answers, all of them arrive.
+/// F4, N2: clicks that can be written neither to the database, because another process has it locked, nor to a spill
+/// file, because the data directory's disk is full, wait in memory; redirects still work. When the database answers,
+/// all of them are stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f4_clicks_that_no_file_can_take_wait_in_memory_for_the_database() {
     let _alone = alone();

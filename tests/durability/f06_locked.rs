@@ -1,4 +1,4 @@
-//! F6: somebody else holds the database's lock.
+//! F6: another process holds the database's lock.
 
 use std::time::Duration;
 
@@ -15,20 +15,21 @@ use deeplink_doubles::meter::Meter;
 use deeplink_doubles::wait::PATIENCE;
 
 const HELD: Duration = Duration::from_secs(4);
-/// Most writes that cannot begin are refused within this time. On PostgreSQL it can wait for a connection first, and then for the lock.
+/// Most writes that cannot begin are refused within this time. On PostgreSQL a write may wait for a connection first,
+/// and then for the lock.
 const REFUSED_WITHIN: Duration = Duration::from_millis(2_100);
 const REFUSED_ON_POSTGRES_WITHIN: Duration = Duration::from_millis(4_200);
-/// And the slowest is told so long after the first: all are refused at one moment.
+/// And the slowest this long after the first: all are refused at about the same time.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
-/// More than can be under way at one time on PostgreSQL.
+/// More than can run concurrently on PostgreSQL.
 const WRITERS: usize = 24;
-/// From the release until all clicks of before are in the database. A server that has the machine for itself takes three
-/// seconds; this one is built for tests and shares it with clients that go on.
+/// The limit from the release until all earlier clicks are in the database. A server alone on the machine takes three
+/// seconds; this one is a debug build and shares it with clients that continue.
 const DRAINED_WITHIN: Duration = Duration::from_secs(30);
 
-/// F6, G3, G4, G7: while another process holds the lock for four seconds or more, writes are refused with 503 within 2.1
-/// seconds and leave nothing behind, reads and redirects go on as before, and the clicks of all these redirects are in
-/// the database soon after the release.
+/// F6, G3, G4, G7: while another process holds the lock for four seconds or more, writes are refused with 503 within
+/// 2.1 seconds and leave nothing behind, reads and redirects work as before, and the clicks of all these redirects are
+/// in the database soon after the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f6_while_the_database_is_locked_writes_are_refused_and_redirects_go_on() {
     let _alone = alone();
@@ -48,7 +49,7 @@ async fn f6_while_the_database_is_locked_writes_are_refused_and_redirects_go_on(
     load.go_on(150, &[Kind::Write, Kind::Read, Kind::Visit]).await;
     let locker = Locker::lock(&home.database).await;
     let locked = Instant::now();
-    // Of these answers, one for each client may be to a request of before.
+    // Of these answers, one per client may be to an earlier request.
     let enough = [(Kind::Write, 12), (Kind::Read, 1_000), (Kind::Visit, 1_000)];
     let enough = enough.map(|(kind, enough)| (kind, load.answers(kind) + enough + WRITERS));
     let says_much = || enough.iter().all(|(kind, enough)| load.answers(*kind) >= *enough);
@@ -68,10 +69,10 @@ async fn f6_while_the_database_is_locked_writes_are_refused_and_redirects_go_on(
     for client in &clients {
         assert!(client.journal.cut.is_empty(), "{:?}", client.journal.cut);
         for code in &client.journal.refusals {
-            assert!(["overloaded", "database_unavailable"].contains(&&**code), "a locked database is no {code}");
+            assert!(["overloaded", "database_unavailable"].contains(&&**code), "a locked database is not {code}");
         }
     }
-    // Sent and answered between two moments.
+    // Sent and answered between two points in time.
     let between = |kind, from, to| -> Vec<Timing> {
         let timings = clients.iter().flat_map(|client| &client.journal.timings);
         timings.filter(|one| one.kind == kind && one.at - one.took > from && one.at < to).copied().collect()
@@ -108,6 +109,6 @@ async fn f6_while_the_database_is_locked_writes_are_refused_and_redirects_go_on(
     assert!(drained <= DRAINED_WITHIN, "all clicks are stored after {drained:?}");
     let works = clients.iter().flat_map(|client| &client.journal.timings);
     let works = works.filter(|one| one.kind == Kind::Write && one.at > released).any(|one| one.status == 201);
-    assert!(works, "writes are taken again");
+    assert!(works, "writes are accepted again");
     node.stop().await;
 }

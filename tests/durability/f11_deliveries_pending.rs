@@ -15,7 +15,7 @@ use deeplink_doubles::meter::Meter;
 use deeplink_doubles::receiver::Say;
 use deeplink_doubles::wait::eventually;
 
-/// Far longer than a build for tests takes on a busy machine.
+/// Far longer than a debug build takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 const DELIVERED: i64 = 1;
@@ -24,7 +24,7 @@ fn waiting(deliveries: &HashMap<String, Delivery>) -> usize {
     deliveries.values().filter(|delivery| delivery.state == 0).count()
 }
 
-/// Waits until so many deliveries are stored and all of them are settled.
+/// Waits until this many deliveries are stored and all of them are settled.
 async fn all_settled(hooked: &Hooked, least: usize) -> HashMap<String, Delivery> {
     eventually("all deliveries are settled", PATIENCE, || async {
         sleep(Duration::from_millis(200)).await;
@@ -36,14 +36,15 @@ async fn all_settled(hooked: &Hooked, least: usize) -> HashMap<String, Delivery>
     store::deliveries(&hooked.home.database).await
 }
 
-/// G5: 10,000 events, first touches and taps, for a receiver that refuses, hangs up or accepts at random. The server is killed
-/// twice while they are made, and once while the last are tried again. Each arrives at least once, under an id and with bytes
-/// that are the same in every attempt, with both signatures right.
+/// G5: 10,000 events, first touches and clicks, for a receiver that refuses, disconnects or accepts at random. The
+/// server is killed twice while they are made, and once while the last are retried. Each arrives at least once, with
+/// the same id and bytes in every attempt, and with both signatures valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g5_ten_thousand_events_arrive_through_three_kills_at_a_receiver_that_fails_at_random() {
     const CLIENTS: usize = 40;
     const EACH: usize = 250;
-    // Two attempts fewer than there are: some end with the process, and the test does not wait half a minute for the last.
+    // Two attempts fewer than the schedule has: some are lost with the process, and the test does not wait half a
+    // minute for the last.
     const MOST_FAILURES: usize = 3;
     let _alone = alone();
     let mut random = Random::seeded(seed());
@@ -72,7 +73,7 @@ async fn g5_ten_thousand_events_arrive_through_three_kills_at_a_receiver_that_fa
         store::wait_until_left(&hooked.home.database).await;
         let waiting = waiting(&store::deliveries(&hooked.home.database).await);
         say(&format!("kill {}: {made} facts after {:?}, {waiting} deliveries wait", kill + 1, began.elapsed()));
-        assert!(waiting > 0, "nothing was on its way");
+        assert!(waiting > 0, "nothing was in progress");
         node = hooked.start().await;
         makers.turn_to(&node);
     }
@@ -96,16 +97,16 @@ async fn g5_ten_thousand_events_arrive_through_three_kills_at_a_receiver_that_fa
     let facts = || (0..CLIENTS).flat_map(|client| (0..EACH).map(move |nth| (client, nth)));
     let missing: Vec<_> = facts().filter(|(_, nth)| !is_tap(*nth)).map(|(client, nth)| install(client, nth)).collect();
     let missing: Vec<_> = missing.into_iter().filter(|install| !installs.contains(install)).collect();
-    assert!(missing.is_empty(), "touches that nobody was told of: {missing:?}");
+    assert!(missing.is_empty(), "touches without an event: {missing:?}");
     let acknowledged = facts().filter(|(_, nth)| is_tap(*nth)).count() as u64;
     assert!((acknowledged..=taps_sent).contains(&taps), "{acknowledged} taps were acknowledged, {taps} were told");
     let posts: usize = heard.values().map(Vec::len).sum();
     say(&format!("{} events in {posts} posts", heard.len()));
 }
 
-/// F11: 500 events for a receiver that fails three times, and kills in the middle of the first attempts and in the wait of
-/// five seconds before the fourth. All arrive; what was attempted before a kill counts, so that the schedule goes on where it
-/// was, and nothing comes before it is due.
+/// F11: 500 events for a receiver that fails three times, and kills in the middle of the first attempts and in the wait
+/// of five seconds before the fourth. All arrive; attempts before a kill count, so the schedule continues where it was,
+/// and nothing comes before it is due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
     const CLIENTS: usize = 20;
@@ -123,7 +124,7 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
     .await;
     hooked.hook(&node, "/in", &["attribute", "click"]).await;
     let makers = Makers::start(&hooked, &node, CLIENTS, EACH);
-    // Each is attempted twice at once.
+    // Each has two attempts without a wait.
     makers.have_made(EVENTS / 2).await;
     node.kill().await;
     let node = hooked.start().await;
@@ -138,7 +139,8 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
     node.kill().await;
     store::wait_until_left(&hooked.home.database).await;
     let before = store::deliveries(&hooked.home.database).await;
-    // The half of before the first kill may have been taken meanwhile; the last to fail have five seconds before them.
+    // The half from before the first kill may have been accepted meanwhile; the last to fail still have five seconds to
+    // wait.
     assert!(waiting(&before) > 0, "none waits");
     let node = hooked.start().await;
     let after = all_settled(&hooked, EVENTS).await;
@@ -162,8 +164,8 @@ async fn f11_killed_between_attempts_the_schedule_goes_on_where_it_was() {
     assert!(heard.values().all(|posts| posts.len() > FAILURES), "a success without three failures");
 }
 
-/// G5: the five attempts of a delivery come 0, 0, 1, 6 and 31 seconds after the first, on the clock on the wall; another one
-/// has no attempt behind the one that is answered with 204.
+/// G5: the five attempts of a delivery come 0, 0, 1, 6 and 31 seconds after the first, by the real clock; another one
+/// has no attempt after the one that is answered with 204.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
     const EXACT: Duration = Duration::from_millis(500);
@@ -187,15 +189,15 @@ async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
         let heard = hooked.receiver.heard();
         heard.into_iter().filter(|post| post.path == path).map(|post| post.at).collect::<Vec<_>>()
     };
-    // Each has an end that is stored, and then there is nothing left to send.
+    // Each has a stored outcome, and then there is nothing left to send.
     all_settled(&hooked, 2).await;
     let posts = heard("/fails");
     assert_eq!(posts.len(), 5);
     let first = posts[0];
     let (mut before, mut due, mut lost) = (first, Duration::ZERO, Duration::ZERO);
     for (at, wait) in posts.into_iter().zip([0, 0, 1, 5, 25].map(Duration::from_secs)) {
-        // What the machine took from an attempt since it was due, a second at least, or in the second in which the one before
-        // was noted, moves this one and all that come after it. In between, nobody waits for the machine.
+        // The machine's delays since an attempt was due, over at least a second, or in the second in which the previous
+        // one was recorded, shift this one and all later ones. In between, they do not matter.
         let noted = (before + SECOND).min(at);
         let began = at.checked_sub(SECOND).unwrap_or(before).min(before + wait).max(noted);
         lost += 2 * (meter.lost(before, noted) + meter.lost(began, at));
@@ -206,6 +208,6 @@ async fn g5_attempts_come_at_their_times_and_end_with_a_success() {
             "{away:?} and not {due:?}, of which {lost:?} were lost"
         );
     }
-    assert_eq!(heard("/works").len(), 3, "there was an attempt behind the success");
+    assert_eq!(heard("/works").len(), 3, "there was an attempt after the success");
     node.stop().await;
 }

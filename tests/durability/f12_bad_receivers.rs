@@ -1,4 +1,4 @@
-//! F12: receivers that are as bad as they can be, and what it costs the process to go on asking them.
+//! F12: the worst possible receivers, and what it costs the process to keep retrying them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use deeplink_doubles::receiver::Say;
 use deeplink_doubles::wait::eventually;
 
 const MIB: u64 = 1 << 20;
-/// Far longer than a build for tests takes on a busy machine.
+/// Far longer than a debug build takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What the receiver does at a path: one way of being bad for each webhook, and one that takes what it gets.
+/// What the receiver does at a path: one kind of failure for each webhook, and one that accepts everything.
 fn speaks(path: &str) -> Say {
     let head = |text: &str| text.as_bytes().to_vec();
     match path {
@@ -63,7 +63,7 @@ impl Account {
         }
     }
 
-    /// Reports touches over four connections, one after the other on each.
+    /// Reports touches over four connections, sequentially on each.
     async fn touch(self: &Arc<Self>, at: SocketAddr, name: &str, count: usize) {
         const CLIENTS: usize = 4;
         let clients = (0..CLIENTS).map(|client| {
@@ -79,12 +79,12 @@ impl Account {
             })
         });
         for client in clients.collect::<Vec<_>>() {
-            client.await.expect("a client comes to its end");
+            client.await.expect("a client finishes");
         }
     }
 }
 
-/// What the process has in memory, in bytes: now, and the most it ever had.
+/// The process's memory in bytes: now, and at its peak.
 fn memory(node: &Node) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.pid())).expect("the process's status");
     let figure = |name: &str| {
@@ -94,8 +94,8 @@ fn memory(node: &Node) -> (u64, u64) {
     (figure("VmRSS:"), figure("VmHWM:"))
 }
 
-/// F12: 2,000 events for seven webhooks of four accounts. Six receivers hang, drip, flood, hang up, fail or lead elsewhere; the
-/// seventh gets what is its own meanwhile, and the process takes at most 64 MiB more than before.
+/// F12: 2,000 events for seven webhooks of four accounts. Six receivers hang, drip, flood, disconnect, fail or
+/// redirect; the seventh gets its events meanwhile, and the process takes at most 64 MiB more than before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f12_what_bad_receivers_take_in_memory_is_bounded() {
     const EACH: usize = 500;
@@ -126,13 +126,13 @@ async fn f12_what_bad_receivers_take_in_memory_is_bounded() {
     }
     let heard = |path: &str| posts.lock().expect("a list").get(path).copied().unwrap_or_default();
     let have_heard = async |all: &[(&str, usize)]| {
-        eventually("the receivers have heard enough", PATIENCE, || async {
+        eventually("the receivers have enough attempts", PATIENCE, || async {
             let fewer: Vec<_> = all.iter().filter(|(path, least)| heard(path) < *least).collect();
             if fewer.is_empty() { Ok(()) } else { Err(format!("{fewer:?} of {:?}", posts.lock().expect("a list"))) }
         })
         .await
     };
-    // What the process needs for any delivery at all it has from here on.
+    // From here on the process has the memory that any delivery needs.
     for account in &accounts {
         account.touch(node.address, "warm", WARM).await;
     }
@@ -142,7 +142,7 @@ async fn f12_what_bad_receivers_take_in_memory_is_bounded() {
     is_bad.store(true, std::sync::atomic::Ordering::Relaxed);
     let began = std::time::Instant::now();
     futures_util::future::join_all(accounts.iter().map(|account| account.touch(node.address, "bad", EACH))).await;
-    // Those that answer have heard of everything, and of the others each what may be on its way at one time.
+    // Those that answer have got every event, and each of the others the number of concurrent attempts.
     let (some, all) = (WARM + 8, WARM + EACH);
     have_heard(&[("/takes", all), ("/fails", all), ("/leads-on", all)]).await;
     have_heard(&[("/hangs", some), ("/floods", some), ("/drips", some), ("/closes", some)]).await;

@@ -15,14 +15,14 @@ use crate::{oracle, store};
 use deeplink_doubles::meter::Meter;
 use deeplink_doubles::wait::{PATIENCE, eventually};
 
-/// A change by an operator's command shows within this time.
+/// A change by an operator's command takes effect within this time.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 /// After this time a write of the server is refused.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// F15, N3: beside a busy server a second one on the same file is refused with the first one's process number, and so
-/// are the other commands that want the file for themselves. All other operator's commands work; what they change
-/// shows. The first server notices nothing, and its file can be served again as soon as it is dead.
+/// are the other commands that need exclusive use of the file. All other operator's commands work, and their changes
+/// take effect. The first server is not affected, and its file can be served again as soon as it is dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_beside_it() {
     let _alone = alone();
@@ -54,7 +54,7 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
         assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
     let disabled = Instant::now();
-    let shown_after = eventually("the disabled link leads nowhere", PATIENCE, || async {
+    let shown_after = eventually("the disabled link does not redirect", PATIENCE, || async {
         let fate = Wire::to(node.address).send(&Request::get(format!("/r/{link}")).header("accept", "text/html")).await;
         let is_gone = matches!(&fate, Fate::Answered(answer) if answer.status == 410);
         if is_gone { Ok(()) } else { Err(format!("{fate:?}")) }
@@ -66,7 +66,7 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
 
     load.go_on(100, &[Kind::Write]).await;
     let mut clients = load.end().await;
-    // A command's commit that waits for the disk holds the server's writes up: only a disk that stalls is no fault of it.
+    // A command's commit that waits for the disk delays the server's writes: only a stalled disk excuses that.
     let stalled = meter.worst(began, Instant::now()) > DEADLINE / 4;
     for client in &clients {
         assert!(client.journal.acknowledged > 0, "a client could not write");
@@ -82,11 +82,11 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
     node.stop().await;
 }
 
-/// F15: an operator's command takes its turn behind whoever has the file, however long that is, where a write of the server
-/// would be refused: nobody waits behind the command.
+/// F15: an operator's command waits for the lock however long another process holds it, where a write of the server
+/// would be refused: no request waits for the command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_an_operators_command_waits_longer_than_a_write_of_the_server() {
-    // It measures nothing and mostly waits, so it takes no turn.
+    // It measures nothing and mostly waits, so it does not take the machine's lock.
     let home = Home::with_file().await;
     let locker = Locker::lock(&home.database).await;
     let made = tokio::spawn({

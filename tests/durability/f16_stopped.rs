@@ -20,19 +20,19 @@ use deeplink_doubles::meter::Meter;
 use deeplink_doubles::wait::PATIENCE;
 
 const CLIENTS: u64 = 64;
-/// From the signal until `/ready` says so, which tells a load balancer to go elsewhere.
+/// The limit from the signal until `/ready` says so, which tells a load balancer to go elsewhere.
 const UNREADY_WITHIN: Duration = Duration::from_millis(500);
-/// With nobody who hangs.
+/// Without a client that hangs.
 const STOPPED_WITHIN: Duration = Duration::from_secs(4);
-/// With somebody who hangs.
+/// With a client that hangs.
 const CUT_WITHIN: Duration = Duration::from_secs(10);
-/// From a second signal; clicks that wait are stored first, which may take two seconds.
+/// From a second signal; waiting clicks are stored first, which may take two seconds.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// How a stop goes.
+/// The kind of stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// Everybody behaves.
+    /// No client hangs.
     Plain,
     /// A client hangs in the middle of a request.
     BesideHung,
@@ -40,9 +40,9 @@ enum Stop {
     Twice,
 }
 
-/// F16: five stops at full load. `/ready` is 503 at once or refused, no request that was admitted is cut, and the
-/// process ends with success: soon, within ten seconds when a client hangs, and at once on a second signal. Every
-/// acknowledged write and the click of every redirect is there afterwards.
+/// F16: five stops at full load. `/ready` is 503 at once or refused, no admitted request is cut off, and the process
+/// exits successfully: soon, within ten seconds if a client hangs, and at once on a second signal. Every acknowledged
+/// write and the click of every redirect is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() {
     let _alone = alone();
@@ -62,11 +62,11 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
         let writes = 600 + usize::try_from(random.below(600)).expect("a count");
         load.go_on(writes, &[Kind::Write]).await;
         let (watching, asked) = watch_ready(&node);
-        // Before the signal it has been answered, or it has come to its end.
+        // Before the signal it has been answered, or has ended.
         drop(asked.await);
         let signalled = Instant::now();
         node.terminate();
-        let unready = watching.await.expect("the watch comes to its end").duration_since(signalled);
+        let unready = watching.await.expect("the watch finishes").duration_since(signalled);
         clients = load.gone().await;
         let gone = Instant::now();
         let limit = match stop {
@@ -121,7 +121,7 @@ async fn hang(home: &Home, node: &Node) -> TcpStream {
     socket
 }
 
-/// Asks on and on whether the server is ready, and gives the moment of the first no. Also tells of the first yes.
+/// Polls whether the server is ready and returns the moment of the first no. Also reports the first yes.
 fn watch_ready(node: &Node) -> (JoinHandle<Instant>, oneshot::Receiver<()>) {
     let address = node.address;
     let (yes, asked) = oneshot::channel();
@@ -140,7 +140,7 @@ fn watch_ready(node: &Node) -> (JoinHandle<Instant>, oneshot::Receiver<()>) {
                     assert_eq!((answer.status, &*answer.code()), (503, "database_unavailable"));
                     return Instant::now();
                 }
-                // A question on its way while an idle connection is closed gets no answer either.
+                // A request sent while an idle connection is being closed gets no answer either.
                 Fate::TurnedAway | Fate::Cut(_) => return Instant::now(),
             }
         }

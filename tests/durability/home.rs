@@ -1,4 +1,4 @@
-//! Where a server lives: its data directory, its database, and the one account there is.
+//! A server's home: its data directory, its database, and its one account.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -16,7 +16,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_deeplink-server");
 /// A data directory with a database and an account.
 pub(crate) struct Home {
     dir: TempDir,
-    /// The data directory; on a disk of its own if there is one.
+    /// The data directory; on a separate disk if there is one.
     pub(crate) data: PathBuf,
     pub(crate) database: Database,
     pub(crate) room: Option<Room>,
@@ -32,7 +32,7 @@ pub(crate) enum Database {
 }
 
 impl Home {
-    /// On the database that the run is about.
+    /// On the database that is tested.
     pub(crate) async fn new() -> Self {
         let dir = machine::directory_on_disk();
         let database = match machine::new_postgres_database("deeplink_durability") {
@@ -42,7 +42,7 @@ impl Home {
         Self::furnish(dir, database, None).await
     }
 
-    /// On a SQLite file, for what happens to files only.
+    /// On a SQLite file, for faults that only happen to files.
     pub(crate) async fn with_file() -> Self {
         let dir = machine::directory_on_disk();
         let database = Database::Sqlite(dir.path().join("data/deeplink.db"));
@@ -73,7 +73,7 @@ impl Home {
         home
     }
 
-    /// Opens an account and gives its key.
+    /// Opens an account and returns its key.
     pub(crate) async fn account(&self, email: &str) -> String {
         let made = self.operator(&["tenant", "create", "--email", email, "--json"]).await;
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -81,7 +81,7 @@ impl Home {
         made["api_key"].as_str().expect("a key").to_owned()
     }
 
-    /// The server's program with the settings of this home.
+    /// The server's binary with the settings of this home.
     pub(crate) fn command(&self) -> Command {
         let mut command = match &self.room {
             Some(room) => room.enter(SERVER),
@@ -106,12 +106,12 @@ impl Home {
             .kill_on_drop(true);
     }
 
-    /// Runs an operator's command to its end.
+    /// Runs an operator's command and waits for it.
     pub(crate) async fn operator(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().await.expect("the server's program runs")
     }
 
-    /// What the server writes its log into.
+    /// The server's log file.
     pub(crate) fn log_file(&self) -> PathBuf {
         self.dir.path().join("log")
     }
@@ -133,7 +133,7 @@ impl Home {
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the data directory");
-    // One that goes while it is listed is gone.
+    // One that is removed during the listing is skipped.
     entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
 }
 
@@ -145,7 +145,7 @@ async fn small_disk(mebibytes: u32) -> (TempDir, Room) {
     (dir, room)
 }
 
-/// A test's database goes with it.
+/// A test's database is removed with it.
 impl Drop for Home {
     fn drop(&mut self) {
         let Database::Postgres(url) = &self.database else { return };

@@ -1,4 +1,4 @@
-//! A home whose account has a webhook, and the receiver at its end.
+//! A home whose account has a webhook, and its receiver.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::wire::{Answer, Fate, Request, Wire};
 use deeplink_doubles::authority::{Authority, Identity};
 use deeplink_doubles::receiver::{Heard, Receiver, Say};
 
-/// What the receiver's certificate is for.
+/// The host name in the receiver's certificate.
 const HOST: &str = "127.0.0.2";
 
 pub(crate) struct Hooked {
@@ -30,7 +30,7 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    /// A home whose server may call the receiver, and that server. The webhook is yet to be made.
+    /// A home whose server may call the receiver, and that server. The webhook is not created yet.
     pub(crate) async fn new(speaks: impl Fn(&Heard, usize) -> Say + Send + Sync + 'static) -> (Self, Node) {
         let home = Home::new().await;
         let authority = Authority::new();
@@ -51,7 +51,7 @@ impl Hooked {
         Node::start_as(&self.home, command).await
     }
 
-    /// Makes a webhook that posts to a path of the receiver, and gives its id.
+    /// Creates a webhook to a path of the receiver and returns its id.
     pub(crate) async fn hook(&mut self, node: &Node, path: &str, events: &[&str]) -> String {
         let body = json!({"url": self.receiver.url(HOST, path), "events": events});
         let made = self.ask(node, "POST", "/v1/webhooks", &body, 201).await;
@@ -74,7 +74,7 @@ impl Hooked {
         Request::new(method, path).header("authorization", &format!("Bearer {}", self.home.key))
     }
 
-    /// Whether both signatures of the last webhook's secret are right.
+    /// Whether both signatures with the last webhook's secret are valid.
     pub(crate) fn is_signed(&self, post: &Heard) -> bool {
         let signer = self.signer.as_ref().expect("a webhook");
         let (id, at) = (post.id(), post.header("webhook-timestamp"));
@@ -82,7 +82,7 @@ impl Hooked {
             && signer.is_standard(post.header("webhook-signature"), id, at, &post.body)
     }
 
-    /// What the receiver heard, by the events' ids. Every post must be signed, and have the bytes of those before it.
+    /// The receiver's record by event id. Every POST must be signed, and have the same bytes as earlier ones.
     pub(crate) fn by_event(&self) -> HashMap<String, Vec<Heard>> {
         let mut events: HashMap<String, Vec<Heard>> = HashMap::new();
         for post in self.receiver.heard() {
@@ -99,18 +99,18 @@ fn text(body: &Value, member: &str) -> String {
     body[member].as_str().expect("a text").to_owned()
 }
 
-/// Clients that make facts on whichever server runs, each again until it is acknowledged.
+/// Clients that report facts to the running server, each repeated until it is acknowledged.
 pub(crate) struct Makers {
     at: watch::Sender<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,
     acknowledged: Arc<AtomicUsize>,
-    /// Taps that were sent; one that was cut may be stored or not.
+    /// Clicks that were sent; one that was cut off may be stored or not.
     taps: Arc<AtomicU64>,
 }
 
 impl Makers {
-    /// Each of `clients` makes `each` facts: every fifth is a tap on the link, the others are the first touches of installs
-    /// that are named by client and number.
+    /// Each of `clients` reports `each` facts: every fifth is a click on the link, the others are the first touches of
+    /// installs that are named by client and number.
     pub(crate) fn start(hooked: &Hooked, node: &Node, clients: usize, each: usize) -> Self {
         let (at, _) = watch::channel(node.address);
         let (acknowledged, taps) = (Arc::<AtomicUsize>::default(), Arc::<AtomicU64>::default());
@@ -140,7 +140,7 @@ impl Makers {
         Self { at, tasks, acknowledged, taps }
     }
 
-    /// Waits until so many facts were acknowledged.
+    /// Waits until this many facts are acknowledged.
     pub(crate) async fn have_made(&self, facts: usize) {
         while self.acknowledged.load(Ordering::Relaxed) < facts {
             assert!(!self.tasks.iter().all(JoinHandle::is_finished), "the clients have ended");
@@ -152,16 +152,16 @@ impl Makers {
         self.at.send_replace(node.address);
     }
 
-    /// Waits until all facts were acknowledged, and gives how many taps were sent.
+    /// Waits until all facts are acknowledged and returns how many clicks were sent.
     pub(crate) async fn end(self) -> u64 {
         for task in self.tasks {
-            task.await.expect("a client comes to its end");
+            task.await.expect("a client finishes");
         }
         self.taps.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a client's nth fact is a tap.
+/// Whether a client's nth fact is a click.
 pub(crate) fn is_tap(nth: usize) -> bool {
     nth % 5 == 4
 }

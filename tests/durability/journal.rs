@@ -1,7 +1,7 @@
-//! What one client sent and what it was told: written before each request leaves and after its answer is here.
+//! What one client sent and was told: recorded before each request and after its answer.
 //!
-//! Everything that is created carries a token of its own in its web address, and every visit one in its referer, so that
-//! each row of the database can be led back to the request that it is from.
+//! Everything that is created has its own token in its web URL, and every visit one in its referer, so that each row of
+//! the database can be traced to its request.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,27 +18,27 @@ pub(crate) struct Creation {
     /// Sent with an `Idempotency-Key`, so it may be repeated at any time.
     pub(crate) has_key: bool,
     pub(crate) request: Request,
-    /// How many links it is to make.
+    /// How many links it creates.
     pub(crate) rows: usize,
-    /// The ids it names; none when they are generated.
+    /// The ids it names; empty if they are generated.
     pub(crate) named: Vec<String>,
     pub(crate) outcome: Outcome,
     /// The acknowledgement, once it came.
     pub(crate) reply: Option<String>,
 }
 
-/// What is known of a creation.
+/// The known state of a creation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was sent. All of it may be there, or nothing.
+    /// It was sent. All of it may be stored, or nothing.
     Open,
-    /// It was acknowledged, or found to be there; these are the ids.
+    /// It was acknowledged, or found in the database; these are the ids.
     There(Vec<String>),
-    /// It was refused, or found not to be there.
+    /// It was refused, or not found in the database.
     Nowhere,
 }
 
-/// What a link may be now: one of these. Versions count its changes; none says that it is deleted.
+/// The possible states of a link. Versions count its changes; `None` means deleted.
 pub(crate) type Possible = Vec<Option<u32>>;
 
 /// A link that was created.
@@ -48,7 +48,7 @@ pub(crate) struct Known {
     pub(crate) possible: Possible,
 }
 
-/// A tap on a link.
+/// A visit of a link.
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) token: String,
@@ -57,7 +57,7 @@ pub(crate) struct Visit {
     pub(crate) answered: bool,
 }
 
-/// What a request was about.
+/// The subject of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Write,
@@ -70,7 +70,7 @@ pub(crate) enum Kind {
 pub(crate) struct Timing {
     pub(crate) kind: Kind,
     pub(crate) status: u16,
-    /// When it was here.
+    /// When it arrived.
     pub(crate) at: Instant,
     pub(crate) took: Duration,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Journal {
     pub(crate) timings: Vec<Timing>,
     /// Writes that were acknowledged.
     pub(crate) acknowledged: usize,
-    /// Requests whose connection was cut, and when.
+    /// Requests whose connection was cut off, and when.
     pub(crate) cut: Vec<(Instant, String)>,
     /// Codes of the writes that were refused.
     pub(crate) refusals: Vec<String>,
@@ -95,7 +95,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A creation is there under these ids.
+    /// Records that a creation is stored with these ids.
     pub(crate) fn is_there(&mut self, creation: usize, ids: Vec<String>) {
         let creation = &mut self.creations[creation];
         for id in &ids {
@@ -105,12 +105,12 @@ impl Journal {
         creation.outcome = Outcome::There(ids);
     }
 
-    /// The versions that a link may be at, to be changed.
+    /// The possible versions of a link, mutable.
     pub(crate) fn possible(&mut self, link: &str) -> &mut Possible {
         &mut self.links.get_mut(link).expect("a link of this client").possible
     }
 
-    /// The one version that a link is known to be at; none when it is not known, or gone.
+    /// The known version of a link; `None` if it is unknown or the link is deleted.
     pub(crate) fn version(&self, link: &str) -> Option<u32> {
         match self.links[link].possible[..] {
             [version] => version,
@@ -119,7 +119,7 @@ impl Journal {
     }
 }
 
-/// The web address of a link.
+/// The web URL of a link.
 pub(crate) fn address(token: &str, version: u32) -> String {
     format!("https://example.com/{token}/{version}")
 }

@@ -1,4 +1,4 @@
-//! Clients that keep a server busy: each does one thing after the other on a connection of its own.
+//! Clients that keep a server busy: each sends requests sequentially on its own connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,19 +15,19 @@ use crate::node::Node;
 use crate::wire::{Answer, Fate, Request, Wire};
 use deeplink_doubles::wait::PATIENCE;
 
-/// What somebody's browser says of itself.
+/// A browser's User-Agent.
 pub(crate) const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";
-/// Links of one bulk create.
+/// The number of links in one bulk create.
 pub(crate) const BULK: usize = 20;
 
-/// How often a client does what: parts of the whole.
+/// The mix of a client's actions, as weights.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix {
     pub(crate) create: u64,
     pub(crate) bulk: u64,
     /// Updates, and a delete now and then.
     pub(crate) change: u64,
-    /// A creation of before, word by word, under its key.
+    /// A repeat of an earlier creation, byte for byte, with its key.
     pub(crate) repeat: u64,
     pub(crate) read: u64,
     pub(crate) visit: u64,
@@ -40,17 +40,17 @@ impl Mix {
     pub(crate) const ALL: Self = Self { create: 35, bulk: 10, change: 10, repeat: 5, read: 0, visit: 35, report: 5 };
     /// Only creations.
     pub(crate) const CREATE: Self = Self { create: 1, bulk: 0, change: 0, repeat: 0, read: 0, visit: 0, report: 0 };
-    /// Only reads of what was created.
+    /// Only reads of created links.
     pub(crate) const READ: Self = Self { read: 1, create: 0, ..Self::CREATE };
-    /// Only taps.
+    /// Only visits.
     pub(crate) const VISIT: Self = Self { visit: 1, create: 0, ..Self::CREATE };
 }
 
-/// One client with what it knows.
+/// One client with its journal.
 pub(crate) struct Client {
     name: String,
     mix: Mix,
-    /// Between two requests.
+    /// The pause between two requests.
     pub(crate) pause: Duration,
     random: Random,
     bearer: String,
@@ -61,7 +61,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of its own name, whose choices follow from the seed.
+    /// A client with its own name, whose choices follow from the seed.
     pub(crate) fn new(home: &Home, node: &Node, seed: u64, number: u64, mix: Mix) -> Self {
         Self {
             name: format!("{seed}-{number}"),
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// Turns to another server.
+    /// Switches to another server.
     pub(crate) fn turn_to(&mut self, node: &Node) {
         self.wire = Wire::to(node.address);
     }
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Goes on until it is told to end or the server does not answer any more.
+    /// Continues until it is stopped or the server no longer answers.
     async fn run(mut self, end: Arc<AtomicBool>) -> Self {
         while !end.load(Ordering::Relaxed) && self.act().await {
             if !self.pause.is_zero() {
@@ -99,7 +99,7 @@ impl Client {
         self
     }
 
-    /// Does one thing. `false` when the server does not answer.
+    /// Does one action. `false` if the server does not answer.
     async fn act(&mut self) -> bool {
         let Mix { create, bulk, change, repeat, read, visit, report } = self.mix;
         let mut drawn = self.random.below(create + bulk + change + repeat + read + visit + report);
@@ -135,7 +135,7 @@ impl Client {
         format!("{}-{}", self.name, self.drawn)
     }
 
-    /// One of the client's links whose state is known.
+    /// One of the client's links with a known state.
     fn any_link(&mut self) -> Option<String> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -172,7 +172,7 @@ impl Client {
         Request::new(method, path).header("authorization", &self.bearer)
     }
 
-    /// Creates so many links, in one of the forms that there are for it.
+    /// Creates this many links, in one of the possible forms.
     pub(crate) async fn create(&mut self, rows: usize) -> bool {
         let token = self.token();
         let form = self.random.below(3);
@@ -194,7 +194,7 @@ impl Client {
             _ => ("/v1/links/bulk", json!({"links": named.iter().map(|id| content(Some(id))).collect::<Vec<_>>()})),
         };
         let mut request = self.authorized("POST", path).json(&body);
-        // Generated ids cannot be told apart without a key.
+        // Generated ids cannot be assigned without a key.
         let has_key = named.is_empty() || self.random.below(2) == 0;
         if has_key {
             request = request.header("idempotency-key", &token);
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// Repeats a creation under its key. `replayed` says whether the answer must be that of the first time.
+    /// Repeats a creation with its key. `replayed` says whether the answer must be the first one.
     async fn repeat(&mut self, at: usize, replayed: bool) -> bool {
         let request = self.journal.creations[at].request.clone();
         let Some(answer) = self.send(Kind::Write, &request).await else { return false };
@@ -271,8 +271,8 @@ impl Client {
         true
     }
 
-    /// Repeats the creations whose answer never came, which the oracle has found to be there or not: each has one
-    /// effect in the end.
+    /// Repeats the creations that were never answered, which the oracle has found stored or not: each has one effect in
+    /// the end.
     pub(crate) async fn settle(&mut self, open: &[usize]) {
         for &at in open {
             let was_there = matches!(self.journal.creations[at].outcome, Outcome::There(_));
@@ -319,7 +319,7 @@ impl Client {
         true
     }
 
-    /// Taps a link as a browser does.
+    /// Visits a link as a browser does.
     pub(crate) async fn visit(&mut self, link: &str) -> bool {
         let token = self.token();
         let version = self.journal.version(link).expect("a known version");
@@ -335,7 +335,7 @@ impl Client {
                 visit.answered = true;
             }
         } else {
-            self.journal.wrong.push(format!("a tap on {link} must lead to {expected}: {answer:?}"));
+            self.journal.wrong.push(format!("a visit of {link} must lead to {expected}: {answer:?}"));
         }
         true
     }
@@ -383,7 +383,7 @@ impl Load {
         self.answers[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Waits for so many more answers of each kind: a slow machine takes longer for a load that says something.
+    /// Waits for this many more answers of each kind: a slow machine takes longer for a meaningful load.
     pub(crate) async fn go_on(&self, more: usize, kinds: &[Kind]) {
         let began = Instant::now();
         let enough: Vec<_> = kinds.iter().map(|kind| (*kind, self.answers(*kind) + more)).collect();
@@ -392,23 +392,23 @@ impl Load {
         }
     }
 
-    /// Lets each client finish what it is at.
+    /// Lets each client finish its current action.
     pub(crate) async fn end(self) -> Vec<Client> {
         self.end.store(true, Ordering::Relaxed);
         self.gone().await
     }
 
-    /// Waits until the server has sent everybody away.
+    /// Waits until every client has ended because the server no longer answers.
     pub(crate) async fn gone(self) -> Vec<Client> {
         let mut clients = Vec::with_capacity(self.clients.len());
         for client in self.clients {
-            clients.push(client.await.expect("a client comes to its end"));
+            clients.push(client.await.expect("a client finishes"));
         }
         clients
     }
 }
 
-/// The longest of the answers that came in time for the fastest `percent` of a hundred.
+/// The `percent`th percentile of the answer times.
 pub(crate) fn percentile(timings: &[Timing], percent: usize) -> Duration {
     let mut took: Vec<_> = timings.iter().map(|timing| timing.took).collect();
     took.sort_unstable();
@@ -416,10 +416,10 @@ pub(crate) fn percentile(timings: &[Timing], percent: usize) -> Duration {
     took[(took.len() * percent / 100).min(took.len() - 1)]
 }
 
-/// At the 99th percentile, what does not need the thing that is broken.
+/// The limit at the 99th percentile for requests that do not depend on the fault.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(50);
 
-/// Holds answers during a fault against those before it. The machine took `lost` from one of them at worst.
+/// Compares answers during a fault with those before it. `lost` is the machine's longest delay of one answer.
 pub(crate) fn assert_as_before(before: &[Timing], during: &[Timing], lost: Duration) {
     let (before, during) = (percentile(before, 99), percentile(during, 99));
     let limit = ANSWERED_WITHIN.max(2 * before) + lost;

@@ -1,4 +1,4 @@
-//! Somebody else who has the database locked: nothing can be written, everything can be read.
+//! Another process that has the database locked: nothing can be written, everything can be read.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Locker {
         Self(conn)
     }
 
-    /// Lets the others go on. Nothing was changed.
+    /// Releases the lock. Nothing was changed.
     pub(crate) async fn release(self) {
         let mut conn = self.0;
         match &mut conn {
@@ -39,7 +39,7 @@ impl Locker {
     }
 }
 
-/// A busy writer lets the lock go for an instant only; SQLite's own waiting would ask too seldom to meet it.
+/// A busy writer releases the lock for an instant only; SQLite's own waiting would poll too rarely to catch it.
 async fn lock_file(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     conn.execute("PRAGMA busy_timeout = 0").await?;
     let began = Instant::now();

@@ -1,11 +1,11 @@
-//! What a test run shares with other runs, and what its choices come from.
+//! The machine's lock, shared with other test runs, and the seed of a run.
 
 use std::fs::File;
 
 use deeplink_core::secret::Random;
 use deeplink_doubles::machine::{target_tmp, told};
 
-/// The machine for one test alone, until the result is dropped: half of these tests measure time.
+/// Reserves the machine for one test until the result is dropped: half of these tests measure time.
 pub(crate) fn alone() -> File {
     let path = target_tmp().join("durability.lock");
     let file = File::create(path).expect("the lock file");
@@ -13,7 +13,7 @@ pub(crate) fn alone() -> File {
     file
 }
 
-/// What the test's choices come from. It is printed, so that a failure can be had again.
+/// The seed of the test's choices. It is printed, so that a failure can be reproduced.
 pub(crate) fn seed() -> u64 {
     let seed = match told("DURABILITY_SEED") {
         Some(seed) => seed.parse().expect("DURABILITY_SEED is a number"),

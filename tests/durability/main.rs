@@ -1,13 +1,13 @@
-//! What the service keeps when something breaks: the real program, killed, filled up, locked out, stopped and started
-//! twice while it is busy.
+//! What the service keeps when something breaks: the real binary, killed, out of disk space, locked out, stopped and
+//! started twice while it is busy.
 //!
-//! Each test begins with the number of its row in the fault plan and says in its comment what is promised. The clients
-//! write down what they send and what is acknowledged ([`journal`]); after the fault the database itself is read
-//! ([`store`]) and held against that ([`oracle`]). With `TEST_DATABASE_URL` the database is PostgreSQL, otherwise a
-//! SQLite file; what can only happen to a file is tested on a file either way.
+//! Each test begins with the number of its row in the fault plan and states the promise in its comment. The clients
+//! record what they send and what is acknowledged ([`journal`]); after the fault the database itself is read
+//! ([`store`]) and compared with that ([`oracle`]). With `TEST_DATABASE_URL` the database is PostgreSQL, otherwise a
+//! SQLite file; faults that only happen to a file are tested on a file either way.
 //!
-//! The tests take turns, since each wants the machine for itself. Each prints its seed, and `DURABILITY_SEED` runs it
-//! with that seed again.
+//! The tests run one at a time, since each needs the whole machine. Each prints its seed, and `DURABILITY_SEED` repeats
+//! it with that seed.
 
 mod home;
 mod hooked;

@@ -18,9 +18,9 @@ use deeplink_doubles::wait::PATIENCE;
 pub(crate) struct Node {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Where its figures are.
+    /// The address of its metrics.
     admin: SocketAddr,
-    /// From the start of the process until it said that it was ready.
+    /// The time from the start of the process until it was ready.
     pub(crate) ready_after: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Node {
         Self::start_as(home, home.command()).await
     }
 
-    /// The same with a command of the test's own.
+    /// The same with the test's own command.
     pub(crate) async fn start_as(home: &Home, mut command: Command) -> Self {
         let log = File::options().create(true).append(true).open(home.log_file()).expect("the log file");
         command.arg("serve").env("DEEPLINK_ADMIN_LISTEN", "127.0.0.1:0");
@@ -79,7 +79,7 @@ impl Node {
         kill_process(pid, Signal::TERM).expect("the signal is sent");
     }
 
-    /// Waits for the process's end.
+    /// Waits until the process ends.
     pub(crate) async fn ended(&mut self, limit: Duration) -> ExitStatus {
         let ended = timeout(limit, self.child.wait()).await;
         let status = ended.unwrap_or_else(|_| panic!("the server still runs after {limit:?}"));
@@ -93,7 +93,7 @@ impl Node {
         assert!(status.success(), "{status}");
     }
 
-    /// One of the server's figures.
+    /// One of the server's metrics.
     pub(crate) async fn figure(&self, name: &str) -> u64 {
         let fate = Wire::to(self.admin).send(&Request::get("/metrics")).await;
         let Fate::Answered(answer) = fate else { panic!("{fate:?}") };
@@ -103,7 +103,7 @@ impl Node {
     }
 }
 
-/// Where the server that was started last serves operators: it logs that before it says that it listens.
+/// The operators' address of the latest server: it logs that before its own address.
 fn admin_address(home: &Home) -> SocketAddr {
     let log = std::fs::read_to_string(home.log_file()).expect("the log file");
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

@@ -1,4 +1,4 @@
-//! Holds what is stored against what the clients were told.
+//! Compares what is stored with what the clients were told.
 //!
 //! | Word | Means |
 //! |---|---|
@@ -15,11 +15,11 @@ use crate::load::Client;
 use crate::report;
 use crate::store::{Found, Stored};
 
-/// What was found, in words.
+/// The findings, in words.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) faults: Vec<String>,
-    /// Creations whose outcome was open and can be settled by repeating them: for each client, their places.
+    /// Creations whose outcome was open and can be settled by repeating them: their indexes, by client.
     pub(crate) open: Vec<Vec<usize>>,
 }
 
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// Compares, and notes in the journals what was open and is known now.
+/// Compares, and records in the journals the outcomes that are now known.
 pub(crate) fn judge(clients: &mut [Client], found: &Found) -> Verdict {
     let mut verdict = Verdict::default();
     for contradiction in &found.contradictions {
@@ -70,7 +70,7 @@ pub(crate) fn judge(clients: &mut [Client], found: &Found) -> Verdict {
     verdict
 }
 
-/// What stands between host and version in the web address.
+/// The token between host and version in the web URL.
 fn token_of(stored: &Stored) -> &str {
     let path = stored.web_url.strip_prefix("https://example.com/");
     path.and_then(|path| path.split_once('/')).map_or(&*stored.web_url, |(token, _)| token)
@@ -84,7 +84,7 @@ fn judge_creations(journal: &mut Journal, by_token: &HashMap<&str, Vec<&Stored>>
         match &creation.outcome {
             Outcome::Nowhere if !rows.is_empty() => verdict.fault("refused", format!("{:?}", creation.request)),
             Outcome::Nowhere => {}
-            // That each of them is there, and what it holds, is judged by link.
+            // Their existence and contents are checked per link.
             Outcome::There(ids) => {
                 if let Some(more) = rows.iter().find(|row| !ids.contains(&row.id)) {
                     verdict.fault("doubled", format!("{} beside {ids:?}", more.id));
@@ -100,7 +100,7 @@ fn judge_creations(journal: &mut Journal, by_token: &HashMap<&str, Vec<&Stored>>
                     continue;
                 }
                 if !creation.named.is_empty() {
-                    // In the order in which the answer names them.
+                    // In the order of the answer.
                     ids.sort_by_key(|id| creation.named.iter().position(|named| named == id));
                 }
                 if ids.len() < creation.rows {

@@ -1,5 +1,5 @@
-//! From a touch to a conversion: what a client reports of one install, and what of it is stored. Install, user and
-//! idempotency key are one token of its own.
+//! From a touch to a conversion: what a client reports for one install, and what is stored. Install, user and
+//! idempotency key are one token.
 
 use crate::journal::{Journal, Kind};
 use crate::load::Client;
@@ -7,10 +7,10 @@ use crate::oracle::Verdict;
 use crate::store::Found;
 use serde_json::{Value, json};
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Sent {
-    /// It did not leave.
+    /// It was not sent.
     #[default]
     Not,
     /// No answer came.
@@ -20,7 +20,7 @@ pub(crate) enum Sent {
 }
 
 impl Sent {
-    /// Whether this many effects can be there.
+    /// Whether this many effects are possible.
     fn allows(self, effects: usize) -> bool {
         match self {
             Self::Done => effects == 1,
@@ -30,7 +30,7 @@ impl Sent {
     }
 }
 
-/// An install that was touched, bound, and whose user converted, one after the other.
+/// An install that was touched, bound, and whose user converted, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) token: String,
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     pub(crate) conversion: Sent,
 }
 
-/// What is stored under one token.
+/// What is stored for one token.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     pub(crate) touches: usize,
@@ -90,7 +90,7 @@ impl Client {
     }
 }
 
-/// Holds what is stored against what was reported. Gives how many of the tokens that are there are this client's.
+/// Compares what is stored with what was reported. Returns how many of the stored tokens are this client's.
 pub(crate) fn judge(journal: &Journal, found: &Found, verdict: &mut Verdict) -> usize {
     let nothing = Reported::default();
     let mut known = 0;

@@ -1,7 +1,7 @@
-//! A small disk of its own: a tmpfs that only processes sent into the room see, and that is gone when the test is.
+//! A small separate disk: a tmpfs that only processes in its namespace see, and that is removed with the test.
 //!
-//! It is mounted in a private mount namespace, so nothing has to be unmounted. Root needs nothing for that; anybody else
-//! needs a system that lets users make namespaces.
+//! It is mounted in a private mount namespace, so nothing has to be unmounted. Root can do that everywhere; other users
+//! need a system with user namespaces.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// The room, held open by a process that does nothing else.
+/// The namespace, held open by a process that does nothing else.
 pub(crate) struct Room {
     holder: Child,
     path: PathBuf,
@@ -19,14 +19,14 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Mounts a disk of so many MiB over the directory `path`, which must exist.
+    /// Mounts a disk of this many MiB over the directory `path`, which must exist.
     pub(crate) async fn open(path: &Path, mebibytes: u32) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         let mut command = Command::new("unshare");
         if !is_root {
             command.args(["--user", "--map-root-user"]);
         }
-        // The holder ends with its stdin, and so with this process, however that ends.
+        // The holder ends when its stdin closes, and so with this process, however that ends.
         let script = "mount -t tmpfs -o size=\"$2\"m,mode=0755 tmpfs \"$1\" && echo open && exec cat >/dev/null";
         command.args(["--mount", "sh", "-c", script, "room"]).arg(path).arg(mebibytes.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -45,7 +45,7 @@ impl Room {
         self.holder.id().expect("the holder runs")
     }
 
-    /// A program that will run in the room.
+    /// A program that will run in the namespace.
     pub(crate) fn enter(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.pid().to_string(), "--mount"]);
@@ -66,7 +66,7 @@ impl Room {
         self.disk().join("filler")
     }
 
-    /// Fills the disk to the last page, or again what has become free since.
+    /// Fills the disk to the last page, or the space freed since.
     pub(crate) fn fill(&self) {
         let mut file = File::options().create(true).append(true).open(self.filler()).expect("the filler");
         for piece in [1 << 20, 4_096] {
@@ -75,7 +75,7 @@ impl Room {
         }
     }
 
-    /// Makes the room free that [`Room::fill`] took.
+    /// Frees the space that [`Room::fill`] took.
     pub(crate) fn free(&self) {
         std::fs::remove_file(self.filler()).expect("the filler is there");
     }

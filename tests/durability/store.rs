@@ -1,4 +1,4 @@
-//! What is in the database, read beside the server: links, clicks, counts.
+//! The content of the database, read beside the server: links, clicks, counts.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,16 +38,16 @@ pub(crate) struct Stored {
     pub(crate) metadata: String,
 }
 
-/// Everything that the tests look at.
+/// Everything that the tests check.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// By id.
     pub(crate) links: HashMap<String, Stored>,
     /// By referer: the links that were visited, one entry for each stored click.
     pub(crate) clicks: HashMap<String, Vec<String>>,
-    /// By token: what came of reports.
+    /// By token: the results of reports.
     pub(crate) reports: HashMap<String, Reported>,
-    /// What contradicts itself.
+    /// Contradictions.
     pub(crate) contradictions: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ pub(crate) async fn close(conn: Conn) {
     .expect("the connection closes");
 }
 
-/// Waits until every click that a file keeps is in the database, which a server does by itself.
+/// Waits until the server has stored every click of the spill files.
 pub(crate) async fn wait_for_spilled(home: &Home) -> Duration {
     eventually("all spilled clicks are stored", PATIENCE, || async {
         let files = home.spill_files();
@@ -188,7 +188,7 @@ pub(crate) async fn wait_for_spilled(home: &Home) -> Duration {
     .await
 }
 
-/// The same for the clicks that are spilled now: on a busy machine others may be spilled at any time.
+/// The same for the clicks that are spilled now: on a busy machine more may be spilled at any time.
 pub(crate) async fn wait_for_spilled_so_far(home: &Home) -> Duration {
     let before = home.spill_files();
     eventually("the clicks that were spilled are stored", PATIENCE, || async {
@@ -198,7 +198,7 @@ pub(crate) async fn wait_for_spilled_so_far(home: &Home) -> Duration {
     .await
 }
 
-/// Waits until PostgreSQL has noticed that the server is gone: it may still be committing what the server sent last.
+/// Waits until PostgreSQL has noticed that the server is dead: it may still be committing the server's last statements.
 pub(crate) async fn wait_until_left(database: &Database) {
     let Database::Postgres(_) = database else { return };
     let mut conn = connect(database).await;

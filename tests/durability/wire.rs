@@ -1,5 +1,5 @@
-//! One keep-alive connection, and an exact account of what became of each request: a client library that repeats a
-//! request by itself would hide what these tests look for.
+//! One keep-alive connection, and the exact outcome of each request: a client library that retries by itself would hide
+//! what these tests look for.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use deeplink_doubles::wait::PATIENCE;
 
-/// A server that stops waits a little longer than this before it closes a connection that nothing comes on.
+/// A stopping server waits a little longer than this before it closes an idle connection.
 const MAY_BE_CLOSED: Duration = Duration::from_millis(250);
 
 /// A request, kept so that it can be repeated exactly.
@@ -34,7 +34,7 @@ impl Request {
     }
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
-        write!(self.headers, "{name}: {value}\r\n").expect("a string takes text");
+        write!(self.headers, "{name}: {value}\r\n").expect("a string can be written to");
         self
     }
 
@@ -55,18 +55,17 @@ impl Request {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Answered(Answer),
-    /// It was sent, at least in part, and the connection ended before the whole answer was here.
+    /// It was sent, at least in part, and the connection ended before the whole answer arrived.
     Cut(String),
-    /// Nobody took it: no connection could be made, or one that was new or had been idle was closed before anything came
-    /// back on it.
+    /// It was not received: no connection could be made, or a new or idle one was closed before any answer.
     TurnedAway,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -98,7 +97,7 @@ impl Answer {
 pub(crate) struct Wire {
     address: SocketAddr,
     socket: Option<BufReader<TcpStream>>,
-    /// Since when nothing was asked on it.
+    /// Since when it has been idle.
     idle_since: Instant,
     /// How long the last request took.
     pub(crate) took: Duration,
@@ -109,7 +108,7 @@ impl Wire {
         Self { address, socket: None, idle_since: Instant::now(), took: Duration::ZERO }
     }
 
-    /// Sends a request again while the server says that it was not applied, as it may on a disk that stalls.
+    /// Repeats a request while the server says that it was not applied, as it may on a disk that stalls.
     pub(crate) async fn send_until_taken(&mut self, request: &Request) -> Fate {
         let began = Instant::now();
         loop {
@@ -122,7 +121,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request once and waits for what becomes of it.
+    /// Sends a request once and waits for its outcome.
     pub(crate) async fn send(&mut self, request: &Request) -> Fate {
         let (mut socket, is_new) = match self.socket.take() {
             Some(socket) if is_closed(&socket) => return Fate::TurnedAway,
@@ -161,9 +160,9 @@ impl Wire {
     }
 }
 
-/// Whether the other side has closed a connection already, as it may between two requests.
+/// Whether the server has closed a connection already, as it may between two requests.
 fn is_closed(socket: &BufReader<TcpStream>) -> bool {
-    // Asked for at the system, since the runtime may not have noticed yet.
+    // Asks the system, since the runtime may not have noticed yet.
     let socket = socket.get_ref().as_fd().try_clone_to_owned().map(std::net::TcpStream::from);
     matches!(socket.expect("the same socket").peek(&mut [0]), Ok(0))
 }

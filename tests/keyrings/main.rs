@@ -1,4 +1,4 @@
-//! Keys in a real keyring: gnome-keyring, on a session bus and in a home of its own.
+//! Keys in a real keyring: gnome-keyring, on its own session bus and in its own home.
 //!
 //! `tests/run` installs what this needs; by hand, where `dbus-run-session` and `gnome-keyring-daemon` are on the PATH:
 //!
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
 use deeplink_testing::double::{Double, with_links};
 
-/// Begins a session: a bus, and a keyring that is opened with a password. `$DL` is the command.
+/// Starts a session: a bus, and a keyring that is unlocked with a password. `$DL` is the command.
 const BEGIN: &str = r#"
 set -u
 command -v gnome-keyring-daemon dbus-send >/dev/null || { echo "gnome-keyring and dbus are needed" >&2; exit 99; }
@@ -30,15 +30,15 @@ for _ in $(seq 1200); do
 done
 "#;
 
-/// Runs a script in a session of this user; gives its exit code and all it printed. Somebody sees what is said on stderr,
-/// so `dl` waits longer for a keyring that is slow.
+/// Runs a script in a session of this user; returns its exit code and output. Its stderr is a terminal, so `dl` waits
+/// longer for a slow keyring.
 fn session(dl: &Dl, password: &str, script: &str) -> (Option<i32>, String) {
     let (mut terminal, pts) = pty_process::blocking::open().expect("a terminal");
     let stderr = pts.as_fd().try_clone_to_owned().expect("a terminal");
     drop(pts);
     let reader = std::thread::spawn(move || {
         let mut said = Vec::new();
-        // The read fails once nobody holds the other end.
+        // The read fails once the other end is closed.
         let _ = terminal.read_to_end(&mut said);
         String::from_utf8_lossy(&said).replace("\r\n", "\n")
     });
@@ -46,7 +46,7 @@ fn session(dl: &Dl, password: &str, script: &str) -> (Option<i32>, String) {
     (code, stdout + &reader.join().expect("all is read"))
 }
 
-/// The same with nobody there.
+/// The same without a terminal.
 fn session_of_nobody(dl: &Dl, password: &str, script: &str) -> (Option<i32>, String) {
     let file = dl.dir().join("stderr");
     let (code, stdout) = session_with(dl, password, script, std::fs::File::create(&file).expect("a file").into());
@@ -54,7 +54,7 @@ fn session_of_nobody(dl: &Dl, password: &str, script: &str) -> (Option<i32>, Str
 }
 
 fn session_with(dl: &Dl, password: &str, script: &str, stderr: Stdio) -> (Option<i32>, String) {
-    // One session at a time: a keyring that shares the machine with others is a slow one.
+    // One session at a time: concurrent keyrings are slow.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = dl.dir().join("run");
@@ -80,7 +80,7 @@ fn session_with(dl: &Dl, password: &str, script: &str, stderr: Stdio) -> (Option
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Somebody with a key in the keyring, for this service.
+/// A user with a key in the keyring, for this service.
 fn somebody(double: &Double) -> Dl {
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     dl.secret_file("key.txt", KEY);
@@ -105,7 +105,7 @@ fn a_key_is_kept_in_the_keyring_and_used_from_there() {
     assert!(code == Some(0) && text.contains(KEY) && text.contains("link-0000"), "{text}");
     assert!(text.contains("\"key_source\":\"profile default in the keyring\""), "{text}");
     assert!(double.requests().iter().all(|request| request.header("authorization") == Some(&format!("Bearer {KEY}"))));
-    // Without a session there is no keyring, and no other key takes the place of this one.
+    // Without a session there is no keyring, and no other key replaces this one.
     assert!(dl.run("links list").fails(4).contains("no session bus"));
 
     let (_, text) = session(&dl, "a password", "$DL logout; $DL token; echo $?");
@@ -130,14 +130,14 @@ fn a_good_write_takes_the_older_copy_out_of_the_file() {
     let double = with_links(1);
     let dl = Dl::new().stored("default", &double.url, OTHER_KEY).stored("second", &double.url, OTHER_KEY);
     dl.secret_file("key.txt", KEY);
-    // The profile's store is the file, so the keyring is wished for.
+    // The profile's store is the file, so the keyring must be requested.
     let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");
     assert!(code == Some(0) && text.contains("credentials.toml"), "{text}");
     let (code, text) = session(&dl, "a password", "$DL login --with-key --store keyring < key.txt && $DL token");
     assert!(code == Some(0) && text.contains("kept in the keyring") && text.contains(KEY), "{text}");
     let kept = file(&dl, "credentials.toml");
     assert!(!kept.contains("[profile.default]") && kept.contains("[profile.second]"), "{kept}");
-    // And back again: nothing of it stays in the keyring, where nobody would look for it.
+    // And back again: nothing stays in the keyring, where it would be overlooked.
     let (code, text) = session(
         &dl,
         "a password",
@@ -153,7 +153,7 @@ fn a_good_write_takes_the_older_copy_out_of_the_file() {
     assert!(code == Some(0) && text.starts_with("second\n"), "{text}");
 }
 
-/// A keyring that is locked waits for a person. Where nobody is there, `dl` gives up after 3 s with the reason.
+/// A locked keyring waits for a person. Without a terminal, `dl` gives up after 3 s with the reason.
 #[test]
 fn a_locked_keyring_does_not_hold_dl_up() {
     let double = with_links(1);

@@ -1,4 +1,4 @@
-//! What is drawn: every choice of the renderer, the links and sizes it is tried with, and samples of their product.
+//! The test cases: every option of the renderer, the links and sizes it is tested with, and samples of their product.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,24 +10,24 @@ use deeplink_server::qr::{Layout, draw};
 
 use crate::logos::Artwork;
 
-/// Bytes of the links that are drawn.
+/// The lengths of the links, in bytes.
 pub(crate) const LENGTHS: [usize; 4] = [20, 31, 60, 150];
 /// Margins in modules.
 pub(crate) const MARGINS: [u32; 3] = [0, 2, 4];
 
-/// How large a code is drawn.
+/// The size of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
-    /// With so many pixels for each module, as small as it can be.
+    /// With this many pixels per module, as small as possible.
     Modules(u32),
-    /// With so many pixels, and three for each module at least.
+    /// With this many pixels, but at least three per module.
     Pixels(u32),
 }
 
 /// The sizes that each style is drawn at.
 pub(crate) const EDGES: [Edge; 4] = [Edge::Modules(3), Edge::Pixels(300), Edge::Pixels(600), Edge::Pixels(1_024)];
 
-/// One request: what is asked for, and the link it is asked for.
+/// One request: its options, and its link.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) options: QrOptions,
@@ -142,7 +142,7 @@ pub(crate) fn styles() -> Vec<QrOptions> {
     styles
 }
 
-/// `count` cases in which each value of each parameter stands equally often, combined by chance.
+/// `count` cases in which each value of each parameter is equally frequent, in random combinations.
 pub(crate) fn sample(count: usize, random: &mut Random) -> Vec<Case> {
     let dots = spread(DotType::ALL, count, random);
     let frames = spread(CornerSquareType::ALL, count, random);

@@ -9,7 +9,7 @@ use crate::cases::{Case, below, colour, link, styles};
 const SEED: u64 = 20_260_705;
 const SAMPLES: usize = 80;
 
-/// Brands' and other likely pairs, foreground and background.
+/// Pairs of brands and other likely ones, foreground and background.
 const PAIRS: [(&str, &str); 12] = [
     ("#000000", "#ffffff"),
     ("#949494", "#ffffff"),
@@ -33,7 +33,7 @@ struct Colours {
 }
 
 impl Colours {
-    /// Colours by chance, with a ratio of at least `least` and, of one part, below `most`.
+    /// Random colours, with a contrast of at least `least` and, for one part, below `most`.
     fn random(least: f64, most: f64, light_on_dark: bool, random: &mut Random) -> Self {
         loop {
             let background = colour(random);
@@ -43,7 +43,7 @@ impl Colours {
                 let apart = seen.abs_diff(behind) >= MIN_LUMA && (seen > behind) == light_on_dark;
                 background.contrast(part) >= least && lighter == light_on_dark && apart
             };
-            // Many a background has no such part.
+            // Many backgrounds have no such part.
             let parts: Vec<_> = (0..60).map(|_| colour(random)).filter(|&part| fits(part)).take(3).collect();
             if let [dots, frames, pupils] = parts[..]
                 && parts.iter().any(|&part| background.contrast(part) < most)

@@ -1,4 +1,4 @@
-//! Square frames, which every reader reads.
+//! Square frames, which every reader supports.
 
 use deeplink_core::qr::CornerSquareType;
 

@@ -13,7 +13,7 @@ use crate::readers::{each_is_read, rqrr, rxing};
 const SEED: u64 = 20_260_702;
 const SAMPLES: usize = 240;
 
-/// Samples with each logo, at each level and without one, which is then H.
+/// Samples with each logo, at each level and with the default, which is then H.
 fn cases() -> Vec<Case> {
     let random = &mut Random::seeded(SEED);
     let levels = [None, Some(QrLevel::L), Some(QrLevel::M), Some(QrLevel::Q), Some(QrLevel::H)];

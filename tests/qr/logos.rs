@@ -102,7 +102,7 @@ impl Artwork {
     }
 
     fn letters(self, x: u32, y: u32) -> [u8; 4] {
-        // T and L by turns, each in a square of its own.
+        // T and L alternating, each in its own square.
         let is_ink = |x: u32, y: u32| {
             let (column, row) = (x % SIDE, y % SIDE);
             let stroke = |across: std::ops::Range<u32>, down: std::ops::Range<u32>| {

@@ -1,4 +1,4 @@
-//! Draws every combination of the styles, for the readers that `tests/qr-matrix` starts, and sheets to look at.
+//! Draws every combination of the styles, for the readers that `tests/qr-matrix` starts, and sheets for viewing.
 
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod cases;
@@ -107,12 +107,12 @@ fn with_margin(case: &Case, margin: u32) -> Case {
     Case { options: case.options.clone().margin(margin), ..case.clone() }
 }
 
-/// Whether OpenCV, which reads no rounded frame, is to read it as often as a plain code.
+/// Whether OpenCV, which cannot read rounded frames, must read it as often as a plain code.
 fn is_compared(gate: &str, case: &Case) -> bool {
     matches!(gate, "G1" | "G3") && case.style().corner_square_type == CornerSquareType::Square
 }
 
-/// The same text as large, with the same level and margin, as any generator draws it: squares in black and white.
+/// The same text in the same size, level and margin, as any generator draws it: squares in black and white.
 fn plain(case: &Case) -> Case {
     let style = case.style();
     let options = QrOptions::new().dot_type(DotType::Square).corner_square_type(CornerSquareType::Square);

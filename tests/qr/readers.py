@@ -62,7 +62,7 @@ def with_zbar(density):
 
 
 OPENCV = cv2.QRCodeDetector()
-# The drawing goes on beside it.
+# The drawing continues meanwhile.
 cv2.setNumThreads(1)
 
 

@@ -44,7 +44,7 @@ pub(crate) fn rqrr(picture: &GrayImage) -> Option<String> {
     prepared.detect_grids().iter().find_map(|grid| grid.decode().ok()).map(|(_, text)| text)
 }
 
-/// Whether the text is read: from the picture, or with background around it, or that in other sizes.
+/// Whether the text is read: from the picture, or with background around it, or from that in other sizes.
 pub(crate) fn reads(read: Read, picture: &GrayImage, text: &str) -> Result<(), String> {
     let mut tries = 0;
     let mut is_read = |picture: &GrayImage| match read(picture) {
@@ -88,7 +88,7 @@ impl Outcome {
     }
 }
 
-/// Tries each on all cores.
+/// Checks the cases on all cores.
 pub(crate) fn each<T: Sync>(all: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) -> Outcome {
     let (next, misses) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -105,7 +105,7 @@ pub(crate) fn each<T: Sync>(all: &[T], check: impl Fn(&T) -> Result<(), String> 
     Outcome { tried: all.len(), misses: misses.into_inner().expect("the list") }
 }
 
-/// Draws each case and has it read; an SVG at its own size and at twice that.
+/// Draws and reads each case; an SVG at its own size and at twice that.
 pub(crate) fn each_is_read(cases: &[Case], read: Read) -> Outcome {
     each(cases, |case| {
         for picture in seen(case) {

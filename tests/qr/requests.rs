@@ -1,4 +1,4 @@
-//! Every query gives an image or names the parameter at fault.
+//! Every query gives an image or names the invalid parameter.
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::qr::{QrFormat, QrOptions, QrStyle};
@@ -61,7 +61,7 @@ const VALUES: [&str; 44] = [
     "%",
 ];
 
-/// A query like those that people send, with mistakes; one in ten is noise.
+/// A query like people's, with mistakes; one in ten is noise.
 fn query(random: &mut Random) -> String {
     if random.below(10) == 0 {
         let noise: Vec<u8> = (0..below(60, random)).map(|_| random.bytes::<1>()[0]).collect();
@@ -80,7 +80,7 @@ fn query(random: &mut Random) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Checks a query as the service does before it draws. A refusal comes with whether the link is too long, which names no
+/// Checks a query as the service does before it draws. A refusal includes whether the link is too long, which names no
 /// parameter.
 fn laid_out(query: &str, format: QrFormat, content: &str) -> Result<(QrStyle, Layout), (Invalid, bool)> {
     let style =

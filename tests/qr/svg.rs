@@ -1,4 +1,4 @@
-//! The text of an SVG: a few shapes and nothing else, and the same picture as the PNG.
+//! The text of an SVG: only a few shapes, and the same picture as the PNG.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ fn numbers_are_short(attributes: &BTreeMap<&str, &str>) -> Result<(), String> {
     Ok(())
 }
 
-/// One number; where two meet with nothing between them, as in `.5.5`, each begins with its point.
+/// One number; if two are adjacent without a separator, as in `.5.5`, each begins with its point.
 fn is_short(number: &str) -> bool {
     let mut parts = number.split('.');
     let whole = parts.next().unwrap_or_default();
@@ -167,7 +167,7 @@ fn is_short(number: &str) -> bool {
     whole_is_short && parts.all(|decimals| (1..=3).contains(&decimals.len()) && !decimals.ends_with('0'))
 }
 
-/// The two flags of an arc may be joined with what follows: `a.5.5 0 012 3`.
+/// The two flags of an arc may be joined with the next number: `a.5.5 0 012 3`.
 fn flags(digits: &str) -> bool {
     let mut digits = digits.bytes();
     matches!((digits.next(), digits.next()), (Some(b'0'), Some(b'0' | b'1')))
@@ -192,7 +192,7 @@ fn o3_numbers_with_a_longer_form_are_found() {
     }
 }
 
-/// The mean difference of a channel is below one in a hundred, and outside of logos none is more than half.
+/// The mean difference of a channel is below 1 %, and outside of logos none is above 50 %.
 #[test]
 fn the_svg_is_the_same_picture_as_the_png() {
     let cases = cases(60).into_iter().enumerate().map(|(at, case)| {
@@ -215,7 +215,7 @@ fn the_svg_is_the_same_picture_as_the_png() {
     outcome.is_perfect("SVG against PNG");
 }
 
-/// O4: no clock, no randomness, no order of a map.
+/// O4: no clock, no randomness, no map iteration order.
 #[test]
 fn o4_the_same_request_gives_the_same_bytes() {
     let cases: Vec<_> =

@@ -1,5 +1,5 @@
-//! The modules of the server stand on floors, and each uses only what stands below it: `use` lines and `crate::` paths
-//! are read, tests aside.
+//! The modules of the server are in layers, and each uses only lower layers: `use` lines and `crate::` paths are
+//! checked, except in tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::{code, files};
 
 const ROOT: &str = "deeplink-server/src";
 
-/// From the top down. Only modules of one line may use each other.
+/// From the top down. Only modules on the same line may use each other.
 const FLOORS: &[&[&str]] = &[
     &["main"],
     &["admin"],
     &["start"],
     &["operators"],
     &["service"],
-    // The table brings the document's paths, and the document is one of its routes.
+    // The route table defines the document's paths, and the document is one of its routes.
     &["routes", "openapi"],
     &["pages"],
     &["api"],
@@ -23,19 +23,19 @@ const FLOORS: &[&[&str]] = &[
     &["visit"],
     &["http"],
     &["state"],
-    // What knows no request.
+    // Modules that know nothing of requests.
     &["qr"],
     &["stream"],
     &["clicks"],
     &["certificates"],
     &["outbound"],
     &["vault"],
-    // Links are packed from what is stored.
+    // Links are packed from stored rows.
     &["cache"],
-    // The one error of the service says what the database said.
+    // The service's error type includes database errors.
     &["error"],
     &["db"],
-    // What knows neither request nor database.
+    // Modules that know nothing of requests or the database.
     &["caller"],
     &["uses"],
     &["notifier"],
@@ -53,7 +53,7 @@ fn floor(module: &str) -> usize {
     FLOORS.iter().position(|floor| floor.contains(&module)).unwrap_or_else(|| panic!("{module} stands on no floor"))
 }
 
-/// The modules of the crate that a text names, given how deep its own module lies.
+/// The modules of the crate that a text names, given the depth of its own module.
 fn named(text: &str, depth: usize) -> BTreeSet<&str> {
     let root = "super::".repeat(depth);
     let mut names = BTreeSet::new();
@@ -68,7 +68,7 @@ fn named(text: &str, depth: usize) -> BTreeSet<&str> {
     names
 }
 
-/// What a path begins with: `a` of `a::b`, `a` and `c` of `{a::{b, b}, c}`.
+/// The first segments of a path: `a` of `a::b`, `a` and `c` of `{a::{b, b}, c}`.
 fn heads(path: &str) -> Vec<&str> {
     let head = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
     let Some(group) = path.strip_prefix('{') else { return vec![&path[..head(path)]] };
@@ -92,7 +92,7 @@ fn heads(path: &str) -> Vec<&str> {
     heads
 }
 
-/// The code of each file that is no test, by its path in the crate without `.rs`.
+/// The non-test code of each file, by its path in the crate without `.rs`.
 fn sources() -> BTreeMap<String, String> {
     let mut sources = BTreeMap::new();
     let mut tests = Vec::new();
@@ -100,7 +100,7 @@ fn sources() -> BTreeMap<String, String> {
         let path = path.strip_prefix(ROOT).expect("a path below the root").with_extension("");
         let path = path.to_string_lossy().trim_end_matches("/mod").to_owned();
         let lines: Vec<&str> = code(&text).map(|(_, line)| line).collect();
-        // Tests within a file stand at its end.
+        // Tests within a file are at its end.
         let inline = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && is_module(pair[1], '{'));
         for pair in lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]" && is_module(pair[1], ';')) {
             let name = pair[1].trim_end_matches(';').rsplit(' ').next().expect("a name");
@@ -132,7 +132,7 @@ fn each_module_of_the_server_uses_only_what_stands_below_it() {
     }
     assert!(upward.is_empty(), "{upward:#?}");
     let placed: BTreeSet<&str> = FLOORS.iter().copied().flatten().copied().collect();
-    assert_eq!(placed, modules, "the floors and the modules that there are");
+    assert_eq!(placed, modules, "the layers and the existing modules");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The few laws that no lint knows. They read the sources and start nothing.
+//! The few rules that no lint covers. They read the sources and start nothing.
 
 mod floors;
 
@@ -16,7 +16,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files below a folder that end in `ending`, with their text.
+/// The files below a folder whose names end in `ending`, with their text.
 fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![root().join(folder)];
     let mut found = Vec::new();
@@ -75,14 +75,14 @@ fn routes_are_the_operations_of_the_document_and_the_methods_of_the_client() {
     }
 }
 
-/// utoipa lets one of two schemas of the same name overwrite the other without a word.
+/// utoipa lets one of two schemas of the same name silently overwrite the other.
 #[test]
 fn schema_names_are_unique() {
-    // Macros of core that define a schema each, whose name is the first word of their body, and a schema in each line.
+    // Macros of core that define one schema each, named by the first word of their body, and one schema per line.
     const BODIES: [&str; 7] =
         ["words! {", "choices! {", "reply! {", "paged! {", "email_request! {", "shown_link! {", "session! {"];
     const LISTS: [&str; 2] = ["ids! {", "keys! {"];
-    // What no operation shows by its name.
+    // Schemas that no operation shows by name.
     const UNSHOWN: [&str; 5] = ["CertificateId", "DomainId", "MailId", "Pixels", "SessionId"];
     let mut names = BTreeSet::new();
     for (path, text) in files("deeplink-core/src", ".rs").into_iter().chain(files("deeplink-server/src", ".rs")) {
@@ -110,14 +110,14 @@ fn schema_names_are_unique() {
             }
         }
     }
-    // Neither is a way to define one unknown here, nor is one of them taken for another.
+    // Every way to define a schema is covered here, and none is mistaken for another.
     let document: Value = serde_json::from_str(deeplink_server::openapi::text()).expect("the document is JSON");
     let documented = document["components"]["schemas"].as_object().expect("schemas").keys().cloned();
     let expected: BTreeSet<_> = documented.chain(UNSHOWN.map(str::to_owned)).collect();
     assert_eq!(names, expected);
 }
 
-/// One text for two databases: what only one of them knows, or what means something else on the other, is not written.
+/// One SQL text for two databases: syntax that only one supports, or that differs in meaning, is not used.
 #[test]
 fn sql_stays_inside_the_common_dialect() {
     const NOT: [&str; 24] = [
@@ -190,7 +190,7 @@ fn drivers_are_named_in_one_folder() {
     }
 }
 
-/// Connections that are kept for visits and credentials serve nothing else.
+/// Connections reserved for visits and credentials are used for nothing else.
 #[test]
 fn r3_readers_of_visits_and_keys_are_taken_by_nobody_else() {
     const MAY: [&str; 8] = [
@@ -208,11 +208,11 @@ fn r3_readers_of_visits_and_keys_are_taken_by_nobody_else() {
     assert_eq!(taken, MAY);
 }
 
-/// L7: every first path segment that is served is reserved, so that a link can never stand in its way nor be hidden.
+/// L7: every first path segment that is served is reserved, so that a link can neither shadow it nor be hidden by it.
 #[test]
 fn l7_first_segments_of_routes_are_reserved() {
     let mut segments: BTreeSet<String> = routes::ALL.iter().map(|route| first_segment(route.path)).collect();
-    // What is served beside the operations stands as a literal where it is added.
+    // Routes other than operations are literals where they are added.
     for (_, text) in files("deeplink-server/src", ".rs") {
         for opening in [".route(\"/", "SwaggerUi::new(\"/"] {
             segments.extend(text.split(opening).skip(1).filter_map(|rest| rest.split('"').next()).map(first_segment));
@@ -244,7 +244,7 @@ fn own_crates_have_no_unsafe_code_and_share_the_lints() {
 
 #[test]
 fn nothing_is_unfinished_or_switched_off() {
-    // Put together here, so that this file does not find itself.
+    // Concatenated, so that this file does not match itself.
     let marks = [
         ["TO", "DO"],
         ["FIX", "ME"],
@@ -276,7 +276,7 @@ fn nothing_is_unfinished_or_switched_off() {
     }
 }
 
-/// Each rule about threats that concerns what is built has its test, named after it.
+/// Each rule of the threat model that applies to the code has its test, named after it.
 #[test]
 fn every_rule_about_threats_has_its_test() {
     const RULES: &str = "x1 x2 x3 x4 x5 x6 x7 x8 x9 x10 x11 x12 x13 x14 x15 x16 x17 x18 x19 x20 x21 i1 i2 i3 i5 i6 i8

@@ -1,5 +1,5 @@
-"""Holds tests/vectors/webhooks.json against implementations that are not ours: Python's hmac, and the standardwebhooks
-package. Each vector must be taken or refused by them as it says.
+"""Checks tests/vectors/webhooks.json with third-party implementations: Python's hmac, and the standardwebhooks
+package. They must accept or refuse each vector as it says.
 
     python3 tests/vectors/check.py            # hmac alone
     python3 tests/vectors/check.py --library  # the package too
@@ -29,7 +29,7 @@ def standard(secret, message_id, timestamp, body):
 
 
 def judge(vector):
-    """What the documentation says of a request, written once more from it."""
+    """The result for a request, implemented anew from the documentation."""
     headers, body = vector["headers"], vector["body"].encode()
     first = headers.get("x-service-signature")
     triple = [headers.get(name) for name in ("webhook-id", "webhook-timestamp", "webhook-signature")]
@@ -65,7 +65,7 @@ def judge(vector):
 
 
 def by_library(vector):
-    """Whether the package takes the request, with its clock at the vector's time."""
+    """Whether the package accepts the request, with its clock at the vector's time."""
     from standardwebhooks import webhooks
 
     now = datetime.datetime.fromtimestamp(vector["now"], datetime.timezone.utc)
@@ -80,7 +80,7 @@ def by_library(vector):
         try:
             webhooks.Webhook(secret).verify(vector["body"], vector["headers"])
         except json.JSONDecodeError:
-            # The signature was good; the body of this vector is no JSON.
+            # The signature was valid; the body of this vector is not JSON.
             return True
         except (webhooks.WebhookVerificationError, ValueError):
             continue
@@ -100,7 +100,7 @@ def main():
     checked = 0
     if "--library" in sys.argv[1:]:
         for vector in vectors:
-            # The package knows one signature, asks for the time, and reads ids with dots.
+            # The package supports one signature, reads the current time, and accepts ids with dots.
             if vector["tolerance_seconds"] is None or "." in vector["headers"].get("webhook-id", ""):
                 continue
             checked += 1

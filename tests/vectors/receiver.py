@@ -1,9 +1,9 @@
-"""A receiver of webhooks as somebody would write it with the standardwebhooks package: over https, and nothing that the package
+"""A typical webhook receiver with the standardwebhooks package: over https, and nothing that the package
 does not take is answered 2xx. It hands what it takes on to a second receiver, whose status goes back.
 
     python3 receiver.py SECRET_FILE CERTIFICATE KEY NEXT
 
-It says where it listens, and prints `id kind status` for each delivery, or `refused` and why.
+It prints its URL, and `id kind status` for each delivery, or `refused` and why.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-// Pays for a link by each version of the protocol, with a client that is not ours and signatures of a real wallet.
+// Pays for a link with each version of the protocol, with a third-party client and signatures of a real wallet.
 import assert from "node:assert/strict";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
@@ -14,7 +14,7 @@ const usdc = {
 const transfer = ["from:address", "to:address", "value:uint256", "validAfter:uint256", "validBefore:uint256", "nonce:bytes32"]
   .map((field) => ({ name: field.split(":")[0], type: field.split(":")[1] }));
 
-// What a client of before version 2 sees: the challenge is in the body alone.
+// A client from before version 2: the challenge is only in the body.
 async function bodyOnly(request, options) {
   const answer = await fetch(request, options);
   if (answer.status !== 402) return answer;
@@ -44,7 +44,7 @@ for (const { version, network, client, fetch, header, receipt } of versions) {
   const settled = decodePaymentResponseHeader(made.headers.get(receipt));
   assert.equal(settled.success, true);
   assert.equal(settled.payer.toLowerCase(), account.address.toLowerCase());
-  // The token's contract would take it: it is signed for the domain that the challenge names.
+  // The token's contract would accept it: it is signed for the domain that the challenge names.
   const { payload } = JSON.parse(Buffer.from(sent, "base64"));
   const message = payload.authorization;
   assert.equal(message.to.toLowerCase(), process.env.PAY_TO.toLowerCase());

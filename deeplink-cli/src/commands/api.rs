@@ -1,4 +1,4 @@
-//! `dl api`: any request at all, with the key, the retries and the exit codes of every other command.
+//! `dl api`: any request, with the same key, retries and exit codes as every other command.
 
 use std::path::PathBuf;
 
@@ -175,7 +175,7 @@ impl Api {
     }
 }
 
-/// The key that a path calls for: none for what is public.
+/// The key that a path needs: none for public paths.
 fn called_for(path: &str) -> Which {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let fits = |template: &str| {
@@ -214,7 +214,7 @@ fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
 fn refused(ctx: &Context, path: &str, reply: &RawReply) -> Outcome {
     match reply.to_error() {
         None => Ok(()),
-        // A redirect is an answer like any other here, but nothing was done.
+        // A redirect is printed like any other answer, but nothing was done.
         Some(error) => {
             let mut failure = ctx.failure(&error);
             if failure.exit == Exit::NotFound {

@@ -1,4 +1,4 @@
-//! `dl completions`: what a shell needs to complete command lines.
+//! `dl completions`: completion scripts for shells.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

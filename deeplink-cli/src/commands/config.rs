@@ -42,7 +42,7 @@ enum Action {
     Path,
 }
 
-/// What can be set. All but the first belong to the profile in use.
+/// The settings. All but the first belong to the profile in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Setting {
     /// Which profile is used when none is named

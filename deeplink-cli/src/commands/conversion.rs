@@ -1,4 +1,4 @@
-//! A conversion as flags, and what became of it: shared by those who report with a key and those who post to a source.
+//! A conversion as flags, and its result: shared by the commands that report with a key and that post to a source.
 
 use clap::Args;
 use deeplink_client::{Converted, Full};
@@ -16,7 +16,7 @@ use crate::{escape, metadata};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Conversion")]
 pub(crate) struct Conversion {
-    /// Whose it is: the app's own name for the user
+    /// User: the app's own name for the user
     #[arg(long, value_name = "ID")]
     user: String,
     /// What happened, such as purchase
@@ -28,7 +28,7 @@ pub(crate) struct Conversion {
     /// Currency of the amount, a code of ISO 4217 such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Idempotency key: a repeat within 30 days is the same conversion (publishable keys have keys of their own)
+    /// Idempotency key: a repeat within 30 days is the same conversion (publishable keys have separate ones)
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as text; may be repeated
@@ -54,7 +54,7 @@ impl Conversion {
     }
 }
 
-/// Prints what became of a conversion: in a table its event's id. One that was not stored is a failure.
+/// Prints the result of a conversion: in a table its event's id. One that was not stored is a failure.
 pub(crate) fn print(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: &Full<Converted>) -> Outcome {
     let found = &reply.value;
     if found.event_id.is_some() || ctx.out.format.is_json() || sheet.fields.is_some() {

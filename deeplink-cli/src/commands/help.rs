@@ -27,7 +27,7 @@ impl Help {
             return out.flush();
         }
         let mut command = Cli::command();
-        // Building fills in what the whole command line of a leaf looks like.
+        // Building fills in the full command line of each leaf command.
         command.build();
         let mut found = &mut command;
         for name in &self.topic {

@@ -40,7 +40,7 @@ enum Action {
         /// Only imports started longer ago than this
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         older_than: Option<std::time::Duration>,
-        /// Unfinished ones too: they cannot be resumed any more
+        /// Unfinished ones too: they can no longer be resumed
         #[arg(long)]
         unfinished: bool,
     },
@@ -102,7 +102,7 @@ fn runs(dir: &Path) -> Outcome<Vec<RunInfo>> {
     FileJournal::list(dir).map_err(|error| journal_failure(&error))
 }
 
-/// The run of this name, or the only one whose name begins so.
+/// The run with this name, or the only one whose name begins with it.
 fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
     let mut fitting: Vec<RunInfo> = runs(dir)?.into_iter().filter(|run| run.run.starts_with(name)).collect();
     if let Some(exact) = fitting.iter().position(|run| run.run == name) {

@@ -67,7 +67,7 @@ impl Logout {
     }
 }
 
-/// Every key that the configuration or the file knows of.
+/// Every key that the configuration or the file contains.
 fn stored(ctx: &Context) -> Outcome<Vec<Stored>> {
     let of_file = ctx.stores().file().all()?.into_iter().map(|(profile, stored)| Stored {
         profile,

@@ -22,7 +22,7 @@ pub(crate) struct Session {
 enum Action {
     /// Show who is signed in
     #[command(after_help = help(
-        "The file holds the value of the cookie session_token, and nobody else may read it.",
+        "The file holds the value of the cookie session_token, and must not be readable by others.",
         &["dl session me --session-file session.txt", "dl session me --session-file - -o json < session.txt"]
     ))]
     Me(Given),
@@ -51,7 +51,7 @@ impl Given {
     }
 }
 
-/// A failure of a call with the session: no key is at fault.
+/// A failure of a call with the session: the key is not at fault.
 pub(crate) fn refused(ctx: &Context, error: &Error) -> Stop {
     match error.kind() {
         Kind::Auth => ctx.stop(error).hinting("the session has ended, or belongs to another service; sign in again"),

@@ -1,4 +1,4 @@
-//! `dl signup`: opens an account and keeps its first key.
+//! `dl signup`: opens an account and stores its first key.
 
 use clap::Args;
 use deeplink_client::{Retry, Signup as Body};
@@ -15,10 +15,10 @@ use crate::store::StoreName;
 /// Open an account and keep its first key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key works at once, until you confirm your address: open the mailed link in a browser within 7 days. Whoever \
-     confirms owns the account, so every key, webhook and source that it had before ends, and links stay. The page \
-     then shows a new key, once: dl login --with-key keeps it. A key that the profile already has is not replaced: --profile \
-     names another profile.",
+    "The key works immediately, until you confirm your address: open the mailed link in a browser within 7 days. \
+     Confirming makes the account yours and ends every key, webhook and source created before; links stay. The page \
+     then shows a new key, once: dl login --with-key stores it. A key that the profile already has is not replaced: \
+     --profile names another profile.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
     "dl signup --email you@example.com --base-url http://127.0.0.1:8080 -o json",
@@ -44,7 +44,7 @@ impl Signup {
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
         // A second attempt could open a second account.
         let call = client.sessions().signup(&Body::new(&self.email)).retry(Retry::none());
-        // Signals are deferred from here on: the key is in one answer only.
+        // Signals are deferred from here on: the key is only in this answer.
         let hold = ctx.signal_hold.begin();
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
@@ -75,7 +75,7 @@ impl Signup {
     }
 }
 
-/// A key that is kept already may be the only one of its account: it is not replaced by that of another.
+/// A key that is already stored may be the only one of its account: another account's key does not replace it.
 fn check_profile_is_free(ctx: &Context) -> Outcome {
     let profile = &ctx.profile;
     let configured = ctx.config.profiles.get(profile);

@@ -33,7 +33,7 @@ pub(crate) struct Identity {
     pub(crate) key_source: String,
     pub(crate) key_prefix: String,
     pub(crate) accepted: bool,
-    /// `account` or `affiliate`, where that is known.
+    /// `account` or `affiliate`, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,11 +45,11 @@ pub(crate) struct Identity {
 /// The plan of the account.
 #[derive(Debug, Serialize)]
 pub(crate) struct Plan {
-    /// The one whose limits hold.
+    /// The plan whose limits apply.
     plan: String,
-    /// What the service says for programs, words for people.
+    /// The service's data for programs, words for people.
     usage: Value,
-    /// Only where they hold.
+    /// Only if they are enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
 }
@@ -117,11 +117,11 @@ impl Whoami {
     }
 }
 
-/// The account's plan, where the service knows of plans.
+/// The account's plan, if the service supports plans.
 async fn plan_of(ctx: &Context, client: &Client) -> Option<Plan> {
     match client.billing().status().await {
         Ok(status) => Some(Plan::of(ctx, &status)),
-        // Switched off, or older than plans are.
+        // Switched off, or a service older than plans.
         Err(error) if error.code() == Some(&ErrorCode::BillingNotConfigured) || error.kind() == Kind::NotFound => None,
         Err(error) => {
             let why = ctx.failure(&error).message;
@@ -131,7 +131,7 @@ async fn plan_of(ctx: &Context, client: &Client) -> Option<Plan> {
     }
 }
 
-/// Asks for one link: what every key may do, whatever its scope.
+/// Asks for one link, which every key may do, whatever its scope.
 pub(crate) async fn probe(ctx: &Context, client: &Client) -> Outcome {
     let list = client.links().list(&LinkFilter::new()).page_size(1);
     list.first_page().await.map(drop).map_err(|error| ctx.stop(&error))

@@ -1,4 +1,4 @@
-//! Flags of an import: what describes the rows, and what decides about the run.
+//! Flags of an import: those that describe the rows, and those that control the run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) enum FileFormat {
 }
 
 impl FileFormat {
-    /// The form as the reader names it; it finds out by itself when nothing is said.
+    /// The format in the reader's terms; `None` makes it detect the format.
     pub(crate) fn known(self) -> Option<bulk::Format> {
         match self {
             Self::Auto => None,
@@ -40,7 +40,7 @@ impl FileFormat {
     }
 }
 
-/// What describes the rows: part of what makes two commands the same import.
+/// The description of the rows, which is part of an import's identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct SourceFlags {
@@ -92,7 +92,7 @@ pub(crate) enum OnError {
     Continue,
 }
 
-/// What decides about the run.
+/// Flags that control the run.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct Policy {
@@ -239,7 +239,7 @@ impl Saved {
         serde_json::from_str(identity).ok()
     }
 
-    /// What people call the file.
+    /// The file's name, for people.
     pub(crate) fn name(&self) -> String {
         if is_stdin(&self.file) {
             return "stdin".to_owned();
@@ -254,7 +254,7 @@ impl Saved {
         self.source.generate_ids.clone()
     }
 
-    /// The command that resumes the import, with every flag that decides where it goes and what it does.
+    /// The command that resumes the import, with every flag that affects its destination or effect.
     pub(crate) fn command_line(&self, ctx: &Context, policy: &Policy, journal: Option<&Path>) -> String {
         let mut words: Vec<String> = ["dl", "links", "import"].map(str::to_owned).into();
         words.push(self.file.to_string_lossy().into_owned());

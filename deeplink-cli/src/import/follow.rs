@@ -20,7 +20,7 @@ use crate::signals::Signals;
 /// How often the bar moves.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Sends, and reports how it ended.
+/// Sends the rows, and reports the result.
 pub(super) async fn run(
     ctx: &Context,
     ready: Ready,
@@ -76,7 +76,7 @@ async fn follow(
             biased;
             exit = signals.next() => {
                 if signal.is_some() {
-                    // The second signal stops at once; the journal has what a resume needs.
+                    // The second signal stops at once; the journal has everything a resume needs.
                     return Err(Stop::Exit(exit));
                 }
                 signal = Some(exit);
@@ -109,7 +109,7 @@ struct RowReporter<'a> {
     locate: Locate,
     rejects: Option<deeplink_client::bulk::RejectsWriter>,
     results: Option<ResultsWriter>,
-    /// Rows that have been named before anything was sent.
+    /// Rows that were reported before anything was sent.
     invalid: HashSet<u64>,
     most: usize,
     refused: usize,
@@ -163,7 +163,7 @@ struct Over<'a> {
     signal: Option<Exit>,
     name: &'a str,
     again: Option<&'a str>,
-    /// Stdout has the links.
+    /// The links are printed on stdout.
     printing: bool,
     /// It resumed an earlier run, so the counts give no speed.
     resumed: bool,

@@ -36,12 +36,12 @@ pub(crate) enum Want {
     Send,
 }
 
-/// What concerns this run and not the rows.
+/// Options of this run that do not concern the rows.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) want: Want,
     pub(crate) restart: bool,
-    /// Where journals are, if one is kept.
+    /// The directory of journals, if one is kept.
     pub(crate) journal: Option<PathBuf>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Ready {
     pub(crate) checked: Checked,
     pub(crate) progress: Progress,
     pub(crate) name: String,
-    /// The marks of rows that are invalid, and have been named as such.
+    /// The marks of invalid rows that have been reported.
     pub(crate) invalid: HashSet<u64>,
     pub(crate) locate: Locate,
     pub(crate) rejects: Option<RejectsWriter>,
@@ -71,7 +71,7 @@ pub(crate) struct Ready {
     pub(crate) again: Option<String>,
 }
 
-/// Imports rows that are in memory, and prints the links that are made.
+/// Imports rows from memory, and prints the created links.
 pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource, salt: Option<String>) -> Outcome {
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
     let policy = Policy::default();
@@ -102,7 +102,7 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
 /// Says where a row is.
 pub(crate) type Locate = Box<dyn Fn(u64, Option<u64>) -> String>;
 
-/// Everything before the first link is made; `None` when that was all that was wanted.
+/// Everything before the first link is created; `None` if nothing more was requested.
 async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Options) -> Outcome<Option<Ready>> {
     let client = match options.want {
         // No request, so no key is needed.
@@ -140,7 +140,7 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     if options.want == Want::Send { Ok(Some(ready)) } else { report::plan(ctx, &ready, options.want).map(|()| None) }
 }
 
-/// A client that is never asked anything.
+/// A client that is never used for requests.
 fn offline(ctx: &Context) -> Outcome<Client> {
     let nowhere = "http://localhost".parse().map_err(|why: String| Failure::usage(why))?;
     ctx.client_for(&nowhere, Auth::None, Reads::Held)

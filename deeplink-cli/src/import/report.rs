@@ -1,4 +1,4 @@
-//! What is said about the rows before they are sent.
+//! The report on the rows before they are sent.
 
 use crate::context::Context;
 use crate::error::{Failure, Item, Outcome};
@@ -7,7 +7,7 @@ use crate::import::flags::{OnError, Policy};
 use crate::import::{Ready, Want, unreadable};
 use crate::progress::{counted, grouped};
 
-/// Names every fault, and ends the import if it cannot continue with them.
+/// Prints every fault, and ends the import if it cannot continue with them.
 pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Want) -> Outcome<Option<Ready>> {
     let report = ready.checked.report().clone();
     for (first, later, id) in &report.case_pairs {
@@ -68,7 +68,7 @@ fn item(ready: &Ready, fault: &deeplink_client::bulk::RowFault) -> Item {
     }
 }
 
-/// Remembers the invalid rows, and writes them down where that is wanted.
+/// Records the invalid rows, and writes them to a file on request.
 fn collect(ready: &mut Ready) -> Outcome {
     let Ready { checked, invalid, rejects, name, .. } = ready;
     let mut written = Ok(());

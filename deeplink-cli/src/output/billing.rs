@@ -1,9 +1,9 @@
-//! What `dl` knows about the account's plan.
+//! Records of the account's plan.
 
 use super::noun::{Column, Field, Kind, Noun, column, nouns};
 
 nouns! {
-    /// The plan, its limits, and what is used of them.
+    /// The plan, its limits, and their usage.
     PLAN("plans", id: "effective_tier", created: "effective_tier") {
         fields: "plan_tier", "effective_tier", "comp_active": Flag, "billing_method", "status": Status,
             "current_period_end": Moment, "cancel_scheduled": Flag, "quotas_enforced": Flag, "usage": Object,

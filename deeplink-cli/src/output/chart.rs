@@ -9,24 +9,24 @@ const BAR: &str = "\u{1b}[36m";
 const DIM: &str = "\u{1b}[2m";
 const RESET: &str = "\u{1b}[0m";
 
-/// A bar that is shorter than this says nothing.
+/// A shorter bar would be meaningless.
 const MIN_BAR: usize = 6;
 /// Eighths of a block, from one to seven.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-/// Heights of a sparkline; the first is nothing.
+/// Heights of a sparkline; the first is zero.
 const HEIGHTS: [[char; 8]; 2] = [['_', '.', ':', '-', '=', '+', '*', '#'], ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']];
 
-/// Columns that a text takes: wide characters take two, combining ones none.
+/// Columns that a text occupies: wide characters take two, combining ones none.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.width()
 }
 
-/// A text with as many spaces behind it as fill `room` columns.
+/// A text padded with spaces to `room` columns.
 pub(crate) fn padded(text: &str, room: usize) -> String {
     format!("{text}{:gap$}", "", gap = room.saturating_sub(columns_of(text)))
 }
 
-/// What is drawn with.
+/// How charts are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pen {
     /// Colours are wanted.
@@ -43,23 +43,23 @@ pub(crate) struct Line {
     label: String,
     count: i64,
     tail: String,
-    /// What the whole bar stands for, if that is not the longest of its section.
+    /// The value of a full bar, if it is not the largest of its section.
     whole: Option<i64>,
 }
 
 impl Line {
-    /// A count with its name, which may come from elsewhere.
+    /// A count with its name, which may be untrusted text.
     pub(crate) fn new(label: &str, count: i64) -> Self {
         Self { label: escape::one_line(label).into_owned(), count, tail: String::new(), whole: None }
     }
 
-    /// Says this behind the bar.
+    /// Adds this text after the bar.
     pub(crate) fn tail(mut self, tail: &str) -> Self {
         self.tail = escape::one_line(tail).into_owned();
         self
     }
 
-    /// Draws the bar as a part of this; of nothing there is no bar.
+    /// Draws the bar as a part of this; there is no bar if it is zero.
     pub(crate) fn part_of(mut self, whole: i64) -> Self {
         self.whole = Some(whole);
         self
@@ -76,7 +76,7 @@ impl Pen {
         self.paint(BOLD, text)
     }
 
-    /// What a value is called, beside it.
+    /// The label next to a value.
     pub(crate) fn label(self, text: &str) -> String {
         self.paint(DIM, text)
     }
@@ -96,8 +96,8 @@ impl Pen {
         steps.iter().zip(before).map(line).collect()
     }
 
-    /// Counts with bars, section by section under a heading or none. All use the same columns, and each section has a
-    /// scale of its own.
+    /// Counts with bars, section by section under a heading or none. All use the same columns, and each section has its
+    /// own scale.
     pub(crate) fn chart(self, sections: &[(&str, Vec<Line>)]) -> String {
         let lines = || sections.iter().flat_map(|(_, lines)| lines);
         let widest = |width: fn(&Line) -> usize| lines().map(width).max().unwrap_or(0);
@@ -135,7 +135,7 @@ impl Pen {
         out.join("\n")
     }
 
-    /// A count's length among `room` columns; whatever is more than nothing can be seen.
+    /// A count's length within `room` columns; anything above zero is visible.
     pub(crate) fn bar(self, count: i64, longest: i64, room: usize) -> String {
         if count <= 0 || longest <= 0 || room == 0 {
             return String::new();
@@ -150,7 +150,7 @@ impl Pen {
         "█".repeat(eighths / 8).chars().chain(part.copied()).collect()
     }
 
-    /// Counts as heights, side by side: as many as there is room for, else as many together as must be.
+    /// Counts as heights, side by side; if there is not enough room, neighbours are combined.
     pub(crate) fn spark(self, counts: &[i64]) -> String {
         let together = counts.len().div_ceil(self.width.max(1)).max(1);
         let sums: Vec<i64> =

@@ -1,7 +1,7 @@
 //! The result of a command: the only writer of stdout.
 //!
-//! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated anywhere else.
-//! Values are the text the service sent. A closed pipe ends the command silently.
+//! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated elsewhere. Values
+//! are the text the service sent. A closed pipe ends the command silently.
 
 mod billing;
 mod chart;
@@ -74,7 +74,7 @@ impl Out {
         Self { format, terminal, color, fields, spreadsheet_safe: false, to }
     }
 
-    /// Whether cells of CSV are made harmless for spreadsheets.
+    /// Whether CSV cells are made safe for spreadsheets.
     pub(crate) fn spreadsheet_safe(mut self, safe: bool) -> Self {
         self.spreadsheet_safe = safe;
         self
@@ -98,7 +98,7 @@ impl Out {
         self.to.borrow_mut().write_all(bytes).map_err(|error| stopped(&error))
     }
 
-    /// Writes text from elsewhere, harmless on a terminal.
+    /// Writes text from elsewhere, made safe for a terminal.
     pub(crate) fn text(&self, text: &str) -> Outcome {
         if self.terminal { self.raw(escape::visible(text).as_bytes()) } else { self.raw(text.as_bytes()) }
     }
@@ -135,12 +135,12 @@ impl Out {
     }
 }
 
-/// Columns to lay text out in: those of the terminal, and at least 20.
+/// Columns for text layout: those of the terminal, and at least 20.
 pub(crate) fn width() -> usize {
     columns().max(20)
 }
 
-/// Columns of the terminal; 80 where it does not say.
+/// Columns of the terminal; 80 if unknown.
 pub(crate) fn columns() -> usize {
     comfy_table::Table::new().width().filter(|columns| *columns > 0).map_or(80, usize::from)
 }
@@ -187,7 +187,7 @@ impl Sheet<'_> {
         self.out.flush()
     }
 
-    /// Prints what a create answered: in a table just the one thing that was asked for.
+    /// Prints the answer to a create: in a table, only the one field that matters.
     pub(crate) fn created(&self, json: &str) -> Outcome {
         if self.out.format != Format::Table || self.fields.is_some() {
             return self.one(json);
@@ -197,13 +197,13 @@ impl Sheet<'_> {
         self.out.flush()
     }
 
-    /// Prints several records that were asked for one by one: an array in JSON.
+    /// Prints several records that were requested one by one: an array in JSON.
     pub(crate) fn several(&self) -> Rows<'_> {
         Rows::start(self, None)
     }
 
-    /// Prints a list that the service returns in one response, with the members that `mark` adds to each record, except in
-    /// the JSON of the whole.
+    /// Prints a list that the service returns in one response, with the members that `mark` adds to each record, except
+    /// in the whole JSON document.
     pub(crate) fn whole_marked(&self, raw: &[u8], mark: impl Fn(&Record<'_>) -> String) -> Outcome {
         let text = String::from_utf8_lossy(raw);
         let items = Record::read(&text).unwrap_or_default().items(self.noun.list);

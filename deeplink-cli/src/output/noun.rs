@@ -1,4 +1,4 @@
-//! What `dl` knows about each kind of record: its id, its fields, and which of them a table shows.
+//! The kinds of records: their id, their fields, and which of them a table shows.
 
 /// How a value is shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) enum Kind {
     Plain,
     /// A destination: may be cut in a table.
     Destination,
-    /// An address whose end tells it from others: may be cut in its middle in a table.
+    /// An address whose end distinguishes it: may be cut in the middle in a table.
     Address,
     /// Kinds of events: words on a terminal. May be cut in a table.
     Events,
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Moment,
     /// A status: coloured.
     Status,
-    /// A number: to the right.
+    /// A number: right-aligned.
     Count,
     /// True or false: yes or no on a terminal.
     Flag,
@@ -48,7 +48,7 @@ impl Field {
         Self { kind, ..self }
     }
 
-    /// Whether CSV and the list of one record's fields have it.
+    /// Whether CSV and the list of one record's fields include it.
     pub(super) fn is_in_csv(&self) -> bool {
         self.kind != Kind::Object
     }
@@ -59,15 +59,15 @@ impl Field {
 pub(crate) enum Column {
     /// A field under a heading.
     Field(&'static str, &'static str),
-    /// The first of these destinations that is there.
+    /// The first of these destinations that is present.
     Destinations(&'static str, &'static [&'static str]),
-    /// The only one of these fields that is there.
+    /// The only one of these fields that is present.
     OneOf(&'static str, &'static [&'static str]),
-    /// The first of these values that is there.
+    /// The first of these values that is present.
     First(&'static str, &'static [&'static str], Kind),
     /// How many items a list has.
     Items(&'static str, &'static str),
-    /// A field under a heading, left out where the terminal is too narrow for the others.
+    /// A field under a heading, left out if the terminal is too narrow for the others.
     Spare(&'static str, &'static str),
 }
 
@@ -218,7 +218,7 @@ nouns! {
         columns: "ID" = "link_id", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status";
     }
 
-    /// What the service says about itself.
+    /// The service's state.
     HEALTH("health", id: "status", created: "status") {
         fields: "status";
         columns: "STATUS" = "status";

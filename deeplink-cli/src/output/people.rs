@@ -1,4 +1,4 @@
-//! What `dl` knows about people, their keys, and partners.
+//! Records of people, their keys, and partners.
 
 use super::noun::{Column, Field, Kind, Noun, column, nouns};
 
@@ -16,7 +16,7 @@ nouns! {
         columns: "PROFILE" = "profile", "KEY" = "key_prefix", "FROM" = "key_source";
     }
 
-    /// Somebody who is signed in.
+    /// The signed-in person.
     SIGNED_IN("people", id: "user.id", created: "user.email") {
         fields: "email" = "user.email", "user_id" = "user.id", "verified" = "user.verified",
             "is_owner" = "user.is_owner", "tenant_id" = "tenant.id", "tenant_created_at" = "tenant.created_at";

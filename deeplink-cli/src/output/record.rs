@@ -1,5 +1,5 @@
-//! JSON objects with their fields in order and their values as the text they came in: what the service said is what is
-//! printed, digits of numbers and unknown fields included.
+//! JSON objects with their fields in order and their values as raw text: the service's answer is printed unchanged,
+//! including the digits of numbers and unknown fields.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ pub(crate) fn cell(value: &RawValue) -> Option<String> {
     let text = value.get();
     match text.as_bytes().first() {
         Some(b'n') | None => None,
-        // An escape that is no character (a lone surrogate) is shown as it was sent.
+        // An escape that is not a character (a lone surrogate) is shown as it was sent.
         Some(b'"') => serde_json::from_str(text).ok().or_else(|| Some(text.to_owned())),
         Some(_) => Some(text.to_owned()),
     }

@@ -1,4 +1,4 @@
-//! What `dl` knows about what is reported, and about sources.
+//! Records of reports and sources.
 
 use super::noun::{Column, Field, Kind, Noun, column, nouns};
 
@@ -41,7 +41,7 @@ nouns! {
             "CONVERSIONS" = "conversions";
     }
 
-    /// All that a link led to, ever.
+    /// Everything that a link has led to.
     LINK_STATS("stats", id: "link_id", created: "link_id") {
         fields: "link_id", "click_count": Count, "install_count": Count, "identify_count": Count,
             "convert_count": Count, "conversion_rate": Count, "conversions";

@@ -1,4 +1,4 @@
-//! Records one after the other, in any format. Only one page is in memory: it is written before the next is read.
+//! Sequential records in any format. Only one page is in memory: it is written before the next is read.
 
 use crate::error::Outcome;
 use crate::escape;
@@ -19,8 +19,8 @@ impl<'a> Rows<'a> {
         Self { sheet, envelope, count: 0, begun: false, table }
     }
 
-    /// Writes what comes before the first record. It is deferred until the first response: a request that is
-    /// refused leaves nothing on stdout.
+    /// Writes the text before the first record. It is deferred until the first response: a request that is refused
+    /// leaves nothing on stdout.
     fn begin(&mut self) -> Outcome {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(());
@@ -80,7 +80,7 @@ impl<'a> Rows<'a> {
         self.sheet.out.flush()
     }
 
-    /// Writes what comes after the last record.
+    /// Writes the text after the last record.
     pub(crate) fn finish(mut self, next_cursor: Option<&str>) -> Outcome {
         self.begin()?;
         self.page()?;
@@ -118,7 +118,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A record on one line, whatever white space the service put between its tokens.
+/// A record on one line, without the white space between its tokens.
 fn compact(json: &str) -> String {
     deeplink_core::metadata::Metadata::parse(json).map_or_else(|_| json.to_owned(), |text| text.as_str().to_owned())
 }

@@ -14,7 +14,7 @@ const MIN_CUT_WIDTH: usize = 16;
 /// The same for kinds of events, where the first one matters most.
 const MIN_EVENTS_WIDTH: usize = 12;
 
-/// The rows of one page, and the widths that the pages before had.
+/// The rows of one page, and the column widths of the earlier pages.
 pub(super) struct Table<'a> {
     sheet: &'a Sheet<'a>,
     columns: Vec<TableColumn>,
@@ -22,7 +22,7 @@ pub(super) struct Table<'a> {
     widths: Vec<usize>,
 }
 
-/// A column as it is printed.
+/// A column for printing.
 struct TableColumn {
     heading: String,
     source: Source,
@@ -33,9 +33,9 @@ struct TableColumn {
 
 enum Source {
     Path(&'static str),
-    /// The first that is there, and how many more.
+    /// The first that is present, and how many more.
     First(&'static [&'static str]),
-    /// The first that is there.
+    /// The first that is present.
     Either(&'static [&'static str]),
     /// How many items.
     Items(&'static str),
@@ -79,7 +79,7 @@ impl TableColumn {
         }
     }
 
-    /// Cuts a value to `room` characters, if that may be done.
+    /// Cuts a value to `room` characters, if it may be cut.
     fn cut(&self, text: &mut String, room: usize) {
         if self.kind == Kind::Address { shorten_inside(text, room) } else { shorten(text, room) }
     }
@@ -98,7 +98,7 @@ fn flag(text: &str) -> &'static str {
     if text == "true" { "yes" } else { "no" }
 }
 
-/// The texts of a JSON array; what is none stays as it is.
+/// The texts of a JSON array; anything else stays as it is.
 fn lines(text: &str) -> Vec<String> {
     let texts: Vec<String> = serde_json::from_str(text).unwrap_or_else(|_| vec![text.to_owned()]);
     if texts.is_empty() {
@@ -188,7 +188,7 @@ impl<'a> Table<'a> {
         let last = self.widths.len().saturating_sub(1);
         for (index, width) in self.widths.iter().enumerate() {
             let Some(column) = table.column_mut(index) else { continue };
-            // Nothing follows the last column, so it needs no room to the right.
+            // Nothing follows the last column, so it needs no padding.
             let gap = if index == last { 0 } else { 2 };
             column.set_padding((0, gap));
             let width = u16::try_from(*width).unwrap_or(u16::MAX).saturating_add(gap);
@@ -200,7 +200,7 @@ impl<'a> Table<'a> {
         table.lines().map(|line| trimmed(&line)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Leaves spare columns out, the last one first, until a row fits the terminal with everything cut that may be.
+    /// Leaves out spare columns, the last one first, until a row fits the terminal with all cuts applied.
     fn leave_out(&mut self, rows: &mut [Vec<String>]) {
         let least = |column: &TableColumn, index: usize| {
             let texts = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count());
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Cuts what may be cut so that a row fits the terminal, where it can.
+    /// Cuts values that may be cut, so that a row fits the terminal if possible.
     fn fit(&mut self, rows: &mut [Vec<String>]) {
         let mut needed = self.widths.clone();
         for row in rows.iter() {
@@ -247,7 +247,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A line without the blanks at its end, which the code that ends a colour may follow.
+/// A line without trailing blanks, even before the code that ends a colour.
 fn trimmed(line: &str) -> String {
     const RESET: &str = "\u{1b}[0m";
     match line.trim_end().strip_suffix(RESET) {
@@ -263,7 +263,7 @@ fn shorten(text: &mut String, room: usize) {
     }
 }
 
-/// The same of an address: first what they all begin with, then the ellipsis in the middle.
+/// The same for an address: the common prefix is cut first, then the middle gets the ellipsis.
 fn shorten_inside(text: &mut String, room: usize) {
     if text.chars().count() > room
         && let Some(rest) = text.strip_prefix("https://")
@@ -311,7 +311,7 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
             Kind::Flag => flag(&text).to_owned(),
             Kind::Events => events(&text),
             Kind::Lines => lines(&text).join(&format!("\n{:widest$}  ", "")),
-            // A text of several lines stays in its column.
+            // Text of several lines stays in its column.
             _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),
         };
         let line =

@@ -1,4 +1,4 @@
-//! What `dl` knows about webhooks, what was sent to them, and what its own tools find.
+//! Records of webhooks, their deliveries, and the results of `dl`'s own tools.
 
 use super::noun::{Column, Field, Kind, Noun, column, nouns};
 
@@ -25,7 +25,7 @@ nouns! {
         columns: "ID" = "id", "SECRET" = "secret";
     }
 
-    /// What was sent to a webhook.
+    /// Deliveries to a webhook.
     DELIVERIES("deliveries", id: "id", created: "id") {
         fields: "id", "webhook_id", "event_id", "event", "status": Status, "request_body", "attempts",
             "last_status" = "attempts.last.status", "last_error" = "attempts.last.error", "next_attempt_at": Moment,
@@ -36,7 +36,7 @@ nouns! {
             "EVENT ID" = (Spare "event_id");
     }
 
-    /// What a signature was found to be.
+    /// The result of verifying a signature.
     VERIFIED("requests", id: "id", created: "id") {
         fields: "valid": Flag, "event", "id", "timestamp": Moment;
         columns: "VALID" = "valid", "EVENT" = "event", "ID" = "id", "HAPPENED" = "timestamp";
@@ -48,13 +48,13 @@ nouns! {
         columns: "ID" = "webhook-id";
     }
 
-    /// Attempts of an event at a receiver.
+    /// Attempts to deliver an event to a receiver.
     ATTEMPTS("attempts", id: "id", created: "id") {
         fields: "attempt": Count, "id", "status": Count, "duration_ms": Count, "error";
         columns: "ATTEMPT" = "attempt", "ID" = "id", "STATUS" = "status", "MS" = "duration_ms", "ERROR" = "error";
     }
 
-    /// Requests that came, and what became of each.
+    /// Received requests, and the result of each.
     RECEIPTS("requests", id: "id", created: "id") {
         fields: "at": Moment, "verdict", "event", "id", "status": Count, "duration_ms": Count, "test": Flag, "error";
         columns: "AT" = "at", "VERDICT" = "verdict", "EVENT" = "event", "ID" = "id", "STATUS" = "status",

@@ -13,7 +13,7 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::files;
 
-/// A key as it is kept: with the one origin it may be sent to.
+/// A stored key, with the one origin it may be sent to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StoredKey {
     pub(crate) origin: String,
@@ -21,7 +21,7 @@ pub(crate) struct StoredKey {
 }
 
 impl StoredKey {
-    /// The key, if it may go there.
+    /// The key, if it may be sent there.
     pub(crate) fn for_origin(&self, base: &BaseUrl, profile: &str) -> Outcome<SecretKey> {
         if self.origin == base.origin() {
             return Ok(self.key.clone());
@@ -63,7 +63,7 @@ impl FileStore<'_> {
         Ok(self.load()?.profile.into_iter().collect())
     }
 
-    /// Keeps a key, in place of an older one of the profile.
+    /// Stores a key, replacing an older one of the profile.
     pub(crate) fn put(&self, profile: &str, key: &StoredKey) -> Outcome {
         self.change(|content| {
             content.profile.insert(profile.to_owned(), key.clone());

@@ -25,15 +25,15 @@ impl From<KeepError> for Stop {
 }
 
 impl Context {
-    /// Decides where the next key of the profile in use goes, and looks whether it can go there.
+    /// Decides where the next key of the profile in use goes, and checks whether it can go there.
     pub(crate) async fn choose_store(&self, named: Option<StoreName>, base: &BaseUrl) -> Outcome<Choice> {
         let configured = self.config.profiles.get(&self.profile).and_then(|profile| profile.store.as_deref());
         let wish = Wish { named, require: self.env.keyring == KeyringUse::Require, configured };
         self.stores().choose(wish, &self.profile, base).await
     }
 
-    /// Keeps a key for the profile in use and makes the profile point to its service. Says where it is, if that is not
-    /// where it was to go.
+    /// Stores a key for the profile in use and makes the profile point to its service. Prints where it is, if that is
+    /// not the intended place.
     pub(crate) async fn keep(&self, choice: &Choice, base: &BaseUrl, key: &SecretKey) -> Result<Source, KeepError> {
         let stores = self.stores();
         let kept = stores.keep(choice, &self.profile, &StoredKey { origin: base.origin(), key: key.clone() }).await;
@@ -61,7 +61,7 @@ impl Context {
         Ok(kept.source)
     }
 
-    /// Removes what older sign-ins of the profile left in other stores: nothing else would find it again.
+    /// Removes keys that older sign-ins of the profile left in other stores: nothing else would find them again.
     async fn tidy_up(&self, base: &BaseUrl, kept: &Kept) {
         let stores = self.stores();
         let in_keyring = matches!(kept.source, Source::Keyring { .. });
@@ -76,7 +76,7 @@ impl Context {
         if in_keyring && origin == base.origin() {
             return;
         }
-        // A keyring that has just failed is not waited for again.
+        // Do not wait again for a keyring that has just failed.
         if kept.instead.is_some() || stores.forget_in_keyring(&self.profile, &origin).await.is_err() {
             self.console.warn(&format!(
                 "an older key may still be in the keyring, as \"{}\" of dl; it works until it is deleted there and on the \

@@ -1,5 +1,5 @@
-//! The keyring of the desktop. It may be locked and wait for a person, or never answer, so each call has a thread of its
-//! own and a limit.
+//! The keyring of the desktop. It may be locked and wait for a person, or never answer, so each call has its own thread
+//! and a time limit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ const LIMIT_AT_TERMINAL: Duration = Duration::from_secs(15);
 /// After this time the wait is announced.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Keeps secrets by account. An error is the reason, for people.
+/// Stores secrets by account. An error is the reason, for people.
 pub(crate) trait SecretStore: Send + Sync + 'static {
     /// The secret of an account, if there is one.
     fn get(&self, account: &str) -> Result<Option<Zeroizing<String>>, String>;
-    /// Keeps a secret in place of an older one.
+    /// Stores a secret, replacing an older one.
     fn set(&self, account: &str, secret: &str) -> Result<(), String>;
-    /// Forgets a secret; one that is not there is forgotten already.
+    /// Deletes a secret; a missing one is not an error.
     fn delete(&self, account: &str) -> Result<(), String>;
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Keyring {
 }
 
 impl Keyring {
-    /// With the time limit of a terminal, or of none.
+    /// With the time limit for a terminal, or for no terminal.
     pub(crate) fn new(store: Arc<dyn SecretStore>, console: &Arc<Console>) -> Self {
         let console = console.terminal.then(|| Arc::clone(console));
         let limit = if console.is_some() { LIMIT_AT_TERMINAL } else { LIMIT };
@@ -55,29 +55,29 @@ impl Keyring {
         self.ask(move |store| store.get(&account)).await
     }
 
-    /// Keeps a secret. It counts as kept once an entry opened anew gives the same back: some keyrings take everything
-    /// and keep it no longer than the process.
+    /// Stores a secret. It counts as stored once a newly opened entry returns the same: some keyrings accept everything
+    /// and keep it only as long as the process.
     pub(super) async fn keep(&self, account: &str, secret: &str) -> Result<(), String> {
         let (to, what) = (account.to_owned(), Zeroizing::new(secret.to_owned()));
         self.ask(move |store| store.set(&to, &what)).await?;
         match self.get(account).await? {
             Some(kept) if *kept == secret => Ok(()),
             _ => {
-                // What it may hold all the same is not used, and not left behind if that can be helped.
+                // Whatever it may still hold is not used, and is removed if possible.
                 let _ = self.forget(account).await;
                 Err("it does not return what was stored".to_owned())
             }
         }
     }
 
-    /// Forgets a secret.
+    /// Deletes a secret.
     pub(super) async fn forget(&self, account: &str) -> Result<(), String> {
         let account = account.to_owned();
         self.ask(move |store| store.delete(&account)).await
     }
 
-    /// Asks in a thread that is abandoned when time runs out. A runtime's own blocking threads would be waited for at
-    /// the end of the process.
+    /// Asks in a thread that is abandoned at the time limit. The process would wait for the runtime's own blocking
+    /// threads when it ends.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn SecretStore) -> Result<T, String> + Send + 'static,
@@ -103,7 +103,7 @@ impl Keyring {
         };
         match timeout(self.limit, answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err("the request broke off".to_owned()),
+            Ok(Err(_)) => Err("the request was cut off".to_owned()),
             Err(_) => Err(format!("no answer within {} s", self.limit.as_secs().max(1))),
         }
     }

@@ -1,7 +1,7 @@
 //! Where keys are kept: in the keyring of the desktop, or in a file that only its owner can read.
 //!
-//! A profile's key is in one of the two, and the configuration says in which. What the other one may still hold is never
-//! used.
+//! A profile's key is in one of the two, and the configuration says which. A key that the other one may still hold is
+//! never used.
 
 mod file;
 mod keep;
@@ -33,7 +33,7 @@ pub(crate) enum StoreName {
     File,
 }
 
-/// Both stores, as far as they are there.
+/// Both stores, as far as they exist.
 #[derive(Debug)]
 pub(crate) struct Stores<'a> {
     file: FileStore<'a>,
@@ -44,13 +44,13 @@ pub(crate) struct Stores<'a> {
 /// Where the next key goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Into the keyring; `required` when nothing else will do.
+    /// Into the keyring; `required` if nothing else is acceptable.
     Keyring { required: bool },
-    /// Into the file. There was a reason if it was not wished for.
+    /// Into the file; `instead` is the reason if it was not requested.
     File { instead: Option<String> },
 }
 
-/// What decides where a key goes.
+/// The inputs that decide where a key goes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wish<'a> {
     /// `--store`.
@@ -61,7 +61,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) configured: Option<&'a str>,
 }
 
-/// A key that was kept.
+/// A stored key.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) source: Source,
@@ -70,7 +70,7 @@ pub(crate) struct Kept {
 }
 
 impl Context {
-    /// Where keys are. Nothing is asked or read yet.
+    /// The stores. Nothing is accessed yet.
     pub(crate) fn stores(&self) -> Stores<'_> {
         let keyring = match self.env.without_keyring() {
             Some(why) => Err(why.to_owned()),
@@ -118,7 +118,7 @@ impl Stores<'_> {
         }
     }
 
-    /// Decides where the next key goes, and looks whether it can go there: before anything is asked of the service.
+    /// Decides where the next key goes, and checks whether it can go there, before any request to the service.
     pub(crate) async fn choose(&self, wish: Wish<'_>, profile: &str, base: &BaseUrl) -> Outcome<Choice> {
         let required = match wish.named {
             Some(StoreName::File) => return self.choose_file(None),
@@ -128,7 +128,7 @@ impl Stores<'_> {
         if !required && wish.configured.is_some_and(|store| store != STORE_KEYRING) {
             return self.choose_file(None);
         }
-        // A read is the probe: that there is no such entry is an answer like any other.
+        // A read is the probe: a missing entry is a valid answer.
         let probed = match &self.keyring {
             Ok(keyring) => keyring.get(&account(profile, &base.origin())).await.map(drop),
             Err(why) => Err(why.clone()),
@@ -145,7 +145,7 @@ impl Stores<'_> {
         Ok(Choice::File { instead })
     }
 
-    /// Stores a key where it was decided to go; if the keyring fails now, in the file.
+    /// Stores a key in the chosen place; if the keyring fails now, in the file.
     pub(crate) async fn keep(&self, choice: &Choice, profile: &str, stored: &StoredKey) -> Outcome<Kept> {
         let instead = match choice {
             Choice::File { instead } => instead.clone(),
@@ -167,7 +167,7 @@ impl Stores<'_> {
         Ok(Kept { source: Source::File { profile: profile.to_owned(), path: self.file.path() }, instead })
     }
 
-    /// Forgets what the keyring holds for a profile of this origin.
+    /// Deletes the keyring's entry for a profile of this origin.
     pub(crate) async fn forget_in_keyring(&self, profile: &str, origin: &str) -> Outcome {
         let forgotten = match &self.keyring {
             Ok(keyring) => keyring.forget(&account(profile, origin)).await,
@@ -177,19 +177,19 @@ impl Stores<'_> {
     }
 }
 
-/// Under which name a keyring has a profile's key: with the one origin it may be sent to.
+/// The name of a profile's key in the keyring, which includes the one origin it may be sent to.
 fn account(profile: &str, origin: &str) -> String {
     format!("{profile}@{origin}")
 }
 
-/// The key is in a keyring that does not answer. An older copy elsewhere would be another key.
+/// The key is in a keyring that does not answer. An older copy elsewhere would be a different key.
 fn unreadable(profile: &str, why: &str) -> Stop {
     let what = format!("the key of profile {profile} is in the keyring, and that cannot be used: {why}");
     let hint = "unlock it and try again; dl login --store file keeps a key in a file";
     Failure::new(Exit::Auth, what).code("keyring_unavailable").hint(hint).into()
 }
 
-/// The keyring was asked for, and nothing else.
+/// The keyring was required.
 fn unusable(why: &str) -> Stop {
     let what = format!("the keyring cannot be used: {why}");
     let hint = "--store file keeps the key in a file that only you can read";

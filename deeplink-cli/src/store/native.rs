@@ -1,17 +1,17 @@
-//! The keyring that the system has: Secret Service on Linux, Keychain on macOS, Credential Manager on Windows.
+//! The system's keyring: Secret Service on Linux, Keychain on macOS, Credential Manager on Windows.
 
 use std::sync::Arc;
 
 use super::keyring::SecretStore;
 
-/// The system's keyring. Nothing is asked of it before it is used.
+/// The system's keyring. It is not accessed before it is used.
 #[cfg(feature = "keyring")]
 #[expect(clippy::unnecessary_wraps, reason = "the same shape as without the feature")]
 pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
     Ok(Arc::new(with_keyring::Native))
 }
 
-/// There is none to ask.
+/// There is none.
 #[cfg(not(feature = "keyring"))]
 pub(super) fn native() -> Result<Arc<dyn SecretStore>, String> {
     Err("this dl was built without keyring support".to_owned())
@@ -24,7 +24,7 @@ mod with_keyring {
 
     use super::SecretStore;
 
-    /// Under which name a keyring's own window shows the entries.
+    /// The name under which the keyring's own interface shows the entries.
     const SERVICE: &str = "dl";
 
     pub(super) struct Native;
@@ -54,7 +54,7 @@ mod with_keyring {
         Entry::new(SERVICE, account).map_err(|error| reason(&error))
     }
 
-    /// Why, on one line. What a keyring gave back is never part of it.
+    /// The reason, on one line. It never includes data from the keyring.
     fn reason(error: &Error) -> String {
         let text = match error {
             Error::NoDefaultStore => match Entry::store_status() {
@@ -68,7 +68,7 @@ mod with_keyring {
         one_line(&text)
     }
 
-    /// Why the system's keyring cannot be had at all.
+    /// Why the system's keyring is not available at all.
     fn without_store(why: &Error) -> String {
         match why {
             Error::PlatformFailure(why) | Error::NoStorageAccess(why) => one_line(&why.to_string()),

@@ -1,4 +1,4 @@
-//! Keyrings that do what they should, and those that do not.
+//! Keyrings that work, and those that do not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,20 +24,20 @@ const OLDER: &str = "dl_live_77777777777777777777777777777777777777777777777f";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Ok,
-    /// It says why it cannot.
+    /// It returns an error.
     Error,
     /// It never answers.
     Hang,
-    /// It takes everything and keeps nothing.
+    /// It accepts everything and stores nothing.
     Forgets,
-    /// It keeps something else than it was given.
+    /// It stores something other than it was given.
     Mangles,
-    /// It answers reads at once, and keeps a secret only after everybody has gone.
+    /// It answers reads at once, and stores a secret only after all callers have gone.
     Late,
 }
 
 impl Manner {
-    /// How long its answers are waited for: short where there is none, and long where there must be one.
+    /// How long to wait for its answers: short if there is none, and long if there must be one.
     fn limit(self) -> Duration {
         match self {
             Self::Hang => Duration::from_millis(50),
@@ -52,7 +52,7 @@ struct Fake {
     manner: Manner,
     kept: Arc<Mutex<BTreeMap<String, String>>>,
     asked: Arc<AtomicU32>,
-    /// Everybody has gone.
+    /// All callers have gone.
     is_alone: Arc<AtomicBool>,
 }
 
@@ -109,7 +109,7 @@ impl SecretStore for Fake {
     }
 }
 
-/// Somebody's files.
+/// The files of one user.
 struct Home {
     dirs: Dirs,
     _dir: tempfile::TempDir,
@@ -175,7 +175,7 @@ async fn a_key_goes_into_the_keyring_and_comes_back() {
     assert!(stores.find("default", Some(&profile(STORE_KEYRING)), &base).await.expect("a store").is_none());
 }
 
-/// P3: where a keyring cannot be used the key goes into the file, with the reason; where nothing else will do, nowhere.
+/// P3: if a keyring cannot be used, the key goes into the file, with the reason; if the keyring is required, nowhere.
 #[tokio::test]
 async fn p3_a_keyring_that_fails_is_replaced_by_the_file_unless_it_is_required() {
     let base = BASE.parse().expect("a base URL");
@@ -215,7 +215,7 @@ async fn p3_a_keyring_that_fails_is_replaced_by_the_file_unless_it_is_required()
     assert_eq!(failure(stores.choose(wish(None, true, None), "default", &base).await).exit, Exit::Failure);
 }
 
-/// What a keyring still holds, or keeps when everybody has gone, is not used: the configuration says where the key is.
+/// A key that a keyring still holds, or stores after all callers have gone, is not used: the configuration decides.
 #[tokio::test]
 async fn a_late_write_changes_nothing() {
     let (home, fake, base) = (Home::new(), Fake::new(Manner::Late), BASE.parse().expect("a base URL"));
@@ -236,7 +236,7 @@ async fn a_late_write_changes_nothing() {
     assert_eq!(key.expose(), OLDER);
 }
 
-/// A keyring that fails is exit 4 with the reason, and never an older copy of the key from elsewhere.
+/// A failing keyring is exit 4 with the reason, never an older copy of the key from elsewhere.
 #[tokio::test]
 async fn a_failing_read_is_no_older_copy() {
     let base = BASE.parse().expect("a base URL");
@@ -254,7 +254,7 @@ async fn a_failing_read_is_no_older_copy() {
     assert_eq!(failure(stores.find("default", Some(&profile(STORE_KEYRING)), &base).await).exit, Exit::Auth);
 }
 
-/// A profile whose key is in the file never has the keyring asked.
+/// For a profile whose key is in the file, the keyring is never asked.
 #[tokio::test]
 async fn a_profile_with_a_file_leaves_the_keyring_alone() {
     let (home, fake, base) = (Home::new(), Fake::new(Manner::Hang), BASE.parse().expect("a base URL"));
@@ -282,14 +282,14 @@ async fn a_key_of_the_keyring_goes_to_its_origin_only() {
         let failure = failure(at(other).await);
         assert_eq!((failure.exit, failure.code.as_deref()), (Exit::Auth, Some("origin_mismatch")), "{other}");
     }
-    // The configuration was changed by hand: there is no key for where it leads now.
+    // The configuration was changed by hand: there is no key for the new origin.
     let mut moved = profile(STORE_KEYRING);
     moved.base_url = Some("https://example.com".to_owned());
     let found = stores.find("default", Some(&moved), &"https://example.com".parse().expect("a base URL")).await;
     assert!(found.expect("a store").is_none());
 }
 
-/// What a keyring made of a key is not left in it.
+/// A mangled key is not left in the keyring.
 #[tokio::test]
 async fn a_keyring_that_gives_back_something_else_is_emptied() {
     let (home, fake) = (Home::new(), Fake::new(Manner::Mangles));

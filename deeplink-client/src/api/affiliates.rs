@@ -27,7 +27,7 @@ impl Affiliates {
         Pages::listing(&self.0, &routes::LIST_AFFILIATES, None)
     }
 
-    /// Creates an affiliate. Links name it by its id; a credential of its own lets the partner create them.
+    /// Creates an affiliate. Links name it by its id; its own credential lets the partner create them.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -103,7 +103,7 @@ impl Credentials {
         Pages::listing(&self.connection, &routes::LIST_CREDENTIALS, Some(&self.affiliate))
     }
 
-    /// Creates a credential. Its key is in this reply only.
+    /// Creates a credential. Its key is only in this reply.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -115,7 +115,7 @@ impl Credentials {
         call::json(&self.connection, &routes::CREATE_CREDENTIAL, &[&self.affiliate])
     }
 
-    /// Deletes a credential; its key stops at once.
+    /// Deletes a credential; its key stops working at once.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

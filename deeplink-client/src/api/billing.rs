@@ -54,8 +54,8 @@ impl Billing {
         call::json(&self.0, &routes::CREATE_PORTAL, &[])
     }
 
-    /// Ends the subscription with its period. No link, domain, team member or webhook is deleted; on the free plan individual
-    /// clicks are kept for 30 days only. Cancelling again does no harm.
+    /// Ends the subscription at the end of its period. No link, domain, team member or webhook is deleted; on the free
+    /// plan individual clicks are kept for 30 days only. Cancelling again is harmless.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

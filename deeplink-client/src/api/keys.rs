@@ -29,7 +29,7 @@ impl Keys {
         Pages::listing(&self.0, &routes::LIST_SECRET_KEYS, None)
     }
 
-    /// Mails a confirmation code to somebody in the team; [`Keys::confirm`] exchanges it for a key.
+    /// Mails a confirmation code to a person in the team; [`Keys::confirm`] exchanges it for a key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -42,7 +42,7 @@ impl Keys {
         call::json(&self.0, &routes::REQUEST_SECRET_KEY, &[]).body(request).valid(request.clone().check())
     }
 
-    /// Creates a key with the code that was mailed. The key is in this reply only.
+    /// Creates a key with the code that was mailed. The key is only in this reply.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -55,8 +55,7 @@ impl Keys {
         call::json(&self.0, &routes::CONFIRM_SECRET_KEY, &[]).body(confirm).valid(confirm.validate())
     }
 
-    /// Makes a key for a signed-in user: the client's credential is a session. The key is in the reply, and
-    /// nowhere else.
+    /// Makes a key for a signed-in user: the client's credential is a session. The key is only in this reply.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -70,7 +69,7 @@ impl Keys {
         call::json(&self.0, &routes::ISSUE_SECRET_KEY, &[]).body(&IssueSecretKey::new())
     }
 
-    /// Deletes a key, which stops at once. A key cannot delete itself, and the last one stays.
+    /// Deletes a key, which stops working at once. A key cannot delete itself, and the last one cannot be deleted.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -99,7 +98,7 @@ impl PublishableKeys {
         Pages::listing(&self.0, &routes::LIST_PUBLISHABLE_KEYS, None)
     }
 
-    /// Creates a key for the apps and pages of a verified domain. The whole key is in this reply only.
+    /// Creates a key for the apps and pages of a verified domain. The whole key is only in this reply.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -56,7 +56,7 @@ impl Lifecycle {
         call::json(&self.0, &routes::IDENTIFY, &[]).body(who).valid(who.validate())
     }
 
-    /// Records a conversion. One of a user whom no install belongs to yet is kept, and credited once one does.
+    /// Records a conversion. If its user has no install yet, it is kept and credited once they have one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -69,7 +69,7 @@ impl Lifecycle {
         call::json(&self.0, &routes::CONVERT, &[]).body(conversion).valid(conversion.validate(clock::now()))
     }
 
-    /// The earlier form of the first three, for services and apps that know no other.
+    /// The earlier form of the first three, for services and apps that support no other.
     pub fn earlier(&self) -> Earlier {
         Earlier(self.0.clone())
     }

@@ -145,8 +145,8 @@ impl Links {
 
     /// Draws a link's address as a QR code (ISO/IEC 18004): the bytes of a PNG or SVG file, at most 16 MiB.
     ///
-    /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a kept
-    /// file is still what would be drawn. Drawing counts no click.
+    /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a
+    /// stored file is still current. Drawing does not count as a click.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::path;
 use crate::send::Reply;
 
-/// The operations that need no credential; see [`crate::Client::public`]. They carry none, whatever the client has.
+/// The operations that need no credential; see [`crate::Client::public`]. They send none, even if the client has one.
 #[derive(Debug, Clone)]
 pub struct Public(pub(crate) Connection);
 
@@ -35,7 +35,7 @@ pub enum Resolution {
     },
     /// The page a visitor sees.
     Page {
-        /// The status: 200, or 410 for a link that has ended.
+        /// The status: 200, or 410 for a link that is not active.
         status: StatusCode,
         /// The page's HTML; empty for a `HEAD`.
         body: String,
@@ -43,7 +43,7 @@ pub enum Resolution {
 }
 
 impl Public {
-    /// Whether the process answers.
+    /// Whether the process responds.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -54,7 +54,7 @@ impl Public {
         call::json(&self.0, &routes::HEALTH, &[])
     }
 
-    /// Whether the database answers too.
+    /// Whether the database responds too.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -134,7 +134,7 @@ impl Public {
 }
 
 impl<T: DeserializeOwned> Call<Option<T>> {
-    /// Asks as if the file were on this host, at the client's own base URL: the same path with `Host`.
+    /// Asks for the file of this host at the client's own base URL: the same path with `Host`.
     pub fn on_host(self, host: &str) -> Self {
         self.edit(|draft| insert_header(&mut draft.headers, header::HOST.as_str(), host))
     }
@@ -159,7 +159,7 @@ impl Call<Resolution> {
         })
     }
 
-    /// Asks as if the link's address were on this host, at the client's own base URL: `GET /{link_id}` with `Host`.
+    /// Asks for the link on this host at the client's own base URL: `GET /{link_id}` with `Host`.
     pub fn on_host(self, host: &str) -> Self {
         self.edit(|draft| {
             let Target::Path(path) = &mut draft.target else {

@@ -38,8 +38,8 @@ pub enum SignIn {
 }
 
 impl Sessions {
-    /// Opens an account. Its first secret key is in this reply only, and works until the mailed link is confirmed: the page
-    /// that confirms it ends everything that could act for the account so far, and shows a new key.
+    /// Opens an account. Its first secret key is only in this reply, and works until the mailed link is confirmed: the
+    /// page that confirms it ends everything that could act for the account so far, and shows a new key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -65,7 +65,7 @@ impl Sessions {
         call::json(&self.0, &routes::SIGNIN, &[]).body(signin).valid(signin.clone().check())
     }
 
-    /// Signs in with the token of a mailed link, which works once. That a link has ended is a value, not an error.
+    /// Signs in with the token of a mailed link, which works once. An expired link is a value, not an error.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -113,7 +113,7 @@ impl Sessions {
 }
 
 impl Call<SignIn> {
-    /// Sets the path to redirect to after the sign-in; it is ignored when the mailed link has one of its own.
+    /// Sets the path to redirect to after the sign-in; it is ignored when the mailed link has its own.
     pub fn next(self, path: impl AsRef<str>) -> Self {
         let field = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path.as_ref()).finish();
         self.edit(|draft| {
@@ -135,7 +135,7 @@ fn sign_in(reply: &Reply) -> Result<SignIn> {
     }
 }
 
-/// The token in the session's cookie, if a session begins. One that ends is set to nothing.
+/// The token in the session's cookie, if a session begins. A session that ends sets an empty cookie.
 fn session_of(reply: &Reply) -> Option<Token> {
     let cookies = reply.headers.get_all(SET_COOKIE).iter().filter_map(|cookie| cookie.to_str().ok());
     let pairs = cookies.filter_map(|cookie| cookie.split(';').next()?.split_once('='));

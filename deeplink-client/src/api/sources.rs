@@ -16,8 +16,8 @@ use crate::{clock, decode, path};
 pub struct Sources(pub(crate) Connection);
 
 impl Sources {
-    /// The sources, newest first, with their addresses, where the service can read them: all of them when awaited, or as pages
-    /// or one by one.
+    /// The sources, newest first, with their addresses if the service can read them: all of them when awaited, or as
+    /// pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -98,7 +98,7 @@ fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
         return Err(wrong("the address of a source does not go over plain http to another machine; use https"));
     }
     let mut draft = call::draft(&routes::SEND_TO_SOURCE, &["token"])?;
-    // The base has no part in an address of its own.
+    // The address is absolute, so the base URL plays no part.
     let target = Target::Secret(url.clone());
     path::uri(&url, &target).map_err(|_| wrong("not the address of a source"))?;
     draft.target = target;

@@ -47,7 +47,7 @@ impl Team {
         Pages::listing(&self.0, &routes::LIST_USERS, None)
     }
 
-    /// Invites somebody by mail. Somebody who was invited before gets a new link, and the old one stops working.
+    /// Invites a person by mail. Anyone invited before gets a new link, and the old one stops working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -60,7 +60,7 @@ impl Team {
         call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).valid(invite.clone().check())
     }
 
-    /// Removes somebody: their sessions, codes and invitations end at once; keys that they made stay.
+    /// Removes a person: their sessions, codes and invitations end at once; keys that they made stay.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -71,7 +71,7 @@ impl Team {
         Call::new(&self.0, call::draft(&routes::REMOVE_USER, &[user_id.as_ref()]), decode::nothing)
     }
 
-    /// Accepts an invitation with the token of its link. Nobody is signed in by that.
+    /// Accepts an invitation with the token of its link. This does not sign anyone in.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -91,7 +91,7 @@ fn acceptance(reply: &Reply) -> Result<Acceptance> {
     if let Some(code) = sign_in_page_says(&location, "error") {
         return Ok(Acceptance::Refused { code, location });
     }
-    // A proxy may redirect elsewhere, with the invitation unused.
+    // A proxy may redirect elsewhere, leaving the invitation unused.
     match sign_in_page_says(&location, "invite") {
         Some(word) if word == "accepted" => Ok(Acceptance::Accepted { location }),
         _ => Err(reply.refusal().say("the reply says neither that the invitation was accepted nor why it was not")),

@@ -30,7 +30,7 @@ impl Webhooks {
         Pages::listing(&self.0, &routes::LIST_WEBHOOKS, None)
     }
 
-    /// Creates a webhook. Its secret is in this reply only.
+    /// Creates a webhook. Its secret is only in this reply.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -44,7 +44,8 @@ impl Webhooks {
         call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).valid(webhook.validate())
     }
 
-    /// Changes what `update` names. `active(true)` also ends a pause that the service began after three days of failures.
+    /// Changes the fields that `update` names. `active(true)` also ends a pause that the service began after three days
+    /// of failures.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -68,7 +69,7 @@ impl Webhooks {
         Call::new(&self.0, call::draft(&routes::DELETE_WEBHOOK, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Gives a webhook a new secret, which is in this reply and is not shown again. The previous one signs beside it for 24
+    /// Gives a webhook a new secret, which is in this reply and is not shown again. The previous one also signs for 24
     /// hours, in `webhook-signature` only.
     ///
     /// ```
@@ -96,7 +97,7 @@ impl Webhooks {
         call::json(&self.0, &routes::TEST_WEBHOOK, &[id.as_ref()]).body(asked).valid(asked.check())
     }
 
-    /// What was sent to a webhook in the last 30 days, newest first: as pages or one by one.
+    /// Deliveries to a webhook in the last 30 days, newest first: as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -111,7 +112,7 @@ impl Webhooks {
         DeliveryPages::of(self.0.clone(), id.as_ref())
     }
 
-    /// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
+    /// Sends a delivery's event again, as a new delivery: the same bytes under the same `webhook-id`.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

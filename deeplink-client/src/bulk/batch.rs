@@ -16,7 +16,7 @@ pub(crate) struct BatchRow {
     pub(crate) line: u64,
     pub(crate) at: u64,
     pub(crate) id: String,
-    /// The id was generated, at this try.
+    /// The id was generated, on this try.
     pub(crate) made: Option<u32>,
     pub(crate) template: Arc<Prepared>,
 }
@@ -40,7 +40,7 @@ impl Batch {
         Self { number, attempt: 0, form, rows, maybe_ours: false, key: None }
     }
 
-    /// The same batch, or what is left of it, under a new key.
+    /// The same batch, or the rest of it, under a new key.
     pub(crate) fn again(&self, rows: Vec<BatchRow>) -> Self {
         Self { attempt: self.attempt + 1, rows, key: None, ..*self }
     }

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::content::{Content, update_for};
 use crate::error::{Error, Kind};
 
-/// Links that are fetched one by one before the whole list is read instead.
+/// Maximum links fetched one by one; beyond it, the whole list is read instead.
 const SINGLE: u64 = 1_000;
 
 /// The result for a row whose id is in use.
@@ -39,7 +39,7 @@ pub(crate) struct Comparer {
     /// Requests that changed a link.
     pub(crate) updates: AtomicU64,
     list: OnceCell<Snapshot>,
-    /// The affiliate of the key itself, once it is known to have one.
+    /// The affiliate that the key itself belongs to, once known.
     own_affiliate: OnceCell<Option<String>>,
 }
 
@@ -122,7 +122,8 @@ impl Comparer {
         }))
     }
 
-    /// Whether the key is an affiliate's, whose links all count for that affiliate: such a key may not count clicks.
+    /// Whether the key is an affiliate's, whose links all count for that affiliate: such a key may not read click
+    /// counts.
     async fn is_scoped(&self, link: &LinkDetail) -> bool {
         let own = self.own_affiliate.get_or_try_init(|| async {
             let asked = self.client.links().timeseries(&link.link_id, &TimeseriesQuery::new()).await;
@@ -138,7 +139,7 @@ impl Comparer {
         own.await.is_ok_and(|own| own.is_some() && own.as_deref() == affiliate)
     }
 
-    /// The address of the link, if the account's list has it with this content.
+    /// The link's address, if the account's list contains the link with this content.
     async fn listed(&self, id: &str, content: &Content) -> Result<Option<String>, Error> {
         let list = self.list.get_or_try_init(|| Snapshot::read(&self.client)).await?;
         Ok(list.find(id, content))
@@ -149,9 +150,9 @@ fn taken(message: &str) -> RowResult {
     RowResult::Rejected { code: ErrorCode::LinkIdTaken, message: message.to_owned() }
 }
 
-/// The account's links as hashes: 16 bytes each, whatever is in them.
+/// The account's links as hashes: 16 bytes each, regardless of content.
 struct Snapshot {
-    /// Hash of the id, hash of the content with the number of the address's beginning in its low byte; sorted.
+    /// Hash of the id, hash of the content with the index of the address's base in its low byte; sorted.
     links: Vec<(u64, u64)>,
     bases: Vec<Arc<str>>,
 }
@@ -171,7 +172,7 @@ impl Snapshot {
         Ok(list)
     }
 
-    /// The number of what the address begins with; links past the 255th different beginning are asked for singly.
+    /// The index of the address's base; links beyond the 255th distinct base are fetched one by one.
     fn base(&mut self, link: &LinkDetail) -> Option<u8> {
         let base = link.url.strip_suffix(link.link_id.as_str())?;
         let known = self.bases.iter().position(|known| **known == *base);
@@ -186,7 +187,7 @@ impl Snapshot {
         let from = self.links.partition_point(|(id, _)| *id < wanted);
         let mut same = self.links[from..].iter().take_while(|(id, _)| *id == wanted);
         let (_, found) = same.next()?;
-        // Two ids of one hash cannot be told apart here.
+        // Two ids with the same hash cannot be told apart here.
         if same.next().is_some() || found >> 8 != content_hash(content) >> 8 {
             return None;
         }

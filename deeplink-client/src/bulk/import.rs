@@ -1,4 +1,4 @@
-//! Setting an import up: what the caller chose, the first pass, and the start of the second.
+//! Setting up an import: the caller's options, the first pass, and the start of the second.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -32,7 +32,7 @@ pub struct BulkImport {
     journal: Option<Arc<dyn Journal>>,
 }
 
-/// What the caller chose.
+/// The caller's options.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) on_conflict: OnConflict,
@@ -82,7 +82,7 @@ impl BulkImport {
         self
     }
 
-    /// What a rejected row does to the run.
+    /// How a rejected row affects the run.
     pub fn on_error(mut self, policy: OnError) -> Self {
         self.settings.on_error = policy;
         self
@@ -94,7 +94,7 @@ impl BulkImport {
         self
     }
 
-    /// Longest time without a single success while the service asks to wait; 15 minutes unless set.
+    /// Maximum time without any success while the service asks to wait; 15 minutes unless set.
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.settings.max_wait = limit;
         self
@@ -106,7 +106,7 @@ impl BulkImport {
         self
     }
 
-    /// How many faults the report keeps; 100 unless set.
+    /// Maximum faults that the report keeps; 100 unless set.
     pub fn keep_faults(mut self, faults: usize) -> Self {
         self.settings.kept_faults = faults;
         self
@@ -135,12 +135,12 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// What was found.
+    /// The findings.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Reads the source again and gives every fault in line order. Blocks while it reads.
+    /// Reads the source again and reports every fault in line order. Blocks while it reads.
     pub fn each_fault(&self, mut each: impl FnMut(&RowFault)) -> Result<(), SourceError> {
         let salt = self.import.settings.salt.as_deref();
         survey::each_fault(&*self.import.source, salt, &self.survey, &mut each)
@@ -155,7 +155,7 @@ impl Checked {
         }
         let (opened, past) = import.open_journal(report.rows).await?;
         let numbers = Arc::new(AtomicU64::new(past.next_batch()));
-        // What is planned and not yet written down; the driver holds as many again as may be sent at one time.
+        // Batches planned but not journaled; besides these, the driver holds as many as may be sent concurrently.
         let (planned_in, planned) = mpsc::channel(2);
         let planner = Planner {
             source: Arc::clone(&import.source),
@@ -217,7 +217,7 @@ impl BulkImport {
         Ok((opened, past))
     }
 
-    /// A link that this run has made must be there: else the credential is another account's.
+    /// A link that this run has made must exist: otherwise the credential belongs to another account.
     async fn check_account(&self, run: &str, link_id: &str) -> Result<(), ImportError> {
         match self.client.links().get(link_id).await {
             Ok(_) => Ok(()),

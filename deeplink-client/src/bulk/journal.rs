@@ -14,7 +14,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Begins or resumes the run that `plan` describes. May block.
     fn open(&self, plan: &RunPlan) -> Result<Opened, JournalError>;
 
-    /// Gives every entry of the run so far, oldest first. May block.
+    /// Passes every entry of the run so far to `each`, oldest first. May block.
     fn replay(&self, each: &mut dyn FnMut(Entry)) -> Result<(), JournalError>;
 
     /// Appends an entry. It is accepted at once, even if the future is dropped; the future resolves when the entry is
@@ -22,13 +22,14 @@ pub trait Journal: Send + Sync + 'static {
     fn append(&self, entry: Entry) -> BoxFuture<'static, Result<(), JournalError>>;
 }
 
-/// What a run is about.
+/// The input and the destination of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunPlan {
     /// The source's name.
     pub source: String,
-    /// SHA-256 in hex of the source's content, mapping and template, and of what else decides the rows' ids.
+    /// SHA-256 in hex of the source's content, mapping and template, and of everything else that determines the rows'
+    /// ids.
     pub digest: String,
     /// Scheme, host and port of the service.
     pub origin: String,
@@ -60,7 +61,7 @@ impl Opened {
 pub enum Entry {
     /// A request is about to be sent.
     Intent(Intent),
-    /// A request has been answered; its rows that are not named were not taken.
+    /// A request has been answered; rows that it does not name were not accepted.
     Done(Done),
     /// The run has ended.
     Finished(Finished),
@@ -85,7 +86,7 @@ pub struct Intent {
     pub body: String,
     /// The request's `Idempotency-Key`.
     pub key: String,
-    /// When it was written down.
+    /// When it was journaled.
     pub at: Timestamp,
 }
 
@@ -96,7 +97,7 @@ pub struct Intent {
 pub enum Form {
     /// One template under several ids.
     Template,
-    /// Links that differ.
+    /// Different links.
     Links,
     /// One link.
     Single,
@@ -111,9 +112,9 @@ pub struct Done {
     /// Which of its tries.
     #[serde(rename = "try")]
     pub attempt: u32,
-    /// The rows, by what they came to.
+    /// The rows, by result.
     pub rows: Vec<(Settled, RowSet)>,
-    /// What the links' addresses begin with; the id follows.
+    /// The base of the links' addresses; the id follows.
     pub base: String,
 }
 
@@ -127,13 +128,13 @@ pub struct Finished {
     pub complete: bool,
 }
 
-/// Positions in a source, as stretches of (first, number).
+/// Positions in a source, as ranges of (first, count).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RowSet(Vec<(u64, u64)>);
 
 impl RowSet {
-    /// Every position, in the order in which they were put in.
+    /// Every position, in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().flat_map(|(first, number)| *first..first.saturating_add(*number))
     }
@@ -162,14 +163,14 @@ impl FromIterator<u64> for RowSet {
     }
 }
 
-/// What a settled row came to.
+/// The result of a settled row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Settled {
     /// Made.
     Created,
-    /// There before.
+    /// Already there.
     Existed,
     /// Changed.
     Updated,
@@ -195,7 +196,7 @@ pub struct RunInfo {
     pub counts: Counts,
     /// Nothing is left to do.
     pub finished: bool,
-    /// Another process works on it now.
+    /// Another process is working on it.
     pub locked: bool,
 }
 
@@ -210,12 +211,12 @@ pub enum JournalError {
         /// Why.
         source: std::io::Error,
     },
-    /// Another process works on this run.
+    /// Another process is working on this run.
     Locked {
         /// The run.
         run: String,
     },
-    /// The same command was started with other content or another service.
+    /// The same command was started with different content or another service.
     Changed {
         /// The earlier run.
         run: String,
@@ -229,7 +230,7 @@ pub enum JournalError {
         /// The link.
         link_id: String,
     },
-    /// A file of the journal holds what no run writes.
+    /// A journal file contains something that no run writes.
     Corrupt {
         /// Which.
         path: std::path::PathBuf,

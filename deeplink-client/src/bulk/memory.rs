@@ -1,4 +1,4 @@
-//! Rows that are in memory already.
+//! Rows that are already in memory.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// Links that differ, each with the id it names.
+    /// Different links, each with the id it names.
     pub fn links(name: impl Into<String>, links: impl IntoIterator<Item = CreateLink>) -> Self {
         let rows = (1..).zip(links).map(|(line, mut link)| {
             let id = link.custom_id.take();

@@ -1,5 +1,5 @@
-//! Bulk import: any number of rows, checked before anything is sent, sent in batches, written down so that a run can be
-//! stopped anywhere and resumed, with each row in the account once.
+//! Bulk import: any number of rows, checked before anything is sent, sent in batches, and journaled so that a run can
+//! be stopped anywhere and resumed, with each row in the account once.
 
 mod batch;
 mod conflict;
@@ -57,7 +57,7 @@ pub enum OnConflict {
     Update,
 }
 
-/// What a rejected row does to the run.
+/// How a rejected row affects the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnError {
@@ -72,10 +72,10 @@ pub enum OnError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Concurrency {
-    /// From 4, up to 16 while all goes well, down to 1 when it does not.
+    /// Starts at 4, rises to 16 while requests succeed, and falls to 1 when they do not.
     #[default]
     Auto,
-    /// So many.
+    /// This number.
     Fixed(u32),
 }
 
@@ -89,7 +89,7 @@ pub enum ImportError {
     Invalid(Box<Report>),
     /// The journal cannot be used.
     Journal(JournalError),
-    /// The service refused what had to be asked first.
+    /// The service refused the request that checks the account.
     Service(Error),
 }
 
@@ -117,7 +117,7 @@ impl std::error::Error for ImportError {
     }
 }
 
-/// What the first pass found. Nothing was sent for it.
+/// The findings of the first pass, which sends nothing.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
@@ -125,7 +125,7 @@ pub struct Report {
     pub rows: u64,
     /// Rows that cannot be sent.
     pub invalid: u64,
-    /// The first of them, in line order; [`Checked::each_fault`] gives all.
+    /// The first of them, in line order; [`Checked::each_fault`] reports all.
     pub faults: Vec<RowFault>,
     /// Pairs of ids that differ only in case, as (first line, later line, later id); the first few.
     pub case_pairs: Vec<(u64, u64, String)>,
@@ -143,7 +143,7 @@ pub struct Batches {
     pub template_rows: u64,
     /// Requests for them.
     pub template_requests: u64,
-    /// Rows of smaller groups, which go together; one by one where the service cannot take them so.
+    /// Rows of smaller groups, which are sent together, or one by one if the service does not support that.
     pub other_rows: u64,
     /// Requests for them.
     pub other_requests: u64,

@@ -142,11 +142,11 @@ impl Counts {
 pub struct Progress {
     /// The counts so far.
     pub counts: Counts,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u32,
     /// Maximum concurrent requests at present.
     pub concurrency: u32,
-    /// The service asked to wait: so much longer.
+    /// The remaining wait, if the service asked to wait.
     pub paused: Option<Duration>,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Position {
     pub(crate) paused_until: Option<Instant>,
 }
 
-/// Follows the [`Progress`] of a run from elsewhere.
+/// Watches the [`Progress`] of a run from elsewhere.
 #[derive(Debug, Clone)]
 pub struct ProgressWatch(pub(crate) watch::Receiver<Position>);
 
@@ -202,22 +202,22 @@ pub struct Summary {
 pub enum Stopped {
     /// [`crate::bulk::BulkRun::stop`] was called.
     Asked,
-    /// A row was refused, and such runs end there.
+    /// A row was refused, and the run's policy is to stop there.
     RowRejected,
-    /// The service refused the run as a whole: the credential, the plan, its set-up.
+    /// The service refused the run as a whole: the credential, the plan, or its configuration.
     Refused(Arc<Error>),
     /// The service asked to wait for too long.
     RateLimited(Arc<Error>),
     /// The service failed repeatedly.
     Unavailable(Arc<Error>),
-    /// The source gave other rows than in the first pass, or could not be read again.
+    /// The source returned different rows than in the first pass, or could not be read again.
     Source(Arc<super::SourceError>),
-    /// The journal cannot be written; nothing is sent that is not in it.
+    /// The journal cannot be written; nothing is sent without being journaled.
     Journal(Arc<super::JournalError>),
 }
 
 impl Stopped {
-    /// The service's error, where it was one.
+    /// The service's error, if there was one.
     pub fn error(&self) -> Option<&Error> {
         match self {
             Self::Refused(error) | Self::RateLimited(error) | Self::Unavailable(error) => Some(error),

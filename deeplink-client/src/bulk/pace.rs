@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Concurrency;
 
-/// Successful replies that raise the concurrency by one.
+/// Number of successful replies that raises the concurrency by one.
 const CLEAN: u32 = 20;
 const START: u32 = 4;
 const MAX_CONCURRENCY: u32 = 16;
@@ -16,7 +16,7 @@ const MAX_RETRY_WAIT: Duration = Duration::from_secs(30);
 /// Times that tests shorten.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// Before a failed request is repeated, at random up to this, twice as long each further time.
+    /// Upper bound of the random wait before a failed request is repeated; doubles with each failure.
     pub(crate) retry: Duration,
     /// Between two cuts of the concurrency.
     pub(crate) cut: Duration,
@@ -98,7 +98,8 @@ impl Pace {
         self.limit = (self.limit / 2).max(1);
     }
 
-    /// The service asks everybody to wait. Without a time of its own, each refusal in a row doubles it from 1 s.
+    /// The service asks all requests to wait. If it gives no time, the wait starts at 1 s and doubles with each
+    /// refusal.
     pub(crate) fn pause(&mut self, asked: Option<Duration>, max_wait: Duration) -> Result<(), TooLong> {
         self.cut();
         let now = Instant::now();
@@ -156,7 +157,7 @@ mod tests {
         let mut pace = Pace::new(Concurrency::Auto, Times::default());
         let long = Duration::from_mins(15);
         assert_eq!(pace.pause(Some(Duration::from_secs(10)), long), Ok(()));
-        assert_eq!(pace.pause(Some(Duration::from_secs(1)), long), Ok(()), "a shorter one does not cut it");
+        assert_eq!(pace.pause(Some(Duration::from_secs(1)), long), Ok(()), "a shorter one does not shorten it");
         tokio::time::advance(Duration::from_millis(9_999)).await;
         assert!(pace.is_paused());
         tokio::time::advance(Duration::from_millis(1_002)).await;

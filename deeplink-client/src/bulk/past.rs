@@ -9,13 +9,13 @@ use deeplink_core::link::GENERATED_ID_LEN;
 use super::journal::{Done, Entry, Intent, Journal, JournalError, Settled};
 use super::outcome::RowResult;
 
-/// The journal of a resumed run. A million settled rows take two megabytes, and eight more for ids that were made.
+/// The journal of a resumed run. A million settled rows take two megabytes, and eight more for generated ids.
 #[derive(Default)]
 pub(crate) struct Past {
-    /// Per row: 0 for nothing, else its result, and which of `bases` its address begins with.
+    /// Per row: 0 for nothing, else its result, and the index in `bases` of its address's base.
     rows: Vec<(u8, u8)>,
     bases: Vec<Arc<str>>,
-    /// Per row, the id that was made for it last.
+    /// Per row, the last id generated for it.
     made: Option<Vec<[u8; GENERATED_ID_LEN]>>,
     /// Requests that were about to be sent when the process ended, by batch and try.
     open: HashMap<(u64, u32), Intent>,
@@ -28,7 +28,7 @@ pub(crate) struct Past {
 const ENDS: [Settled; 4] = [Settled::Created, Settled::Existed, Settled::Updated, Settled::Skipped];
 
 impl Past {
-    /// Reads a journal. With `makes_ids` the ids of rows are kept too, because the source does not name them.
+    /// Reads a journal. With `makes_ids`, the ids of rows are kept too, because the source does not name them.
     pub(crate) fn read(journal: &dyn Journal, makes_ids: bool) -> Result<Self, JournalError> {
         let mut past = Self { made: makes_ids.then(Vec::new), ..Self::default() };
         journal.replay(&mut |entry| match entry {
@@ -99,7 +99,7 @@ impl Past {
         })
     }
 
-    /// The id that was made for a row.
+    /// The id generated for a row.
     pub(crate) fn made_id(&self, row: u64) -> Option<&str> {
         let made = self.made.as_ref()?.get(usize::try_from(row).ok()?)?;
         if made[0] == 0 { None } else { std::str::from_utf8(made).ok() }

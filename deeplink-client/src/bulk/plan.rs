@@ -1,5 +1,5 @@
 //! The second pass: rows into batches. Each row is in one batch; rows that an earlier process settled are in none, and
-//! rows of a request that may have arrived come together again in that request.
+//! rows of a request that may have arrived are put into the same request again.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -22,12 +22,12 @@ use crate::clock;
 const OPEN_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of one request: below the service's limit of 1 MiB.
 const REQUEST_BYTES: usize = 1_000_000;
-/// Outcomes that go together.
+/// Outcomes per message.
 const CHUNK: usize = 256;
 /// How long the service remembers a key, with an hour to spare.
 const KEY_AGE_MILLIS: i64 = 23 * 3_600_000;
 
-/// What the second pass gives.
+/// The output of the second pass.
 pub(crate) enum Planned {
     Batch(Batch),
     /// Rows that need no request: settled before, or invalid and left out.
@@ -42,15 +42,15 @@ pub(crate) struct Planner {
     pub(crate) survey: Survey,
     pub(crate) past: Past,
     pub(crate) rows: u64,
-    /// Numbers of batches, drawn here and where batches are divided.
+    /// Batch numbers, assigned here and where batches are split.
     pub(crate) numbers: Arc<AtomicU64>,
 }
 
-/// The receiver is gone: the run has ended.
+/// The receiver was dropped: the run has ended.
 struct Gone;
 
 impl Planner {
-    /// Reads all rows and gives batches until the receiver is gone. Blocks while the receiver is full.
+    /// Reads all rows and sends batches until the receiver is dropped. Blocks while the channel is full.
     pub(crate) fn run(mut self, out: &mpsc::Sender<Planned>) {
         let open = self.past.take_open();
         let mut batches = OpenBatches::new(Arc::clone(&self.numbers), open, self.salt.clone().unwrap_or_default(), out);
@@ -94,7 +94,7 @@ impl Planner {
         }
         let verdict = match verdict {
             Ok(_) if self.survey.is_duplicate(row) => {
-                // Which row is first was said in the report; the run only leaves this one out.
+                // The report named the first row; the run only leaves this one out.
                 let invalid = duplicate("duplicate id: an earlier row has it");
                 Err(RowFault::new(line, at, id.clone(), invalid))
             }
@@ -128,7 +128,7 @@ struct OpenBatches<'a> {
     /// Bytes held by `groups`.
     bytes: usize,
     settled: Vec<RowOutcome>,
-    /// Requests that may have arrived, and what of them has come together so far.
+    /// Requests that may have arrived, and the rows of each found so far.
     open: Vec<(Intent, Vec<Option<BatchRow>>)>,
     /// Row to request and index in it.
     expected: HashMap<u64, (usize, usize)>,
@@ -271,7 +271,7 @@ impl<'a> OpenBatches<'a> {
             self.give_group(&template)?;
         }
         self.give_others()?;
-        // Requests of which rows are missing cannot be made again: what is there goes as it is.
+        // Requests with missing rows cannot be repeated: the rows found are sent as a new batch.
         for (intent, rows) in std::mem::take(&mut self.open) {
             let rows: Vec<BatchRow> = rows.into_iter().flatten().collect();
             if !rows.is_empty() {

@@ -1,15 +1,15 @@
-//! Files and directories that only their owner may read.
+//! Files and directories that only their owner can read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Opens or makes a file that its owner alone may read and write.
+/// Opens or creates a file that only its owner can read and write.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     options().create(true).truncate(false).open(path)
 }
 
-/// Makes such a file; one that is there is an error.
+/// Creates such a file; an existing one is an error.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options().create_new(true).open(path)
 }
@@ -22,7 +22,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Makes a directory, and those above it, that its owner alone may enter. One that is there stays as it is.
+/// Creates a directory that only its owner can enter, and its parents. An existing one is left as it is.
 pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -46,7 +46,7 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Makes sure that a name survives a crash.
+/// Ensures that a file's name survives a crash.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         #[cfg(unix)]

@@ -18,7 +18,7 @@ pub(crate) enum Reaction {
     Refused,
     /// All requests wait; no attempt is counted.
     Wait(Option<Duration>),
-    /// The same body with the same key once more.
+    /// Send the same body with the same key again.
     Again,
     /// The run cannot continue.
     Stop,
@@ -39,7 +39,7 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
         Kind::BadRequest if status == 413 => Reaction::Split,
-        // Not an error record: a proxy's page, or half a reply. The request may have taken effect.
+        // Not an error record: a proxy's page, or an incomplete reply. The request may have taken effect.
         Kind::BadRequest | Kind::NotFound | Kind::Conflict if code.is_none() => Reaction::Again,
         Kind::BadRequest | Kind::NotFound | Kind::Conflict => Reaction::Refused,
         Kind::Api if matches!(status, 200..=299 | 408) => Reaction::Again,

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use super::drive::Shared;
 use super::outcome::{ProgressWatch, RowOutcome, Summary};
 
-/// A running import: a stream of row outcomes, in the order in which they are known. Not polling it
-/// stops dispatch; dropping it ends the run there, and the journal resumes it.
+/// A running import: a stream of row outcomes, in the order in which they arrive. Not polling it stops dispatch;
+/// dropping it ends the run, which the journal can resume.
 #[must_use = "streams do nothing unless polled"]
 pub struct BulkRun {
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ impl BulkRun {
         self.resumed
     }
 
-    /// Follows counts and pauses.
+    /// Watches counts and pauses.
     pub fn progress(&self) -> ProgressWatch {
         ProgressWatch(self.shared.progress.subscribe())
     }
@@ -108,7 +108,7 @@ impl Stream for BulkRun {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        // The summary is whole when the task has ended.
+        // The summary is complete once the task has ended.
         let Some(task) = &mut this.task else { return Poll::Ready(None) };
         let Poll::Ready(ended) = Pin::new(task).poll(context) else { return Poll::Pending };
         this.task = None;

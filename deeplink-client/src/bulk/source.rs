@@ -1,4 +1,4 @@
-//! Where rows come from. A source is read more than once, so it must repeat itself.
+//! Where rows come from. A source is read more than once and must return the same rows each time.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,9 +7,10 @@ use std::sync::Arc;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::CreateLink;
 
-/// Rows to import. [`RowSource::rows`] is called once per pass and must give the same rows in the same order each time.
+/// Rows to import. [`RowSource::rows`] is called once per pass and must return the same rows in the same order each
+/// time.
 pub trait RowSource: Send + Sync + 'static {
-    /// What people call the source, such as the file's name.
+    /// The source's name for people, such as the file's name.
     fn name(&self) -> String;
 
     /// Where a row is, for messages: `links.csv:17`, `links.csv:17:5` or `links.json[17]`.
@@ -23,7 +24,7 @@ pub trait RowSource: Send + Sync + 'static {
         format!("on line {line}")
     }
 
-    /// A digest of everything that the rows come from. Two sources with the same digest give the same rows.
+    /// A digest of everything that determines the rows. Two sources with the same digest give the same rows.
     fn digest(&self) -> Result<[u8; 32], SourceError>;
 
     /// The rows from the beginning.
@@ -55,10 +56,10 @@ impl<S: RowSource + ?Sized> RowSource for Arc<S> {
 /// The rows of one pass.
 pub type Rows = Box<dyn Iterator<Item = Result<SourceRow, SourceError>> + Send>;
 
-/// What one record of a source turned out to be.
+/// One record of a source.
 #[derive(Debug, Clone)]
 pub enum SourceRow {
-    /// A row; whether it is a valid link is judged later.
+    /// A row; whether it is a valid link is checked later.
     Row(Row),
     /// A record that cannot be read as a row.
     Fault(RowFault),
@@ -74,7 +75,7 @@ pub struct Row {
     pub at: u64,
     /// The id it names.
     pub id: Option<String>,
-    /// Everything else; `custom_id` is not looked at. Rows that share a template may share the allocation.
+    /// Everything else; `custom_id` is ignored. Rows that share a template may share the allocation.
     pub template: Arc<CreateLink>,
 }
 
@@ -123,7 +124,7 @@ impl fmt::Display for RowFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.field.as_deref(), &self.id) {
             (Some("custom_id"), Some(id)) => write!(f, "custom_id \"{}\": ", id.escape_debug())?,
-            // Most messages of the rules begin with their field.
+            // Most messages begin with the field.
             (Some(field), _) if !self.message.starts_with(field) => write!(f, "{field}: ")?,
             _ => {}
         }
@@ -131,7 +132,7 @@ impl fmt::Display for RowFault {
     }
 }
 
-/// A source that cannot be read at all, or not to its end.
+/// A source that cannot be read, or not to its end.
 #[derive(Debug)]
 pub struct SourceError {
     message: String,

@@ -1,7 +1,7 @@
 //! The first pass: every row is read and validated before anything is sent.
 //!
-//! Of a row only eight bytes are kept, a hash of its id. Where two hashes are equal the source is read again and the ids
-//! themselves are compared, so that nothing rests on a hash.
+//! Only eight bytes are kept per row, a hash of its id. If two hashes are equal, the source is read again and the ids
+//! themselves are compared, so that no decision relies on a hash.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,17 +16,17 @@ use super::{Batches, Report};
 
 /// Groups of at least this many rows are sent as a template with ids.
 const SMALLEST_GROUP: u64 = 10;
-/// Ids compared per further reading of the source.
+/// Ids compared per additional pass over the source.
 const COMPARED: usize = 50_000;
-/// Pairs that a report names.
+/// Maximum pairs that a report names.
 const KEPT_PAIRS: usize = 20;
 
-/// What the first pass found, as far as the second needs it.
+/// The findings of the first pass that the second needs.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// Rows whose id occurs earlier too, by position, sorted.
     duplicates: Vec<u64>,
-    /// Rows whose made id would not have been unique: with which try it is.
+    /// Rows whose first generated id was not unique, with the try that is.
     tries: HashMap<u64, u32>,
     /// Templates that many rows share, with their number.
     groups: HashMap<u64, u64>,
@@ -58,7 +58,7 @@ pub(crate) struct Judged {
     pub(crate) verdict: Result<Arc<Prepared>, RowFault>,
 }
 
-/// Reads a source and judges its rows, the same in every pass.
+/// Reads a source and validates its rows, with the same results in every pass.
 pub(crate) struct Judge<'a> {
     rows: Rows,
     templates: Templates,
@@ -158,7 +158,7 @@ struct Faults {
     count: u64,
     /// Rows that break a rule by themselves.
     own: Vec<RowFault>,
-    /// Rows whose id occurs earlier: those of earlier readings, then those of the current one.
+    /// Rows whose id occurs earlier: those of earlier passes, then those of the current one.
     duplicates: Vec<RowFault>,
     read_before: usize,
 }
@@ -255,7 +255,7 @@ fn repeated(sorted: &[u64]) -> Vec<u64> {
     repeated
 }
 
-/// A further reading of the source, in which ids of equal hash are compared.
+/// An additional pass over the source, in which ids with equal hashes are compared.
 struct Comparison<'a> {
     ids: &'a [u64],
     salt: Option<&'a str>,
@@ -264,7 +264,7 @@ struct Comparison<'a> {
     groups: &'a mut GroupCount,
 }
 
-/// The row that has an id so far.
+/// The row that currently holds an id.
 struct Holder {
     id: String,
     row: u64,
@@ -347,7 +347,7 @@ pub(crate) fn each_fault(
     survey: &Survey,
     each: &mut dyn FnMut(&RowFault),
 ) -> Result<(), SourceError> {
-    // First lines of duplicate ids: collected on the way, they always come before their repeats.
+    // First lines of duplicate ids, collected during the pass: they always come before their repeats.
     let mut repeats: HashSet<u64> = HashSet::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;

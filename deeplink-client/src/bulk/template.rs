@@ -1,4 +1,4 @@
-//! Templates as they are sent: each distinct one is serialised and judged once, as long as it is remembered.
+//! Templates as they are sent: each distinct one is serialised and validated once, while it is cached.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Hash for Prepared {
     }
 }
 
-/// 64 bits of anything, the same in every run of this program.
+/// A 64-bit hash, the same in every run of this program.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
@@ -70,7 +70,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 /// A template that may be sent, or the rule that it breaks.
 type Judgement = Result<Arc<Prepared>, Invalid>;
 
-/// Remembers templates that were judged.
+/// A cache of validated templates.
 pub(crate) struct Templates {
     last: Option<(Arc<CreateLink>, Judgement)>,
     known: Vec<Option<Arc<Prepared>>>,
@@ -103,7 +103,7 @@ impl Templates {
         } else {
             serde_json::to_string(template)
         };
-        // Metadata is kept as text, so only text that is no JSON cannot be written.
+        // Metadata is kept as text, so serialising fails only if the text is not JSON.
         let json = json.map_err(|_| {
             let code = deeplink_core::error::ErrorCode::InvalidMetadata;
             Invalid::field(code, "metadata", "metadata is not JSON")
@@ -122,7 +122,7 @@ impl Templates {
     }
 }
 
-/// The id of a row that names none: the same in every run for the same salt, content, position and try.
+/// The generated id of a row: the same in every run for the same salt, content, position and try.
 pub(crate) fn derived_id(salt: &str, template: &Prepared, row: u64, attempt: u32) -> String {
     const SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let mut digest = Sha256::new();

@@ -1,5 +1,5 @@
-//! The journal in a directory: `plan.json` describes the import, `journal.wal` has intents and results, `lock` is held by
-//! the running process, `summary.json` says how it ended. Readable by its owner alone; there is no secret in it.
+//! The journal in a directory: `plan.json` describes the import, `journal.wal` has intents and results, `lock` is held
+//! by the running process, `summary.json` says how it ended. Readable only by its owner; contains no secrets.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -25,7 +25,7 @@ const MAX_ENTRY: usize = 1 << 20;
 /// How long to wait for another run of this process to release its lock.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// Keeps each run in a directory of its own below one directory, readable by its owner alone.
+/// Keeps each run in its own directory below `root`, readable only by its owner.
 #[derive(Debug)]
 pub struct FileJournal {
     root: PathBuf,
@@ -47,7 +47,7 @@ struct PlanFile {
 }
 
 impl FileJournal {
-    /// Runs below `root`, which is made when needed.
+    /// Runs below `root`, which is created when needed.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), command: None, restart: false, lock_wait: LOCK_WAIT, open: Mutex::new(None) }
     }
@@ -59,7 +59,7 @@ impl FileJournal {
         self
     }
 
-    /// Begins a new run, whatever is unfinished.
+    /// Begins a new run even if another is unfinished.
     pub fn restart(mut self, restart: bool) -> Self {
         self.restart = restart;
         self
@@ -90,7 +90,7 @@ impl FileJournal {
         Ok(runs)
     }
 
-    /// Removes a run; one that another process works on is refused.
+    /// Removes a run; refused while another process is working on it.
     pub fn remove(run: &RunInfo) -> Result<(), JournalError> {
         let lock = lock(&run.dir, &run.run, Duration::ZERO)?;
         fs::remove_dir_all(&run.dir).map_err(|error| io_error(&run.dir, error))?;
@@ -98,7 +98,7 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Waits for another run however slow the disk is.
+    /// Waits as long as it takes for another run, however slow the disk is.
     #[cfg(test)]
     pub(super) fn patient(mut self) -> Self {
         self.lock_wait = Duration::from_mins(1);
@@ -158,7 +158,7 @@ impl Journal for FileJournal {
         let path = dir.join(WAL);
         let mut file = open_private(&path).map_err(|error| io_error(&path, error))?;
         let end = read_entries(&path, &mut file, &mut |_| {})?;
-        // A torn tail is what a killed process was writing: it was never acknowledged.
+        // A torn tail is what a killed process was writing; it was never acknowledged.
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.and_then(|_| file.sync_all()).map_err(|error| io_error(&path, error))?;
         *open = Some(Writer::start(dir, file, lock));
@@ -182,7 +182,7 @@ impl Journal for FileJournal {
     }
 }
 
-/// An entry to be written, and who waits for it.
+/// An entry to be written, and its waiter.
 struct Waiting {
     entry: Entry,
     done: oneshot::Sender<Result<(), JournalError>>,
@@ -216,7 +216,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread ends with its queue; what it could not write was reported to the callers that waited.
+            // The thread ends with its queue; failed writes were reported to the waiting callers.
             let _ = thread.join();
         }
     }
@@ -257,7 +257,7 @@ fn write_entries(dir: &Path, mut file: File, queue: &Receiver<Waiting>) {
 fn frame(entry: &Entry, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 8]);
-    // Entries have no map with keys other than text and no number that JSON lacks: they can be written.
+    // Entries contain no non-string keys and no numbers that JSON lacks, so serialising cannot fail.
     let _ = serde_json::to_writer(&mut *out, entry);
     let length = u32::try_from(out.len() - start - 8).unwrap_or(u32::MAX);
     let sum = crc32(&out[start + 8..]);
@@ -265,7 +265,7 @@ fn frame(entry: &Entry, out: &mut Vec<u8>) {
     out[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Gives every whole entry and returns where the last one ends.
+/// Passes on every complete entry and returns where the last one ends.
 fn read_entries(path: &Path, file: &mut File, each: &mut dyn FnMut(Entry)) -> Result<u64, JournalError> {
     let wrong = |error| io_error(path, error);
     file.seek(SeekFrom::Start(0)).map_err(wrong)?;
@@ -292,7 +292,7 @@ fn read_entries(path: &Path, file: &mut File, each: &mut dyn FnMut(Entry)) -> Re
     }
 }
 
-/// Fills the buffer; `false` when the file ends before.
+/// Fills the buffer; `false` if the file ends first.
 fn read_whole(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -363,7 +363,7 @@ fn counts_so_far(path: &Path, rows: u64) -> Result<Counts, JournalError> {
     Ok(counts)
 }
 
-/// Takes the run's lock, which ends with the file.
+/// Takes the run's lock, which is released with the file.
 fn lock(dir: &Path, run: &str, timeout: Duration) -> Result<File, JournalError> {
     let path = dir.join("lock");
     let file = open_private(&path).map_err(|error| io_error(&path, error))?;
@@ -397,7 +397,7 @@ fn io_error(path: &Path, source: io::Error) -> JournalError {
     JournalError::Io { path: path.to_owned(), source }
 }
 
-/// The same error for each of those who wait.
+/// A copy of the error for each waiter.
 fn copy(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }

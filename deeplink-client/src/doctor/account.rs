@@ -12,7 +12,7 @@ use crate::auth::AuthKind;
 use crate::client::Client;
 use crate::error::{Error, Kind};
 
-/// What could be read with the key.
+/// The data that could be read with the key.
 pub(super) struct Account {
     key: Key,
     /// `None` where they could not be read.
@@ -31,7 +31,7 @@ enum Key {
 }
 
 impl Account {
-    /// Reads with the client's key; what cannot be read is left out.
+    /// Reads with the client's key; anything unreadable is left out.
     pub(super) async fn read(client: &Client) -> Self {
         if client.auth_kind() == AuthKind::None {
             return Self { key: Key::None, apps: None, domains: None };

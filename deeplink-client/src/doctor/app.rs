@@ -84,8 +84,8 @@ impl Setup {
         }
     }
 
-    /// A link to try: the first of those that were named which works, else the newest. One that has ended shows a notice
-    /// on every host, which says nothing about the host.
+    /// A link to try: the first named one that works, else the newest. An inactive link shows a notice on every host,
+    /// which says nothing about the host.
     async fn some_link(&self, named: &[String]) -> Option<String> {
         for id in named {
             if let Ok(link) = self.client.links().get(id).await

@@ -1,4 +1,4 @@
-//! The association files: as the host serves them, and as Apple and Google know them.
+//! The association files: as the host serves them, and as Apple and Google have cached them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::probe::{Answer, Fault, FaultKind, Headers, Site, ask, short};
 use super::{Finding, Setup, Status, Task};
 
-/// Largest file that Apple reads.
+/// Maximum size of a file that Apple reads.
 const MAX_FILE: usize = 128 * 1024;
 
 const APPLE_BOT: Headers<'_> = &[("user-agent", "AASA-Bot/1.0.0")];
@@ -59,7 +59,7 @@ pub(super) fn tasks(setup: &Arc<Setup>, site: &Arc<Site>) -> Vec<Task> {
 }
 
 impl Setup {
-    /// What the file must hold: ids of iOS apps, or packages with their fingerprints.
+    /// What the file must contain: ids of iOS apps, or packages with their fingerprints.
     fn wanted(&self, file: File) -> Vec<(String, Vec<String>)> {
         match file {
             File::Apple => {
@@ -186,13 +186,13 @@ impl Setup {
     }
 }
 
-/// Judges what the host serves.
+/// Checks what the host serves.
 fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Result<(), Finding> {
     let (path, platform) = (file.path(), file.platform());
     match answer.status {
         200 => {}
         300..=399 => {
-            let fix = "serve the file at this very address: no phone follows a redirect here";
+            let fix = "serve the file at exactly this address: phones do not follow redirects here";
             return Err(Finding::fail(format!("{path} gives {}", answer.outline()), fix));
         }
         404 => {
@@ -201,7 +201,7 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
             return Err(Finding::fail(format!("{path} is not there (HTTP 404)"), fix));
         }
         _ => {
-            let fix = "serve it to everybody, without key, challenge or limit";
+            let fix = "serve it to everyone, without key, challenge or limit";
             return Err(Finding::fail(format!("{path} gives {}", answer.outline()), fix));
         }
     }
@@ -223,7 +223,7 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
     Err(Finding::fail(format!("the file lacks {}", missing.join(", ")), fix))
 }
 
-/// What a file does not say about an app, if anything.
+/// What a file lacks about an app, if anything.
 fn lacking(found: &Value, file: File, app: &str, prints: &[String]) -> Option<String> {
     let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
     match file {
@@ -254,10 +254,10 @@ fn lacking(found: &Value, file: File, app: &str, prints: &[String]) -> Option<St
     }
 }
 
-/// How another visitor, or another way, gets something else than the first; `None` when all get the same.
+/// How another visitor or address family gets something different from the first; `None` if all get the same.
 async fn differs(site: &Site, file: File, first: &Answer) -> Option<String> {
     let compare = |who: &str, other: Result<Answer, Fault>| match other {
-        // A machine without IPv6 cannot say what others get over it.
+        // A machine without IPv6 cannot tell what others get over it.
         Err(fault) if fault.kind == FaultKind::NoWay => None,
         Err(fault) => Some(format!("{who} gets no answer ({})", fault.text)),
         Ok(other) if other.status != first.status => Some(format!("{who} gets {}", other.outline())),

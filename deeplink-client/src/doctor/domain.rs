@@ -7,13 +7,13 @@ use super::service::is_ours;
 use super::{Finding, Setup, Status, Task, robots};
 use crate::clock;
 
-/// A certificate that expires sooner than this is a warning, in days.
+/// Days before its expiry at which a certificate gives a warning.
 const SOON: i64 = 14;
 /// Bytes of `/health` that are read.
 const HEALTH_BYTES: usize = 4_096;
 /// Bytes of `robots.txt` that count (RFC 9309: at least 500 KiB).
 const ROBOTS_BYTES: usize = 512 * 1024;
-/// What robots must be able to fetch.
+/// Files that robots must be able to fetch.
 const FILES: [&str; 2] = ["/.well-known/apple-app-site-association", "/.well-known/assetlinks.json"];
 
 pub(super) fn tasks(setup: &Arc<Setup>, site: &Arc<Site>) -> Vec<Task> {
@@ -52,7 +52,7 @@ impl Setup {
         if found.iter().any(|text| proves(text)) {
             return Finding::ok("the TXT record is there");
         }
-        // A name can have records of others; the one that is nearly right is to be fixed.
+        // A name can have unrelated records; report the one that is nearly right.
         let is_near = |text: &&String| proves(&text.trim().to_ascii_lowercase());
         let what = match found.iter().find(is_near).or(found.first()) {
             Some(other) => format!("{name} says \"{}\": the domain will lose its verification", short(other)),
@@ -130,7 +130,7 @@ impl Setup {
     }
 }
 
-/// How long the certificate of a server that was trusted is good.
+/// How long the certificate of a trusted server remains valid.
 pub(super) fn lifetime(answer: &Answer) -> Finding {
     let Some(end) = answer.certificate_end() else {
         return Finding::warn("the certificate cannot be read", "look at it with: openssl s_client -connect HOST:443");

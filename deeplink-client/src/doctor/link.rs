@@ -1,6 +1,6 @@
 //! One link: what each kind of visitor gets, compared with the decision table; its preview image; its stores.
 //!
-//! Every visit says that it is a prefetch, so none is counted as a click.
+//! Every visit declares itself a prefetch, so none counts as a click.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::page::Page;
 use super::probe::{Answer, Fault, Site, ask, short};
 use super::{Finding, Setup, Status, Task};
 
-/// Bytes of a page that are read: room for every address a link can have, in each place where the page names it.
+/// Bytes read of a page: room for every address a link can have, wherever the page repeats it.
 const PAGE_BYTES: usize = 512 * 1024;
-/// Largest preview image that every network takes.
+/// Maximum size of a preview image that every network accepts.
 const IMAGE_BYTES: usize = 5 * 1024 * 1024;
-/// Characters that are shown of what two long addresses begin with alike.
+/// Characters shown of the common prefix of two long addresses.
 const SHARED: usize = 30;
-/// Smallest preview image that is shown large, in pixels a side.
+/// Minimum side of a preview image that is shown large, in pixels.
 const IMAGE_PIXELS: usize = 200;
 
 pub(super) const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) \
@@ -57,7 +57,7 @@ pub(super) fn tasks(setup: &Arc<Setup>, link: &str) -> Vec<Task> {
             Task::new("link.resolve", link, Status::Fail, async move {
                 let finding = case.check_visit(agent, json).await;
                 match finding.status {
-                    // Access was refused to everybody.
+                    // Every visitor was refused.
                     Status::Skip => finding,
                     _ => Finding { message: format!("{who}: {}", finding.message), ..finding },
                 }
@@ -127,7 +127,7 @@ impl Case {
         }
     }
 
-    /// Compares an answer for people with what the decision table says.
+    /// Compares an answer for people with the decision table.
     fn judge_page(&self, link: &LinkDetail, agent: &str, answer: &Answer) -> Result<String, String> {
         let account = &self.setup.account;
         let around = HostContext {
@@ -148,7 +148,7 @@ impl Case {
             Outcome::Landing(plan) => {
                 let row = row(&view, &around, visitor.platform, Some(&plan));
                 let page = read_landing(answer);
-                // An affiliate's key does not show the domains and apps that lead a phone's button.
+                // An affiliate's key cannot read the domains and apps that determine a phone's button.
                 if !account.is_read() && matches!(visitor.platform, Platform::Ios | Platform::Android) {
                     let page = page.map_err(|what| format!("{what}, expected a landing page"))?;
                     let found = page.href("open").map_or_else(no_button, button);
@@ -297,7 +297,7 @@ fn read_landing(answer: &Answer) -> Result<Page, String> {
     }
 }
 
-/// Compares where the primary button leads with where it should.
+/// Compares the primary button's target with the expected one.
 fn judge_button(found: Option<&str>, wanted: Option<&str>) -> Result<(), String> {
     match (found, wanted) {
         (None, None) => Ok(()),
@@ -320,7 +320,7 @@ fn no_button() -> String {
     "no button".to_owned()
 }
 
-/// Two texts that differ, cut so that the place where they do is among what is shown.
+/// Two different texts, cut so that the place where they differ is visible.
 fn apart(one: &str, two: &str) -> (String, String) {
     let same = one.chars().zip(two.chars()).take_while(|(one, two)| one == two).count();
     let cut = |text: &str| match same.checked_sub(SHARED) {
@@ -345,7 +345,7 @@ fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {
     }
 }
 
-/// What every answer carries, so that no cache gives one visitor's answer to another.
+/// Checks the headers of every answer, so that no cache serves one visitor's answer to another.
 fn check_headers(answer: &Answer) -> Result<(), String> {
     let vary = answer.header("vary").to_ascii_lowercase();
     let varies = |name: &str| vary.split(',').any(|known| known.trim() == name);

@@ -1,7 +1,7 @@
 //! Diagnosis of an account's domains, apps and links as phones, crawlers and Apple's and Google's servers see them.
 //!
-//! Nothing is written and no click is counted. Every check runs by itself, follows no redirect, ends within its time limit
-//! and says in one line what to do.
+//! Nothing is written and no click is counted. Every check is independent, follows no redirect, ends within its time
+//! limit and says in one line what to do.
 //!
 //! ```no_run
 //! # async fn example(dl: deeplink_client::Client) -> Result<(), deeplink_client::Error> {
@@ -42,19 +42,19 @@ use crate::transport::BoxFuture;
 use account::Account;
 use probe::{Probe, Settings, Site};
 
-/// Checks that run at the same time.
+/// Maximum concurrent checks.
 const AT_ONCE: usize = 16;
 /// Default time limit of a check.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How a check came out.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Status {
     /// As it should be.
     Ok,
-    /// It works, but not for everybody or not for long.
+    /// It works, but not for everyone or not for long.
     Warn,
     /// It does not work.
     Fail,
@@ -88,7 +88,7 @@ pub struct Check {
     pub id: &'static str,
     /// Its subject: a host, an app, a link.
     pub subject: String,
-    /// How it came out.
+    /// The outcome.
     pub status: Status,
     /// What was found, in one line.
     pub message: String,
@@ -97,7 +97,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A finding of the caller's own, to be shown with the others.
+    /// The caller's own finding, to be shown with the others.
     pub fn new(
         id: &'static str,
         subject: impl Into<String>,
@@ -143,7 +143,7 @@ impl Doctor {
         self
     }
 
-    /// Looks at this link too.
+    /// Checks this link too.
     pub fn link(mut self, link_id: impl Into<String>) -> Self {
         self.links.push(link_id.into());
         self
@@ -269,7 +269,7 @@ impl Finding {
 struct Task {
     id: &'static str,
     subject: String,
-    /// What it is when it does not end in time.
+    /// The status if it does not end in time.
     worst: Status,
     run: BoxFuture<'static, Finding>,
 }
@@ -305,13 +305,13 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// Id and subject of every check, in the order in which [`Examination::run`] gives them.
+    /// Id and subject of every check, in the order in which [`Examination::run`] yields them.
     pub fn planned(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.tasks.iter().map(|task| (task.id, task.subject.as_str()))
     }
 
-    /// What to ask a phone itself: commands for each Android app, and where the account has iOS apps for each host, with
-    /// the place to look on an iPhone.
+    /// Commands to query a phone itself: for each Android app and, if the account has iOS apps, for each host, with the
+    /// place to look on an iPhone.
     pub fn device_commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         for package in &self.packages {
@@ -325,7 +325,7 @@ impl Examination {
         commands
     }
 
-    /// Runs the checks together and yields them in order, each as soon as it and those before it have ended.
+    /// Runs the checks concurrently and yields them in order, each as soon as it and those before it have ended.
     pub fn run(self) -> impl Stream<Item = Check> + Send {
         let limit = self.limit;
         stream::iter(self.tasks).map(move |task| task.end(limit)).buffered(AT_ONCE)

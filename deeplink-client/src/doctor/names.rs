@@ -1,4 +1,4 @@
-//! DNS, queried directly: the system's servers, or a given one.
+//! Direct DNS queries, to the system's servers or a given one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 
-/// How long a name server may take before it is asked once more.
+/// How long a name server may take before it is asked again.
 const ONE_TRY: Duration = Duration::from_secs(3);
 
 /// Asks for records.
 pub(super) struct Names(Option<TokioResolver>);
 
 impl Names {
-    /// Asks this server, or without one the system's.
+    /// Asks this server, or the system's if there is none.
     pub(super) fn new(server: Option<SocketAddr>) -> Self {
         let builder = match server {
             Some(server) => {

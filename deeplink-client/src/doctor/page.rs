@@ -1,6 +1,6 @@
 //! A page as far as the doctor reads it: its elements and what their attributes say.
 
-/// Elements whose content is text, whatever it looks like.
+/// Elements whose content is always text.
 const TEXT_ONLY: [&str; 4] = ["script", "style", "textarea", "title"];
 
 /// The elements of a page, in the order in which they begin.
@@ -26,7 +26,7 @@ impl Page {
             if let Some(comment) = tag.strip_prefix("!--") {
                 rest = comment.split_once("-->").map_or("", |(_, after)| after);
             } else if tag.starts_with(|first: char| first.is_ascii_alphabetic()) {
-                // A tag that does not end is none.
+                // An unterminated tag is not a tag.
                 let Some((element, after)) = start_tag(tag) else { break };
                 rest = if TEXT_ONLY.contains(&element.name.as_str()) { behind(&element.name, after) } else { after };
                 elements.push(element);
@@ -49,7 +49,7 @@ impl Page {
     }
 }
 
-/// What comes after the end tag of such an element.
+/// The text after the end tag of such an element.
 fn behind<'a>(name: &str, content: &'a str) -> &'a str {
     let is_end = |at: usize| {
         let end = content.get(at + 2..at + 2 + name.len());
@@ -58,7 +58,7 @@ fn behind<'a>(name: &str, content: &'a str) -> &'a str {
     content.match_indices("</").find(|(at, _)| is_end(*at)).map_or("", |(at, _)| &content[at..])
 }
 
-/// A start tag, and what comes after it. `text` begins with the name.
+/// A start tag, and the text after it. `text` begins with the name.
 fn start_tag(text: &str) -> Option<(Element, &str)> {
     let is_gap = |c: char| c.is_ascii_whitespace() || c == '/';
     let end = text.find(|c| is_gap(c) || c == '>')?;
@@ -82,7 +82,7 @@ fn start_tag(text: &str) -> Option<(Element, &str)> {
     }
 }
 
-/// The value that a text begins with, as it is written, and what comes after it.
+/// The attribute value at the start of a text, undecoded, and the text after it.
 fn attribute_value(text: &str) -> Option<(&str, &str)> {
     for quote in ['"', '\''] {
         if let Some(inside) = text.strip_prefix(quote) {
@@ -92,7 +92,7 @@ fn attribute_value(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(text.find(|c: char| c.is_ascii_whitespace() || c == '>')?))
 }
 
-/// A text without its character references: those by number, and the five that every writer of HTML uses.
+/// A text with its character references decoded: numeric ones and the five common named ones.
 fn unescaped(text: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, reference)) = rest.split_once('&') {

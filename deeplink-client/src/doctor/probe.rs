@@ -60,7 +60,7 @@ impl Probe {
         given(&self.settings, host).next().is_some()
     }
 
-    /// The client for servers that are no host of the account.
+    /// The client for servers that are not the account's hosts.
     pub(super) fn plain(&self) -> &reqwest::Client {
         &self.plain
     }
@@ -93,9 +93,9 @@ pub(super) struct Site {
 pub(super) struct Ways {
     /// At any of its addresses.
     pub(super) any: reqwest::Client,
-    /// At its IPv4 and its IPv6 addresses alone, where it has both.
+    /// At only its IPv4 or only its IPv6 addresses, if it has both.
     pub(super) families: Vec<(&'static str, reqwest::Client)>,
-    /// The first address, to show.
+    /// The first address, for display.
     pub(super) address: String,
 }
 
@@ -113,7 +113,7 @@ impl Site {
         let mut addresses: Vec<_> = given(&self.probe.settings, &self.name).collect();
         if addresses.is_empty() {
             let found = self.probe.names.addresses(&self.name).await?;
-            // Port 0 stands for the usual one of the scheme.
+            // Port 0 means the scheme's default port.
             addresses = found.into_iter().map(|address| SocketAddr::new(address, 0)).collect();
         }
         let (four, six): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4());
@@ -127,7 +127,7 @@ impl Site {
 
     fn client(&self, addresses: &[SocketAddr]) -> Result<reqwest::Client, String> {
         let builder = builder(&self.probe.settings).map_err(|error| error.to_string())?;
-        // A proxy would look the host up by itself.
+        // A proxy would look up the host itself.
         let builder = builder.no_proxy().resolve_to_addrs(&self.name, addresses);
         build(builder).map_err(|error| error.to_string())
     }
@@ -147,7 +147,7 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
-    /// The body is longer than what was asked for; the rest was not read.
+    /// The body is longer than the limit; the rest was not read.
     pub(super) cut: bool,
     /// The server's certificate (DER).
     certificate: Option<Vec<u8>>,
@@ -155,7 +155,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// A header's value, several lines joined; empty if it is not there.
+    /// A header's value, with several lines joined; empty if absent.
     pub(super) fn header(&self, name: &str) -> String {
         let values = self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         values.collect::<Vec<_>>().join(", ")
@@ -175,7 +175,7 @@ impl Answer {
         }
     }
 
-    /// When the server's certificate ends.
+    /// When the server's certificate expires.
     pub(super) fn certificate_end(&self) -> Option<Timestamp> {
         let (_, certificate) = x509_parser::parse_x509_certificate(self.certificate.as_deref()?).ok()?;
         Some(Timestamp::from_millis(certificate.validity().not_after.timestamp().checked_mul(1_000)?))
@@ -187,11 +187,11 @@ impl Answer {
 pub(super) enum FaultKind {
     /// No connection.
     Unreachable,
-    /// No route from this machine, for example without IPv6; it says nothing about the host.
+    /// No route from this machine, for example without IPv6; this says nothing about the host.
     NoWay,
     /// The TLS handshake failed.
     Tls,
-    /// The answer broke off.
+    /// The answer was cut off.
     Broken,
 }
 
@@ -265,14 +265,14 @@ fn handshake(text: &str) -> String {
     words.unwrap_or_else(|| format!("no secure connection: {text}"))
 }
 
-/// Whether a handshake failed: it comes as invalid data, or ends too early where TLS is not spoken.
+/// Whether a handshake failed: it shows as invalid data, or as an early end if the server does not speak TLS.
 fn is_handshake(error: &io::Error) -> bool {
-    // One I/O error may hold another, which is not among its sources.
+    // One I/O error may wrap another that is not among its sources.
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) || inner.is_some_and(is_handshake)
 }
 
-/// A text that fits into a line: control characters as blanks, at most 120 characters.
+/// A text for one line: control characters replaced by blanks, at most 120 characters.
 pub(super) fn short(text: &str) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(121).collect();
     if line.chars().count() > 120 {

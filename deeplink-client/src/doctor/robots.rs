@@ -3,7 +3,7 @@
 /// The crawlers that fetch association files.
 const READERS: [&str; 2] = ["aasa-bot", "googlebot"];
 
-/// The crawler that may not fetch this path, if there is one.
+/// The crawler that may not fetch this path, if any.
 pub(super) fn barred(robots: &str, path: &str) -> Option<&'static str> {
     READERS.into_iter().find(|reader| !allows(robots, reader, path))
 }
@@ -11,7 +11,7 @@ pub(super) fn barred(robots: &str, path: &str) -> Option<&'static str> {
 fn allows(robots: &str, reader: &str, path: &str) -> bool {
     let own = rules(robots, |agent| agent.eq_ignore_ascii_case(reader));
     let rules = own.unwrap_or_else(|| rules(robots, |agent| agent == "*").unwrap_or_default());
-    // The longest pattern decides; of two equally long ones the one that allows.
+    // The longest pattern decides; between two equally long ones, the one that allows.
     let decided =
         rules.iter().filter(|rule| matches(rule.pattern, path)).max_by_key(|rule| (rule.pattern.len(), rule.allow));
     decided.is_none_or(|rule| rule.allow)
@@ -50,7 +50,7 @@ fn rules(robots: &str, is_meant: impl Fn(&str) -> bool) -> Option<Vec<Rule<'_>>>
     found
 }
 
-/// Whether a path fits a pattern: `*` matches anything, `$` at the end for the end.
+/// Whether a path matches a pattern: `*` matches anything, a final `$` the end.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, anchored) = pattern.strip_suffix('$').map_or((pattern, false), |pattern| (pattern, true));
     let mut parts = pattern.split('*');

@@ -1,4 +1,4 @@
-//! The service itself: whether it answers, as whom, and at what time.
+//! The service itself: whether it answers, whether it is this service, and its clock.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::probe::{Answer, Fault, FaultKind, ask};
 use super::{Finding, Setup, Status, Task};
 use crate::clock;
 
-/// Clocks may differ by this before anything that has a time in it fails.
+/// Maximum clock difference before anything with a timestamp fails.
 const MAX_SKEW_SECONDS: i64 = 60;
 
 /// Bytes of `/health` that are read.
@@ -68,11 +68,11 @@ impl Setup {
             _ if away <= MAX_SKEW_SECONDS.unsigned_abs() => Finding::ok(format!("{away} s from this machine's clock")),
             1.. => Finding::warn(
                 format!("this machine's clock is {away} s ahead of the service's"),
-                "set the clock; what carries a time, such as a signature, is refused",
+                "set the clock; anything with a timestamp, such as a signature, is refused",
             ),
             _ => Finding::warn(
                 format!("this machine's clock is {away} s behind the service's"),
-                "set the clock; what carries a time, such as a signature, is refused",
+                "set the clock; anything with a timestamp, such as a signature, is refused",
             ),
         }
     }

@@ -78,7 +78,7 @@ pub struct MockCall {
 }
 
 impl MockCall {
-    /// A header as text; empty if it is not there.
+    /// A header as text; empty if absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -104,8 +104,8 @@ impl MockTransport {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares the following replies for this method and path. `{…}` in the path matches any one segment; a path with `?`
-    /// is compared with its query, one without regardless of it.
+    /// Prepares the following replies for this method and path. `{…}` in the path matches any one segment; a path with
+    /// `?` is compared including the query, one without ignores the query.
     #[must_use]
     pub fn on(self, method: Method, path: &str) -> Self {
         self.edit(|state| {
@@ -145,7 +145,7 @@ impl MockTransport {
     /// A reply with any body.
     ///
     /// # Panics
-    /// When `status` is no HTTP status.
+    /// When `status` is not an HTTP status.
     #[must_use]
     pub fn bytes(self, status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         let status = StatusCode::from_u16(status).expect("an HTTP status");
@@ -195,25 +195,25 @@ impl MockTransport {
         })
     }
 
-    /// Instead of a reply, time runs out.
+    /// A timeout instead of a reply.
     #[must_use]
     pub fn timeout(self) -> Self {
         self.reply(Reply::Fail(Failure::Timeout))
     }
 
-    /// Instead of a reply, the connection breaks.
+    /// A broken connection instead of a reply.
     #[must_use]
     pub fn reset(self) -> Self {
         self.reply(Reply::Fail(Failure::Broken))
     }
 
-    /// Instead of a reply, there is no connection.
+    /// A failed connection instead of a reply.
     #[must_use]
     pub fn unreachable(self) -> Self {
         self.reply(Reply::Fail(Failure::Connect))
     }
 
-    /// Instead of a reply, nothing, forever.
+    /// No reply, forever.
     #[must_use]
     pub fn silence(self) -> Self {
         self.reply(Reply::Silence)
@@ -240,7 +240,7 @@ impl MockTransport {
     /// Asserts how many requests of this method and path have come.
     ///
     /// # Panics
-    /// When it is another number.
+    /// When the number differs.
     pub fn assert_calls(&self, method: &Method, path: &str, expected: usize) {
         let state = self.lock();
         let came = state.calls.iter().filter(|call| call.method == method && matches(path, call.path())).count();
@@ -248,7 +248,7 @@ impl MockTransport {
     }
 }
 
-/// Whether a request's path fits a pattern.
+/// Whether a request's path matches a pattern.
 fn matches(pattern: &str, asked: &str) -> bool {
     if pattern.contains('?') {
         return pattern == asked;

@@ -1,8 +1,8 @@
-//! A receiver on this machine: it takes requests, verifies their signatures, forwards valid ones to a program, and reports
-//! each. For trying webhooks out, not for production: it stores nothing.
+//! A receiver on this machine: it takes requests, verifies their signatures, forwards valid ones to a program, and
+//! reports each. For trying out webhooks, not for production: it stores nothing.
 //!
-//! [`Receiver`] listens for deliveries, [`Relay`] forwards events of the stream, and [`Post`] sends one request; all of them
-//! send to loopback or over https only, follow no redirect, and forward the very bytes that were signed.
+//! [`Receiver`] listens for deliveries, [`Relay`] forwards events of the stream, and [`Post`] sends one request; all of
+//! them send to loopback or over https only, follow no redirect, and forward exactly the bytes that were signed.
 
 mod post;
 mod recent;
@@ -24,7 +24,7 @@ use crate::webhook;
 
 /// Maximum concurrent requests; further ones are answered 503.
 pub const MAX_IN_FLIGHT: usize = 64;
-/// Longest time from a request's head to its answer, and so for the program behind: the service itself waits ten
+/// Longest time from a request's head to its answer, and so for the program behind it: the service itself waits ten
 /// seconds.
 pub const FORWARD_LIMIT: Duration = Duration::from_secs(9);
 /// Maximum events queued for the program; newer ones are dropped, and counted.
@@ -36,25 +36,25 @@ pub const MAX_QUEUED: usize = 10_000;
 pub struct Receipt {
     /// When it arrived.
     pub at: Timestamp,
-    /// The headers that its signatures are in, as they came, `x-service-test` and `content-type`.
+    /// The headers of its signatures as received, `x-service-test` and `content-type`.
     pub headers: HeaderMap,
     /// The body, byte for byte.
     pub body: Bytes,
-    /// The event, or why the request was rejected. A `webhook-signature` that is there has to be good, see
+    /// The event, or why the request was rejected. A `webhook-signature`, if present, must be valid; see
     /// [`Verifier::verify_both`](webhook::Verifier::verify_both).
     pub event: Result<Event, webhook::Error>,
     /// Why it was refused before it was read, such as for its method or its length; its signature then counts as missing, and
     /// the body is empty.
     pub refused: Option<&'static str>,
-    /// The event's id: of a valid request, the signed one; otherwise what the header claims.
+    /// The event's id: the signed one if the request is valid; otherwise the one that the header claims.
     pub id: Option<String>,
     /// The same event arrived before.
     pub is_repeated: bool,
-    /// The answer of the program, if the event was forwarded.
+    /// The program's answer, if the event was forwarded.
     pub forwarded: Option<Result<Answer, Fault>>,
     /// The status that the sender got; for events of the stream, the program's.
     pub answered: Option<u16>,
-    /// From the whole request to its answer.
+    /// Time from the complete request to its answer.
     pub took: Duration,
 }
 
@@ -64,12 +64,12 @@ impl Receipt {
         self.headers.get(deeplink_core::signature::SERVICE_TEST).is_some_and(|value| value == "true")
     }
 
-    /// Whether it is signed and holds an event.
+    /// Whether it is correctly signed and contains an event.
     pub fn is_valid(&self) -> bool {
         self.event.is_ok()
     }
 
-    /// Whether it is correctly signed, even if it holds no event.
+    /// Whether it is correctly signed, even if it contains no event.
     pub fn is_signed(&self) -> bool {
         matches!(self.event, Ok(_) | Err(webhook::Error::Parse(_)))
     }

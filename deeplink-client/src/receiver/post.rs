@@ -1,4 +1,4 @@
-//! One request to a receiver, as the service sends it: no redirect is followed, and the answer's body is not wanted.
+//! One request to a receiver, as the service sends it: no redirect is followed, and the answer's body is not needed.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target(Url);
 
-/// The text is no address that a signed request may go to.
+/// The text is not an address that a signed request may be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadTarget;
 
@@ -58,7 +58,7 @@ impl fmt::Display for Target {
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// From the request to the answer's headers.
+    /// Time from the request to the answer's headers.
     pub took: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// In words.
+    /// The reason, for people.
     pub text: String,
     /// Time ran out.
     pub is_timeout: bool,
@@ -81,10 +81,10 @@ pub struct Fault {
     pub took: Duration,
 }
 
-/// How long a receiver may take to say more than its status: as long as the service waits for that.
+/// How long a receiver may take to send its body: as long as the service waits for it.
 const SAID_LIMIT: Duration = Duration::from_secs(1);
 
-/// Posts requests over connections that are kept. Cheap to clone.
+/// Posts requests over kept-alive connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Post {
     client: reqwest::Client,
@@ -92,11 +92,11 @@ pub struct Post {
 }
 
 impl Post {
-    /// Waits at most `limit` for an answer; trusts these certificates (PEM) beside the platform's.
+    /// Waits at most `limit` for an answer; trusts these certificates (PEM) in addition to the platform's.
     pub fn new(limit: Duration, roots: &[Vec<u8>]) -> Result<Self> {
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
-            // A proxy has no part in what goes to this machine, and the service uses none.
+            // A proxy plays no part in requests to this machine, and the service uses none.
             .no_proxy()
             .tcp_nodelay(true)
             .user_agent(concat!("deeplink-client/", env!("CARGO_PKG_VERSION")));
@@ -110,7 +110,8 @@ impl Post {
         self.send_after(Duration::ZERO, to, headers, body).await
     }
 
-    /// The same, with the beginning of what the receiver says: up to a KiB, as far as it comes within a second and the limit.
+    /// The same, with the beginning of the answer's body: up to 1 KiB, as far as it arrives within one second and the
+    /// limit.
     pub async fn ask(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<(Answer, Vec<u8>), Fault> {
         let start = Instant::now();
         let mut reply = self.post(self.limit, to, headers, body).await?;

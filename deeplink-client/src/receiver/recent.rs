@@ -17,7 +17,7 @@ struct Ids {
 }
 
 impl Recent {
-    /// Remembers an id; `false` if it is known.
+    /// Remembers an id; `false` if it was already known.
     pub(super) fn add(&self, id: &str) -> bool {
         let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !ids.known.insert(id.into()) {

@@ -13,7 +13,7 @@ use super::{MAX_QUEUED, Post, Receipt, Target};
 use crate::clock;
 use crate::webhook::{Error, Verifier};
 
-/// Forwards events one after the other, in order, from a bounded queue.
+/// Forwards events sequentially, in order, from a bounded queue.
 #[derive(Debug)]
 pub struct Relay {
     waiting: mpsc::Sender<(String, Bytes)>,

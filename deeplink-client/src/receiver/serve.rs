@@ -29,7 +29,7 @@ use crate::webhook::{Error, MAX_BODY, Verifier};
 
 /// Maximum concurrent connections.
 const MAX_CONNECTIONS: usize = 4 * MAX_IN_FLIGHT;
-/// Time limit for a request's headers, and then for its body. Time spent on the body is not left for the program.
+/// Time limit for a request's headers, and then for its body. Time spent on the body is taken from the program's.
 const READ_LIMIT: Duration = FORWARD_LIMIT;
 
 /// Takes requests on a port.
@@ -107,7 +107,7 @@ async fn accept(listener: TcpListener, shared: &Arc<Shared>, connections: &mut J
                 connections.spawn(serve_connection(stream, Arc::clone(shared)));
             }
             Ok((stream, _)) => refuse_connection(stream),
-            // Too many open files, or a caller who left: neither lasts.
+            // Too many open files, or a client that disconnected: neither lasts.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -175,7 +175,7 @@ impl Shared {
             Ok(Err(why)) if why.is::<LengthLimitError>() => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "the body is longer than 1 MiB")
             }
-            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "bad_request", "the body broke off"),
+            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "bad_request", "the body was cut off"),
             Err(_) => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long"),
         };
         self.refuse(&parts.headers, why, start).await
@@ -213,7 +213,7 @@ impl Shared {
         let is_signed = verified.is_ok();
         let signed_id = verified.as_ref().ok().and_then(|verified| verified.id).map(str::to_owned);
         let event = verified.and_then(|_| Event::parse(&body).map_err(Error::Parse));
-        // Only signed ids are remembered: anybody can send others.
+        // Only signed ids are remembered: anyone can send others.
         let repeats = |id: &String| is_signed && !self.recent.add(id);
         let claimed = || claimed_id(&headers).filter(|_| !is_signed);
         let id = signed_id.or_else(|| event.as_ref().ok()?.event_id().map(|id| id.as_str().to_owned()));
@@ -308,7 +308,7 @@ mod tests {
         Verifier::new([WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret")
     }
 
-    /// A receiver, and connections to it that have said this much.
+    /// A receiver, and connections to it that have sent these bytes.
     async fn connected(count: usize, said: &[u8]) -> (Vec<TcpStream>, SocketAddr, mpsc::Receiver<Receipt>) {
         let receiver = Receiver::bind("127.0.0.1:0".parse().expect("an address")).await.expect("a port");
         let address = receiver.address();
@@ -322,7 +322,7 @@ mod tests {
         (streams, address, receipts)
     }
 
-    /// The forwarded headers have everything of the service: the signatures and the test marker.
+    /// All headers of the service are forwarded: the signatures and the test marker.
     #[test]
     fn what_goes_on_says_what_the_service_said() {
         let mut headers = HeaderMap::new();
@@ -340,7 +340,7 @@ mod tests {
         for said in ["", "P", "PRI * HTT", "POST / HTTP/1.1\r\n"] {
             let start = Instant::now();
             let (mut streams, _, _receipts) = connected(1, said.as_bytes()).await;
-            // What it is answered, if anything, is hyper's affair.
+            // What it is answered, if anything, is up to hyper.
             let _ = streams[0].read_to_end(&mut Vec::new()).await;
             let took = start.elapsed();
             assert!((READ_LIMIT..READ_LIMIT + Duration::from_secs(1)).contains(&took), "{said:?}: {took:?}");
@@ -357,7 +357,7 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1"), "{answer}");
     }
 
-    /// The service hangs up after ten seconds, whatever of them the body took.
+    /// The service hangs up after ten seconds, however much of that the body took.
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_and_a_silent_program_share_the_limit() {
         let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");

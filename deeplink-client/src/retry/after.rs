@@ -1,4 +1,4 @@
-//! `Retry-After`: a number of seconds or an HTTP date (RFC 9110, 10.2.3), in all three forms that a date may have.
+//! `Retry-After`: a number of seconds or an HTTP date (RFC 9110, 10.2.3), in all three date formats.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use http::header::{DATE, RETRY_AFTER};
 
 use crate::clock;
 
-/// How long the reply asks to wait. A date is taken relative to the reply's own `Date`, so that a wrong clock here does
-/// not matter.
+/// How long the reply asks to wait. A date is taken relative to the reply's own `Date`, so that a wrong local clock
+/// does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

@@ -15,7 +15,7 @@ mod after;
 pub(crate) use after::http_date;
 pub(crate) use after::retry_after;
 
-/// How often and after what wait a call is repeated.
+/// How many times a call is repeated, and after what wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     attempts: u32,
@@ -40,8 +40,7 @@ impl Retry {
         Self { attempts: attempts.max(1), ..Self::default() }
     }
 
-    /// Sets the waits: before the second attempt at random up to `base`, twice as long before each further one, up to
-    /// `cap`.
+    /// Sets the waits: random up to `base` before the second attempt, doubling before each further one, up to `cap`.
     pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.base = base;
         self.cap = cap;
@@ -52,7 +51,7 @@ impl Retry {
         made < self.attempts
     }
 
-    /// The wait after `made` attempts; but at least what the service asked for.
+    /// The wait after `made` attempts; at least what the service asked for.
     pub(crate) fn delay(&self, made: u32, asked: Option<Duration>, random: &mut Random) -> Duration {
         let factor = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
         let most = self.base.saturating_mul(factor).min(self.cap);
@@ -61,10 +60,10 @@ impl Retry {
     }
 }
 
-/// Longest `Retry-After` that a call waits for by itself.
+/// Longest `Retry-After` that a call waits for.
 pub(crate) const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// What repeating a request means.
+/// The effect of repeating a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// A read, or an idempotent write.
@@ -100,7 +99,7 @@ pub(crate) enum Ending {
         not_configured: bool,
         /// The key was used for another request.
         key_conflict: bool,
-        /// The payment that came with it is being settled, for an earlier attempt.
+        /// Its payment is being settled, for an earlier attempt.
         payment_in_progress: bool,
         asked_to_wait: bool,
     },
@@ -121,13 +120,13 @@ impl Ending {
         }
     }
 
-    /// Whether an earlier attempt is still under way, and this one only asked how it ended.
+    /// Whether an earlier attempt is still running, and this one only asked for its result.
     pub(crate) fn is_in_progress(self) -> bool {
         matches!(self, Self::Refused { payment_in_progress: true, asked_to_wait: true, .. })
     }
 
-    /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not; what waits for
-    /// a payment may take effect once that is settled.
+    /// Whether a write that ended like this may have taken effect. The service's own 503 says that it did not; a write
+    /// that waits for a payment may take effect once that is settled.
     pub(crate) fn is_ambiguous(self) -> bool {
         match self {
             Self::Failed(failure) => failure != Failure::Connect,
@@ -138,7 +137,7 @@ impl Ending {
         }
     }
 
-    /// Whether this ending does not settle what an earlier, ambiguous attempt did.
+    /// Whether this ending leaves open what an earlier, ambiguous attempt did.
     pub(crate) fn leaves_earlier_open(self) -> bool {
         match self {
             Self::Failed(_) => true,
@@ -167,10 +166,10 @@ impl Budget {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(price)).is_ok()
     }
 
-    /// A success gives one token back.
+    /// A success returns one token.
     pub(crate) fn earn(&self) {
         let grow = |left: u32| (left < Self::FULL).then_some(left + 1);
-        // The budget is full already.
+        // The budget is already full.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow);
     }
 }

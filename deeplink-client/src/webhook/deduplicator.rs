@@ -28,8 +28,8 @@ const MAX_IDS: usize = 65_536;
 /// # Ok::<(), deeplink_client::webhook::Duplicate>(())
 /// ```
 ///
-/// Claim only ids with a valid signature ([`Verified::id`](super::Verified::id)): anybody can send others. It remembers the
-/// events of one process; receivers with several processes keep ids where they keep the events.
+/// Claim only ids with a valid signature ([`Verified::id`](super::Verified::id)): anyone can send others. It remembers
+/// the events of one process; receivers with several processes store ids with the events.
 #[derive(Clone)]
 pub struct Deduplicator(Arc<Shared>);
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Deduplicator {
     }
 }
 
-/// Why an event is not to be processed, and what to answer instead.
+/// Why an event must not be processed, and what to answer instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicate {
     /// It was processed already: acknowledge it (2xx), and do nothing.
@@ -91,7 +91,7 @@ impl fmt::Debug for Claim {
 impl Deduplicator {
     /// For a verifier with this tolerance.
     pub fn new(tolerance: Duration) -> Self {
-        // A request that is early by the tolerance is accepted for twice as long.
+        // A request that is early by the whole tolerance is accepted for twice as long.
         let keep = tolerance.saturating_mul(2);
         Self(Arc::new(Shared { keep, most: MAX_IDS, clock: Arc::new(clock::now), ids: Mutex::default() }))
     }
@@ -102,7 +102,7 @@ impl Deduplicator {
         self.edit(|shared| shared.most = most.max(1))
     }
 
-    /// Takes the time from here instead of the system's clock.
+    /// Uses this clock instead of the system's.
     #[must_use]
     pub fn with_clock(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         self.edit(|shared| shared.clock = Arc::new(clock))

@@ -1,4 +1,4 @@
-//! [`SignedEvent`]: a handler's parameter that is there only if the service signed it.
+//! [`SignedEvent`]: a handler's parameter that exists only if the service signed it.
 
 use std::fmt;
 
@@ -34,29 +34,30 @@ use super::{Error, Event, MAX_BODY, Verifier};
 /// }
 /// ```
 ///
-/// It reads at most 1 MiB of the body as it comes, and no JSON of a request that is not signed. It is as strict about time as
-/// its verifier ([`Verifier::require_timestamp`]), and accepts the same event again: [`Deduplicator`](super::Deduplicator) detects repeats.
+/// It reads at most 1 MiB of the body, and parses no JSON of an unsigned request. It is as strict about time as its
+/// verifier ([`Verifier::require_timestamp`]), and accepts the same event again: [`Deduplicator`](super::Deduplicator)
+/// detects repeats.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SignedEvent {
     /// The event.
     pub event: Event,
-    /// The event's id, to deduplicate by. It is there when `webhook-signature` is good; with
-    /// [`Verifier::require_timestamp`] always.
+    /// The event's id, to deduplicate by. It is present if `webhook-signature` is valid; with
+    /// [`Verifier::require_timestamp`], always.
     pub id: Option<String>,
 }
 
-/// Why a request was no [`SignedEvent`]: the answer that its sender gets, as `{error, code}`.
+/// Why a request was not a [`SignedEvent`]: the answer that its sender gets, as `{error, code}`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refused {
-    /// 401 `invalid_signature`: the signature is not good.
+    /// 401 `invalid_signature`: the signature is not valid.
     Unsigned(Error),
-    /// 400 `invalid_event`: the signature is good, and the body is not an event that this build can read.
+    /// 400 `invalid_event`: the signature is valid, but the body is not an event that this build can read.
     Unreadable(Error),
     /// 413 `payload_too_large`: the body is longer than 1 MiB.
     TooLarge,
-    /// 400 `bad_request`: the body broke off.
+    /// 400 `bad_request`: the body was cut off.
     Broken,
 }
 
@@ -86,7 +87,7 @@ impl fmt::Display for Refused {
             Self::Unsigned(why) => why.fmt(f),
             Self::Unreadable(_) => f.write_str("the body is not an event"),
             Self::TooLarge => f.write_str("the body is longer than 1 MiB"),
-            Self::Broken => f.write_str("the body broke off"),
+            Self::Broken => f.write_str("the body was cut off"),
         }
     }
 }

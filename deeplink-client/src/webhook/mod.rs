@@ -14,22 +14,22 @@
 //! # let headers = Verifier::new([WebhookSecret::new(secret)])?.sign(body, "evt_0123456789abcdef01234567", now)?;
 //! let verifier = Verifier::new([WebhookSecret::new(secret)])?.require_timestamp(Duration::from_secs(300));
 //! # let verifier = verifier.with_clock(move || now);
-//! // The headers and the body as they came: a body that was parsed and written again has other bytes.
+//! // The headers and the body as received: a body that was parsed and serialised again has different bytes.
 //! if let EventData::Conversion(sale) = verifier.parse(&headers, body)?.data {
 //!     println!("{} {}", sale.event_id.as_str(), sale.conversion_type);
 //! }
 //! # Ok(()) }
 //! ```
 //!
-//! A request carries two signatures. `X-Service-Signature` covers the body alone, so that anybody who has seen a request can
+//! A request carries two signatures. `X-Service-Signature` covers the body alone, so anyone who has seen a request can
 //! replay it at any time. `webhook-signature` covers the event's id and the attempt's time too:
-//! [`Verifier::require_timestamp`] requires it and refuses old requests, and [`Deduplicator`] refuses repeated events. The service
-//! itself may deliver an event more than once, so receivers deduplicate by `webhook-id` (or the `event_id` of a conversion)
-//! in any case.
+//! [`Verifier::require_timestamp`] requires it and refuses old requests, and [`Deduplicator`] refuses repeated events.
+//! The service itself may deliver an event more than once, so receivers deduplicate by `webhook-id` (or the `event_id`
+//! of a conversion) in any case.
 //!
-//! With the feature `axum`, [`SignedEvent`] is an extractor that checks the signature before a handler runs. It asks for the
-//! time only if its verifier does ([`Verifier::require_timestamp`]), and it remembers nothing: deduplicate in the handler,
-//! with [`Deduplicator`] or where the events are stored.
+//! With the feature `axum`, [`SignedEvent`] is an extractor that checks the signature before a handler runs. It checks
+//! the time only if its verifier does ([`Verifier::require_timestamp`]), and it remembers nothing: deduplicate in the
+//! handler, with [`Deduplicator`] or where the events are stored.
 
 mod deduplicator;
 #[cfg(feature = "axum")]
@@ -54,26 +54,26 @@ pub use extract::{Refused, SignedEvent};
 
 use crate::clock;
 
-/// Largest body that receivers of this crate read, in bytes. The service's own are far smaller.
+/// Maximum body that receivers of this crate read, in bytes. The service's own are far smaller.
 pub const MAX_BODY: usize = 1 << 20;
 /// Longest id of an event, in characters.
 const MAX_ID: usize = 256;
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Why a request was rejected. It gives no details on purpose: the sender may be anybody.
+/// Why a request was rejected. It deliberately gives no details: the sender may be anyone.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no signature, or not the one that is asked for.
+    /// There is no signature, or not the required one.
     Missing,
-    /// The signature, its id or its time have no form that the service writes.
+    /// The signature, its id or its time do not have a form that the service writes.
     Malformed,
-    /// No secret gives this signature for this body.
+    /// No secret produces this signature for this body.
     Mismatch,
     /// The signature is valid, but its time is too far from now, in either direction.
     TooOld,
-    /// The signature is good, and the body is not an event.
+    /// The signature is valid, but the body is not an event.
     Parse(NotAnEvent),
 }
 
@@ -105,7 +105,7 @@ impl Error {
     }
 }
 
-/// What a valid signature covers beside the body. Both are there when `webhook-signature` is good.
+/// What a valid signature covers besides the body. Both are present if `webhook-signature` is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified<'a> {
@@ -133,7 +133,7 @@ impl Verifier {
     /// Accepts signatures of any of these secrets: after a rotation, the new and the previous one. An empty list or a
     /// malformed secret is an error.
     ///
-    /// One good signature of the two is enough, whatever its time; see [`Verifier::require_timestamp`].
+    /// One valid signature of the two is enough, whatever its time; see [`Verifier::require_timestamp`].
     pub fn new(secrets: impl IntoIterator<Item = WebhookSecret>) -> Result<Self, NotASecret> {
         let signers: Vec<_> = secrets.into_iter().map(|secret| Signer::new(&secret)).collect::<Result<_, _>>()?;
         if signers.is_empty() {
@@ -142,15 +142,15 @@ impl Verifier {
         Ok(Self { signers: signers.into(), tolerance: None, clock: Arc::new(clock::now) })
     }
 
-    /// Asks for `webhook-signature`, and that its time is at most this far from now, in either direction. Five minutes allow
-    /// for clocks that differ. Without this, anybody who has seen a request can replay it at any time.
+    /// Requires `webhook-signature`, with a time at most this far from now, in either direction. Five minutes allow for
+    /// clocks that differ. Without this, anyone who has seen a request can replay it at any time.
     #[must_use]
     pub fn require_timestamp(mut self, tolerance: Duration) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Takes the time from here instead of the system's clock.
+    /// Uses this clock instead of the system's.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
@@ -172,9 +172,9 @@ impl Verifier {
         if u128::from(away) > tolerance.as_millis() { Err(Error::TooOld) } else { Ok(verified) }
     }
 
-    /// Like [`Verifier::verify`], but stricter: an invalid `webhook-signature` is refused, even beside an
-    /// `X-Service-Signature` that is. The service makes both with the same secret, so the id or the time was changed. (The opposite
-    /// case is a rotation seen by a receiver that has the old secret only.)
+    /// Like [`Verifier::verify`], but stricter: an invalid `webhook-signature` is refused, even beside a valid
+    /// `X-Service-Signature`. The service makes both with the same secret, so the id or the time was changed. (The
+    /// opposite case is a rotation seen by a receiver that has only the old secret.)
     pub fn verify_both<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {
         let verified = self.verify(headers, body)?;
         match self.standard(headers, body) {
@@ -183,7 +183,7 @@ impl Verifier {
         }
     }
 
-    /// The event that the service signed; see [`Verifier::verify`]. Nothing is read before its signature is found good.
+    /// The event that the service signed; see [`Verifier::verify`]. Nothing is parsed before its signature is verified.
     pub fn parse(&self, headers: &HeaderMap, body: &[u8]) -> Result<Event, Error> {
         self.verify(headers, body)?;
         Event::parse(body).map_err(Error::Parse)
@@ -192,7 +192,7 @@ impl Verifier {
     /// The headers that the service sends with a body: for receivers' own tests, and for tools. The first secret makes
     /// `X-Service-Signature`, and all of them are in `webhook-signature`, as after a rotation.
     ///
-    /// An id that no header can hold, or that has a dot in it, is [`Error::Malformed`].
+    /// An id that a header cannot hold, or that contains a dot, is [`Error::Malformed`].
     pub fn sign(&self, body: &[u8], id: &str, timestamp: Timestamp) -> Result<HeaderMap, Error> {
         if !is_id(id) {
             return Err(Error::Malformed);
@@ -224,7 +224,7 @@ impl Verifier {
         is_good.then_some(()).ok_or(Error::Mismatch)
     }
 
-    /// `webhook-signature`, with the id and the time that it is of.
+    /// `webhook-signature`, with the id and the time that it covers.
     fn standard<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {
         let id = only(headers, WEBHOOK_ID)?;
         let timestamp = only(headers, WEBHOOK_TIMESTAMP)?;
@@ -243,13 +243,13 @@ impl Verifier {
     }
 }
 
-/// Whether an id can come before a dot in what is signed. With a dot of its own, a part of the body could be taken for the
-/// time.
+/// Whether an id can come before a dot in the signed text. If it contained a dot, part of the body could be taken for
+/// the time.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic() && b != b'.')
 }
 
-/// The text of a header that comes once.
+/// The text of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str, Error> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().ok_or(Error::Missing)?;

@@ -1,4 +1,4 @@
-//! The plan: what is asked, what is refused before, and what no text shows.
+//! The plan: what is sent, what is refused before sending, and what no text shows.
 
 use deeplink_client::deeplink_core::error::ErrorCode;
 use deeplink_client::mock::{MockTransport, fixtures};
@@ -28,7 +28,7 @@ async fn each_plan_that_can_be_paid_for_has_a_page() {
     assert_eq!(mock.calls().len(), sent, "nothing is sent for a plan that cannot be paid for");
 }
 
-/// What a later service adds is read, not refused: a new word stays as it was sent.
+/// What a later service adds is accepted: a new word stays as it was sent.
 #[tokio::test]
 async fn a_status_of_a_later_service_can_be_read() {
     let mut status = serde_json::to_value(fixtures::billing_status(Tier::Scale)).unwrap();
@@ -44,7 +44,7 @@ async fn a_status_of_a_later_service_can_be_read() {
     assert_eq!((read.limits.max_domains, read.usage.links), (None, 42));
 }
 
-/// A service without a payment processor says so once: asking again cannot help.
+/// The reply of a service without a payment processor is not retried: asking again cannot help.
 #[tokio::test]
 async fn what_is_not_set_up_is_asked_for_once() {
     let refused = fixtures::error(ErrorCode::ProcessorNotConfigured, "this service takes no payments");
@@ -62,7 +62,7 @@ async fn what_is_not_set_up_is_asked_for_once() {
     }
 }
 
-/// Whoever has the URL of such a page can use it, so nothing that is printed for debugging has it.
+/// Anyone who has the URL of such a page can use it, so no debug output contains it.
 #[tokio::test]
 async fn nothing_shows_the_url_of_a_session() {
     let mock = fixtures::every_operation();

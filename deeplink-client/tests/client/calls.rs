@@ -126,7 +126,7 @@ async fn credentials_go_where_they_belong() {
     nobody.request(Method::GET, "/v1/links").await.unwrap();
 }
 
-/// Gives keys in turn and counts how often it was asked.
+/// Returns keys in turn and counts how often it was asked.
 struct Turns(AtomicU32);
 
 impl CredentialProvider for Turns {

@@ -1,4 +1,4 @@
-//! The stream of events: what it gives, when it comes again, and when it gives up.
+//! The event stream: what it yields, when it reconnects, and when it gives up.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn client(mock: &MockTransport) -> Client {
     Client::builder("https://api.example.com").secret_key(key).transport(mock.clone()).build().unwrap()
 }
 
-/// A stream that breaks is asked for again behind the last event, and nothing is given twice.
+/// A broken stream resumes after the last event, and nothing is yielded twice.
 #[tokio::test(start_paused = true)]
 async fn a_stream_comes_again_behind_its_last_event() {
     let [first, second] = [EventKind::Click, EventKind::Conversion].map(|kind| fixtures::streamed_event(&kind));
@@ -39,7 +39,7 @@ async fn a_stream_comes_again_behind_its_last_event() {
     let begin = Instant::now();
     let next = events.next().await.unwrap().unwrap();
     assert_eq!(next.event.kind, EventKind::Conversion);
-    assert!(begin.elapsed() >= Duration::from_secs(40), "what the service asks for is waited for");
+    assert!(begin.elapsed() >= Duration::from_secs(40), "the wait that the service asks for is kept");
     assert_eq!(events.last_id(), Some(&next.id));
     let calls = mock.calls();
     assert_eq!(calls[0].path(), "/v1/events/stream?events=click%2Cconversion");
@@ -47,7 +47,7 @@ async fn a_stream_comes_again_behind_its_last_event() {
     assert_eq!(asked, ["", told.id.as_str(), told.id.as_str(), told.id.as_str()]);
 }
 
-/// A stream that breaks before its first event goes on behind the place that it was told.
+/// A stream that breaks before its first event resumes after the position that it was sent.
 #[tokio::test(start_paused = true)]
 async fn a_break_before_the_first_event_loses_nothing() {
     let [first, second] = ["evt_0000000000050000a0000000", "evt_0000000000060000a0000000"];
@@ -61,7 +61,7 @@ async fn a_break_before_the_first_event_loses_nothing() {
     assert_eq!(asked, ["", first, second]);
 }
 
-/// A watcher hears each time the stream connects, disconnects and reconnects.
+/// A watcher is called each time the stream connects, disconnects and reconnects.
 #[tokio::test(start_paused = true)]
 async fn a_stream_tells_how_its_connection_does() {
     let click = fixtures::streamed_event(&EventKind::Click);
@@ -82,7 +82,7 @@ async fn a_stream_tells_how_its_connection_does() {
     assert_eq!(*heard.lock().unwrap(), [StreamState::Connected, lost, again, lost]);
 }
 
-/// Who stops before the first event can go on where the stream began: nothing that happened between is missed.
+/// A reader that stops before the first event can resume where the stream began: nothing in between is missed.
 #[tokio::test(start_paused = true)]
 async fn a_place_without_an_event_can_be_kept() {
     let [first, second] = ["evt_0000000000050000a0000000", "evt_0000000000060000a0000000"];
@@ -98,7 +98,7 @@ async fn a_place_without_an_event_can_be_kept() {
     }
 }
 
-/// A stream that opens and ends, however often, is asked for seldom in the end; one that brings something comes again soon.
+/// A stream that repeatedly opens and ends is retried ever more slowly; one that delivers something reconnects soon.
 #[tokio::test(start_paused = true)]
 async fn who_gets_nothing_waits_longer_from_time_to_time() {
     const TIMES: u32 = 20;
@@ -118,7 +118,7 @@ async fn who_gets_nothing_waits_longer_from_time_to_time() {
     assert!(something < limit, "{something:?}");
 }
 
-/// A service, or whoever stands before it, that cuts each connection after so long, and then refuses.
+/// A service, or a proxy in front of it, that cuts each connection after a set time, and then refuses.
 struct Cuts {
     left: Mutex<u32>,
     after: Duration,
@@ -140,7 +140,7 @@ impl Transport for Cuts {
     }
 }
 
-/// A connection that was there for long is no failure, even if it is cut before the service says anything again.
+/// A connection that lasted long is not a failure, even if it is cut before the service sends anything again.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_lasted_comes_again_soon() {
     const TIMES: u32 = 20;
@@ -160,7 +160,7 @@ async fn a_connection_that_lasted_comes_again_soon() {
     assert!(seldom > limit, "{seldom:?}");
 }
 
-/// 45 seconds of silence are a broken connection.
+/// 45 seconds of silence count as a broken connection.
 #[tokio::test(start_paused = true)]
 async fn silence_is_a_break() {
     let mock = mock().silence().bytes(200, SSE, fixtures::streamed_event(&EventKind::Identify));
@@ -170,7 +170,7 @@ async fn silence_is_a_break() {
     assert!(begin.elapsed() >= Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
-/// A refusal ends the stream, at once or later, and a service that is never there ends it too.
+/// A refusal ends the stream, at once or later, and so does a service that is never reachable.
 #[tokio::test(start_paused = true)]
 async fn refusals_end_the_stream() {
     for (status, kind) in [(401, Kind::Auth), (403, Kind::Forbidden), (400, Kind::BadRequest)] {
@@ -190,7 +190,7 @@ async fn refusals_end_the_stream() {
     assert_eq!(odd.unwrap().unwrap_err().kind(), Kind::Validation);
 }
 
-/// It goes on where an earlier one ended.
+/// It resumes where an earlier one ended.
 #[tokio::test(start_paused = true)]
 async fn a_stream_begins_where_it_is_told_to() {
     let mock = mock().bytes(200, SSE, fixtures::streamed_event(&EventKind::Click));

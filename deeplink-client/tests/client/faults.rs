@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 /// What a server does with one connection.
 enum Act {
     Say(String),
-    /// Says this and then nothing, with the connection open.
+    /// Sends this and then nothing, with the connection open.
     Stall(String),
     /// Takes the request and closes.
     Hang,
@@ -23,7 +23,7 @@ fn json(status: &str, headers: &str, body: &str) -> String {
     reply(status, &format!("content-type: application/json\r\n{headers}"), body)
 }
 
-/// The beginning of an answer that says it is longer.
+/// The beginning of an answer whose headers promise more.
 const PROMISED: &str =
     "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"link_id\":\"ab";
 const MADE: &str = r#"{"link_id":"abc","url":"https://go.example.com/abc","expires_at":null}"#;
@@ -45,7 +45,7 @@ async fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-/// A server that does this with its connections in turn; gives its address, and the requests that came.
+/// A server that does this with its connections in turn; returns its address and the requests received.
 async fn serve(acts: Vec<Act>) -> (String, tokio::task::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -123,7 +123,7 @@ async fn half_closed_connections_are_repeated() {
 #[tokio::test]
 async fn stalled_bodies_are_repeated() {
     for said in [PROMISED, "HTTP/1.1 201 Cr", ""] {
-        // Once more than needed, for a machine that stalls as well.
+        // One more than needed, in case the machine stalls too.
         let fine = || Act::Say(json("201 Created", "", MADE));
         let (url, _served) = serve(vec![Act::Stall(said.to_owned()), fine(), fine()]).await;
         let client = with_attempts_of(&url, Duration::from_secs(2));
@@ -161,7 +161,7 @@ async fn truncated_json_and_foreign_pages_say_what_they_are() {
     let (url, served) = serve(vec![Act::Say(json("201 Created", "", &MADE[..40]))]).await;
     let error = client(&url).links().create(&CreateLink::new()).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Decode);
-    assert!(error.is_ambiguous(), "the link is there");
+    assert!(error.is_ambiguous(), "the link exists");
     served.await.unwrap();
 
     let page = "<html><h1>502 Bad Gateway</h1></html>";
@@ -183,7 +183,7 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn nobody_there_is_a_connect_error() {
-    // The port is taken, and nobody listens.
+    // The port is bound, but nothing listens.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! The client against a transport of the test's own, and against servers that misbehave. One program, so that it is
-//! linked once; a module runs where its feature is on.
+//! The client against the tests' own transport, and against servers that misbehave. One program, so that it is linked
+//! once; a module runs if its feature is on.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "mock")]

@@ -1,4 +1,4 @@
-//! Paying for single requests: who is asked, what is sent, and that it is sent once.
+//! Paying for single requests: who is asked, what is sent, and that it is sent only once.
 
 use std::error::Error as StdError;
 use std::future::pending;
@@ -19,7 +19,7 @@ use futures_util::StreamExt;
 use http::Method;
 use serde_json::{Value, json};
 
-/// Signs what costs no more than this, and notes what it signed.
+/// Signs payments up to this amount, and records what it signed.
 #[derive(Clone)]
 struct Wallet {
     most: u64,
@@ -99,8 +99,8 @@ async fn a_request_is_paid_for_in_the_version_that_it_is_asked_in() {
     }
 }
 
-/// A payment is signed once; attempts that follow carry it again. Asking while the first one is still being settled counts
-/// as no attempt.
+/// A payment is signed once; further attempts carry it again. Asking while the first one is still being settled does
+/// not count as an attempt.
 #[tokio::test(start_paused = true)]
 async fn the_same_payment_is_sent_again() {
     let mock = MockTransport::new()
@@ -162,8 +162,8 @@ async fn a_payer_pays_for_what_can_be_paid_for_only() {
     assert_eq!(error.kind(), Kind::Builder);
 }
 
-/// A call that failed after it was paid for tells what it was paid with, also where no answer came; the same call with that
-/// sends it again under the same key, and nothing else is signed.
+/// A call that failed after it was paid for returns its payment, even if no answer came; the same call with that
+/// payment sends it again under the same key, and nothing else is signed.
 #[tokio::test(start_paused = true)]
 async fn what_was_paid_with_is_taken_again() {
     for lost in [true, false] {
@@ -180,7 +180,7 @@ async fn what_was_paid_with_is_taken_again() {
         let error = create().retry(Retry::none()).await.unwrap_err();
         let sent = error.sent_payment().unwrap();
         assert!(!format!("{error:?} {sent:?}").contains(sent.value()));
-        // As it comes back from a file.
+        // As if restored from a file.
         let sent = SentPayment::new(sent.header(), sent.value(), sent.idempotency_key()).unwrap();
         let refused = create().pay_with(&sent).retry(Retry::none()).await.unwrap_err();
         assert_eq!((refused.kind(), refused.sent_payment()), (Kind::PaymentRequired, Some(&sent)));
@@ -198,7 +198,7 @@ async fn what_was_paid_with_is_taken_again() {
     }
 }
 
-/// Nothing needs to be signed then, so no payer is needed. A reply that is lost is asked for again.
+/// Nothing needs to be signed then, so no payer is needed. A lost reply is requested again.
 #[tokio::test(start_paused = true)]
 async fn a_client_without_a_payer_sends_a_payment_again() {
     let mock = MockTransport::new().on(Method::POST, "/v1/links").timeout().json(201, fixtures::created_link("a"));
@@ -214,7 +214,7 @@ async fn a_client_without_a_payer_sends_a_payment_again() {
     }
 }
 
-/// A key that nobody may ask for.
+/// A key that must not be requested.
 struct Unasked;
 
 impl CredentialProvider for Unasked {
@@ -261,7 +261,7 @@ async fn a_payment_that_would_not_be_sent_is_refused_before() {
     assert!(mock.calls().is_empty());
 }
 
-/// Asking how a payment ended costs no retry: the 500 tokens are left for failures.
+/// Asking for a payment's outcome costs no retry: the 500 tokens are left for failures.
 #[tokio::test(start_paused = true)]
 async fn asking_for_a_payment_leaves_the_budget() {
     let mut mock = MockTransport::new().on(Method::GET, "/v1/links/a").json(402, fixtures::payment_required("10000"));
@@ -279,7 +279,7 @@ async fn asking_for_a_payment_leaves_the_budget() {
     mock.assert_calls(&Method::GET, "/v1/links/b", 60 + 100);
 }
 
-/// What waits for a payment may take effect after all.
+/// A request that waits for a payment may still take effect.
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_payment_is_not_settled_yet_is_ambiguous() {
     let mock = MockTransport::new().on(Method::POST, "/v1/links");
@@ -290,7 +290,7 @@ async fn a_write_whose_payment_is_not_settled_yet_is_ambiguous() {
     assert_eq!((error.kind(), error.is_ambiguous(), error.is_retryable()), (Kind::Conflict, true, true));
 }
 
-/// A wallet that waits for somebody.
+/// A wallet that never answers.
 struct Waiting;
 
 impl Payer for Waiting {
@@ -311,7 +311,7 @@ async fn a_payer_has_the_time_of_the_call() {
     assert!(error.request_id().is_some() && error.message().contains("the payer"), "{error}");
 }
 
-/// The attempt before the one that was asked to pay had no effect, whether or not an answer came.
+/// The attempt before the one that was asked to pay had no effect, whether or not it was answered.
 #[tokio::test(start_paused = true)]
 async fn what_came_before_the_price_is_not_ambiguous() {
     let mock = MockTransport::new()
@@ -324,7 +324,7 @@ async fn what_came_before_the_price_is_not_ambiguous() {
     assert_eq!((error.kind(), error.is_ambiguous(), mock.calls().len()), (Kind::Unavailable, false, 3));
 }
 
-/// The request was paid for, whatever can be read of the reply.
+/// The request was paid for, even if the reply cannot be read.
 #[tokio::test]
 async fn an_unreadable_reply_tells_what_was_paid_with() {
     let receipt = to_header(&receipt(true)).unwrap();
@@ -368,7 +368,7 @@ async fn a_payment_in_a_header_of_the_caller_is_not_shown() {
     assert!(!format!("{:?}", mock.calls()).contains("c2lnbmVk"));
 }
 
-/// A batch that is sent again is sent with the payment of the first time.
+/// A batch that is sent again carries its first payment.
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_paid_for_once() {
     let url = "https://go.example.com/a";

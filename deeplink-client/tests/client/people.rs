@@ -1,4 +1,4 @@
-//! Signing in, and the secrets that are given once.
+//! Signing in, and the secrets that are shown once.
 
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
@@ -83,7 +83,7 @@ async fn an_invitation_is_a_value() {
         accept(place).await.unwrap(),
         Acceptance::Refused { code: "invite_invalid".into(), location: place.into() }
     );
-    // A proxy that leads elsewhere has not spent the invitation.
+    // A proxy that redirects elsewhere has not used the invitation.
     for place in ["/login", "/signin", "/signin?invite=later", "/login?invite=accepted", "https://sso.example.com/"] {
         let error = accept(place).await.unwrap_err();
         assert_eq!((error.kind(), error.status().map(|status| status.as_u16())), (Kind::Api, Some(303)), "{place}");
@@ -112,10 +112,10 @@ async fn a_session_is_a_cookie_and_a_publishable_key_a_bearer() {
     }
     assert_eq!(mock.calls().len(), 2);
     let plain = Client::builder("http://example.com").session(session).build().unwrap_err();
-    assert_eq!(plain.kind(), Kind::Builder, "a session does not go over plain http either");
+    assert_eq!(plain.kind(), Kind::Builder, "a session is not sent over plain http either");
 }
 
-/// A sign-out whose reply was lost has ended the session: that it is no longer known says so.
+/// A sign-out whose reply was lost has ended the session: the service no longer knowing it proves that.
 #[tokio::test(start_paused = true)]
 async fn a_sign_out_is_done_once_the_session_is_not_known() {
     let on = || MockTransport::new().on(Method::POST, "/v1/auth/signout");
@@ -124,7 +124,7 @@ async fn a_sign_out_is_done_once_the_session_is_not_known() {
         client(&mock).with_auth(fixtures::session_token()).unwrap().sessions().signout().await
     };
     end(on().timeout().json(401, &unknown)).await.unwrap();
-    // Nothing was lost before, or somebody else says no.
+    // No reply was lost before, or the refusal is not the service's.
     assert_eq!(end(on().json(401, &unknown)).await.unwrap_err().kind(), Kind::Auth);
     assert_eq!(end(on().timeout().bytes(401, "text/html", "<html>")).await.unwrap_err().kind(), Kind::Auth);
     let issue = MockTransport::new().on(Method::POST, "/v1/auth/secret-keys/issue").timeout().json(401, &unknown);
@@ -155,7 +155,7 @@ async fn rules_are_applied_before_anything_is_sent() {
     assert!(mock.calls().is_empty());
 }
 
-/// Whatever is printed for debugging, no secret is in it: neither what was sent nor what came back.
+/// Debug output contains no secret, whether sent or received.
 #[tokio::test]
 async fn nothing_shows_a_secret() {
     let mock = fixtures::every_operation();
@@ -179,7 +179,7 @@ async fn nothing_shows_a_secret() {
         format!("{:?}", dl.request(Method::POST, "/v1/auth/callback").await.unwrap()),
     ]
     .concat();
-    // A reply that cannot be read may hold the key all the same.
+    // A reply that cannot be decoded may still contain the key.
     let key = fixtures::created_secret_key().key;
     let odd = MockTransport::new().on(Method::POST, "/v1/auth/secret-keys/issue").bytes(
         201,

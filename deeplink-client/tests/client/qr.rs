@@ -1,4 +1,4 @@
-//! Drawing a link as a QR code: what is asked, what comes back, and what is refused.
+//! Drawing a link as a QR code: what is sent, what comes back, and what is refused.
 
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{Client, ErrorCode, Kind, QrFormat, QrOptions, Rgb, SecretKey};
@@ -80,7 +80,7 @@ async fn refusals_are_typed_as_everywhere() {
         let error = client(&mock).links().qr("spring-42", QrFormat::Png, &QrOptions::new()).await.unwrap_err();
         assert_eq!((error.kind(), error.code(), error.message()), (kind, Some(&code), "no"));
     }
-    // A renderer that is busy is asked again.
+    // A busy renderer is asked again.
     let mock = MockTransport::new()
         .on(Method::GET, PNG)
         .json(503, fixtures::error(ErrorCode::Overloaded, "busy"))
@@ -104,7 +104,7 @@ async fn what_is_no_image_or_has_no_end_is_an_error() {
     assert!(error.kind() == Kind::Decode && error.message().contains("larger than 16 MiB"), "{error}");
 }
 
-/// What the mock gives is what the mock's link says.
+/// The mock's QR code contains the mock's link.
 #[cfg(feature = "qr-reader")]
 #[test]
 fn the_fixture_can_be_read() {

@@ -76,12 +76,12 @@ async fn a_report_is_asked_for_as_it_is_wanted() {
             "/v1/analytics/stats?group_by=day&link_ids=spring-42&format=csv",
         ]
     );
-    // A captive portal's page is no report.
+    // A captive portal's page is not a report.
     let page = MockTransport::new().on(Method::GET, "/v1/analytics/stats").bytes(200, "text/html", "<html>");
     assert!(client(&page).analytics().funnel(&by_day).csv().await.is_err());
 }
 
-/// Goes to exactly the address of the source, wherever that is, and carries nothing else that shows who calls.
+/// Goes to exactly the address of the source, wherever that is, with nothing else that identifies the caller.
 #[tokio::test]
 async fn a_source_is_posted_to_without_a_key() {
     let mock = fixtures::every_operation();
@@ -95,7 +95,7 @@ async fn a_source_is_posted_to_without_a_key() {
         assert!(!call.headers.contains_key(name), "{name}");
     }
     assert_eq!(call.body, r#"{"user_id":"user-7","type":"purchase"}"#);
-    // On this machine nobody reads what is sent.
+    // Traffic on this machine cannot be read by others.
     let local = SourceUrl::new("http://127.0.0.1:8080/in/5ec4e7");
     client(&mock).sources().send(&local, &sale()).await.unwrap();
 }
@@ -121,7 +121,7 @@ async fn a_source_is_asked_again_only_where_that_is_harmless() {
     assert_eq!((outcome.unwrap().accepted, attempts), (1, 2));
 }
 
-/// Whatever is printed for debugging, the address of a source is not in it.
+/// Debug output does not contain the address of a source.
 #[tokio::test]
 async fn nothing_shows_the_address_of_a_source() {
     let mock = fixtures::every_operation();
@@ -139,6 +139,6 @@ async fn nothing_shows_the_address_of_a_source() {
         format!("{:?}", dl.sources().list().first_page().full().await.unwrap()),
     ]
     .concat();
-    assert_eq!(call.preview().unwrap().target, url.expose(), "whoever asks for it gets it");
+    assert_eq!(call.preview().unwrap().target, url.expose(), "callers who ask for it get it");
     assert!(!shown.contains(&url.expose()[30..]), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! The table of what is repeated, row by row, through a whole call.
+//! The retry table, row by row, through complete calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use deeplink_client::{
 };
 use http::Method;
 
-/// A call of each sort of repeating.
+/// A call for each kind of repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Call {
     Get,
@@ -17,7 +17,7 @@ enum Call {
     Delete,
     Patch,
     Keyed,
-    /// A keyed one of a session.
+    /// A keyed call with a session.
     Issue,
     Bare,
     Signin,
@@ -55,7 +55,7 @@ impl Call {
         }
     }
 
-    /// Lays out the reply to a call that succeeds.
+    /// Prepares the reply to a successful call.
     fn success(self, mock: MockTransport) -> MockTransport {
         match self {
             Self::Get | Self::Put => mock.json(200, fixtures::link_detail("abc")),
@@ -104,7 +104,7 @@ fn record(mock: MockTransport, status: u16, code: ErrorCode) -> MockTransport {
     mock.json(status, fixtures::error(code, "no"))
 }
 
-/// A failure, laid out on a mock.
+/// A failure, prepared on a mock.
 type Failure = fn(MockTransport) -> MockTransport;
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn what_may_have_taken_effect_is_ambiguous() {
         ("429", |mock| record(mock, 429, ErrorCode::RateLimited), false),
         ("400", |mock| record(mock, 400, ErrorCode::InvalidUrl), false),
         ("409", |mock| record(mock, 409, ErrorCode::LinkIdTaken), false),
-        // Another attempt may have taken effect, and this reply does not say.
+        // An earlier attempt may have taken effect, and this reply does not say.
         ("500, then no connection", |mock| record(mock, 500, ErrorCode::Internal).unreachable(), true),
         ("timeout, then 429", |mock| record(mock.timeout(), 429, ErrorCode::RateLimited), true),
         ("timeout, then own 503", |mock| record(mock.timeout(), 503, ErrorCode::Overloaded), true),
@@ -261,7 +261,7 @@ async fn retry_after_is_a_floor_and_too_long_a_wait_is_an_error() {
 
     let dl = client(&slow(30));
     let error = dl.links().get("abc").timeout(Duration::from_secs(10)).await.unwrap_err();
-    assert_eq!((error.attempts(), error.retry_after()), (1, Some(Duration::from_secs(30))), "past the deadline");
+    assert_eq!((error.attempts(), error.retry_after()), (1, Some(Duration::from_secs(30))), "beyond the deadline");
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,7 +295,7 @@ async fn attempts_deadline_and_budget_end_a_call() {
     assert_eq!(dl.links().get("abc").retry(Retry::none()).await.unwrap_err().attempts(), 1);
     assert_eq!(dl.links().get("abc").retry(Retry::attempts(5)).await.unwrap_err().attempts(), 5);
 
-    // 90 s hold two attempts of 30 s that never end, their waits, and what is left.
+    // 90 s hold two attempts of 30 s that never end, their waits, and a remainder.
     let silent = MockTransport::new().on(Method::GET, "/v1/links/{id}").silence();
     let started = tokio::time::Instant::now();
     let error = client(&silent).links().get("abc").retry(Retry::attempts(9)).await.unwrap_err();

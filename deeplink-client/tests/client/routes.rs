@@ -1,4 +1,4 @@
-//! Each operation of the route table has exactly one method, and each method asks what its route says.
+//! Each operation of the route table has exactly one method, and each method sends what its route says.
 
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
@@ -55,7 +55,7 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "delete_credential" => affiliates.credentials(AFFILIATE).delete(KEY).await,
         "list_links" => links.list(&LinkFilter::new()).first_page().await.map(drop),
         "create_link" => links.create(&CreateLink::new()).await.map(drop),
-        // The operation has two forms of body, and a method for each.
+        // The operation has two body formats, and a method for each.
         "bulk_create_links" => {
             let one = links.bulk_create(&CreateLink::new(), ["abc"]).await;
             links.bulk_create_links(&[CreateLink::new()]).await.and(one).map(drop)
@@ -76,7 +76,7 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
     })
 }
 
-/// The same for what is reported, and for sources.
+/// The same for reports and sources.
 async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
     let (lifecycle, sources) = (dl.lifecycle(), dl.sources());
     let (click, opened) = (TrackClick::new("spring-42"), Attribute::new("spring-42", "install-1", "2.4.0"));
@@ -125,12 +125,12 @@ async fn webhook(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
     })
 }
 
-/// A client with a credential that the route takes.
+/// A client with a credential that the route accepts.
 fn client(mock: &MockTransport, auth: Auth) -> Client {
     Client::builder("https://api.example.com").auth(auth).transport(mock.clone()).build().unwrap()
 }
 
-/// What an operation takes; nothing for what carries no credential.
+/// The credential an operation accepts; `None` for one without.
 fn needs(credential: Credential) -> Option<AuthKind> {
     match credential {
         _ if !credential.is_for_programs() => None,
@@ -142,7 +142,7 @@ fn needs(credential: Credential) -> Option<AuthKind> {
     }
 }
 
-/// Whether an operation that needs the one takes the other.
+/// Whether an operation that needs `needs` accepts `have`.
 fn takes(needs: AuthKind, have: AuthKind) -> bool {
     needs == have || needs == AuthKind::AnyKey && matches!(have, AuthKind::SecretKey | AuthKind::PublishableKey)
 }
@@ -163,7 +163,7 @@ async fn every_operation_has_its_method() {
             _ => SecretKey::new("dl_live_x").into(),
         };
         let called = call(&client(&mock, auth), route.operation).await;
-        // A person's browser goes there, or the payment processor; a program has no use for it.
+        // It is for a person's browser or the payment processor, not for programs.
         if !route.credential.is_for_programs() {
             assert!(called.is_none() && mock.calls().is_empty(), "{} has a method", route.operation);
             continue;
@@ -185,14 +185,14 @@ async fn every_operation_has_its_method() {
             let is_key = due.is_some_and(|due| due != AuthKind::Session);
             let expected = (is_key, due == Some(AuthKind::Session));
             assert_eq!(sent, expected, "{}", route.operation);
-            // What is authenticated is applied once; what is not must not be repeated under a key.
+            // Authenticated calls are applied once; others must not be repeated under a key.
             let keyed = call.headers.contains_key("idempotency-key");
             assert_eq!(keyed, due.is_some() && route.method == "POST", "{}", route.operation);
         }
     }
 }
 
-/// A call whose route does not take the client's kind of credential says so, and nothing is sent.
+/// A call whose route does not accept the client's kind of credential says so, and nothing is sent.
 #[tokio::test]
 async fn no_operation_takes_another_credential() {
     for route in routes::ALL.iter().filter(|route| route.credential.is_for_programs()) {
@@ -215,7 +215,7 @@ async fn no_operation_takes_another_credential() {
     }
 }
 
-/// Wire types live in core: this crate reads and writes them, and defines none outside of its own journal.
+/// Wire types live in core: this crate reads and writes them, and defines none except in its own journal.
 #[test]
 fn no_wire_type_is_defined_here() {
     fn look(dir: &std::path::Path) {

@@ -1,4 +1,4 @@
-//! Signed requests at the receiver's end: the vectors that every implementation can be held to, and what repeats are worth.
+//! Signed requests at the receiver's end: test vectors for every implementation, and deduplication.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,7 +28,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1_000)
 }
 
-/// A request that is good, as a vector: whoever changes one says what changes.
+/// A valid request, as a vector: each variation states what it changes.
 struct Vector {
     name: &'static str,
     /// The receiver's secrets.
@@ -114,7 +114,7 @@ fn vectors() -> Vec<Vector> {
     let earlier = in_earlier_form(&sample(&EventKind::Conversion, 7).expect("a sample")).expect("a body");
     let (service, id) = ("x-service-signature", "webhook-id");
     let (timestamp, standard) = ("webhook-timestamp", "webhook-signature");
-    // A digit between two dots in the body, which must not be taken for the time.
+    // Digits between two dots in the body, which must not be taken for the time.
     let dotted = r#"{"event":"refund","timestamp":"2026-11-20T09:30:00Z","data":{"v":"a.1795167000.b"}}"#;
     let moved = || {
         let (before, after) = dotted.split_once(".1795167000.").expect("it is there");
@@ -200,8 +200,8 @@ fn file() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/webhooks.json")
 }
 
-/// The file is what this code makes. After a change that means to alter it: `INSTA_UPDATE=always`, and look at the
-/// difference.
+/// The file is the output of this code. After a change that is meant to alter it: `INSTA_UPDATE=always`, and look at
+/// the difference.
 #[test]
 fn the_vectors_are_what_the_code_makes() {
     let vectors: Vec<Value> = vectors().iter().map(Vector::json).collect();
@@ -213,8 +213,8 @@ fn the_vectors_are_what_the_code_makes() {
     assert_eq!(std::fs::read_to_string(file()).expect("the vectors"), text);
 }
 
-/// A `webhook-signature` that is there has to be good where both are asked about; one that is not there, or a first signature of
-/// another secret, says nothing against the request.
+/// Where both signatures are verified, a `webhook-signature` that is present must be valid; a missing one, or a first
+/// signature with another secret, does not count against the request.
 #[test]
 fn a_second_signature_that_is_wrong_is_refused_if_both_count() {
     let body = sample(&EventKind::Click, 1).expect("a sample").raw;
@@ -237,7 +237,7 @@ fn a_second_signature_that_is_wrong_is_refused_if_both_count() {
     assert!(matches!(with("content-type", None), (true, Ok(true))));
 }
 
-/// What the file says, whoever wrote it: the verifier of the client and the signer of the core.
+/// The client's verifier and the core's signer both agree with the file.
 #[test]
 fn every_vector_gives_what_it_says() {
     let file: Value = serde_json::from_slice(&std::fs::read(file()).expect("the vectors")).expect("JSON");
@@ -332,8 +332,8 @@ fn events_are_read_as_they_are_and_as_they_were() {
     assert!(matches!(read("no event"), Err(Error::Parse(_))));
 }
 
-/// W4: a request that was seen is known again, for as long as it would be believed; one that failed is let in again. What is
-/// in hand is not called taken: acknowledged, it would be lost if the attempt in hand failed.
+/// W4: a processed request is recognised for as long as it would be accepted; one that failed is accepted again. An
+/// event in progress is not reported as processed: if acknowledged, it would be lost if the attempt in progress failed.
 #[test]
 fn w4_repeats_are_known() {
     let now = Arc::new(AtomicI64::new(SIGNED * 1_000));
@@ -356,7 +356,7 @@ fn w4_repeats_are_known() {
     }
     now.store(SIGNED * 1_000 + 600_001, Ordering::Relaxed);
     assert!(matches!(id(&verifier), Err(Error::TooOld)));
-    drop(seen.claim(ID).expect("forgotten, because nobody believes it any more"));
+    drop(seen.claim(ID).expect("forgotten, because it would no longer be accepted"));
 }
 
 #[test]
@@ -414,7 +414,7 @@ mod extractor {
         let unreadable = refused(400, "invalid_event", "the body is not an event");
         assert_eq!(extract(&sign("[]"), "[]").await.err(), Some(unreadable));
         let most = " ".repeat(1 << 20);
-        assert_eq!(extract(&sign(&most), most.clone()).await.expect_err("no event").0, 400, "it was read and believed");
+        assert_eq!(extract(&sign(&most), most.clone()).await.expect_err("no event").0, 400, "it was read and trusted");
         let large = refused(413, "payload_too_large", "the body is longer than 1 MiB");
         assert_eq!(extract(&good, format!("{most} ")).await.err(), Some(large));
         assert_eq!(Refused::Broken.status(), 400);

@@ -116,7 +116,7 @@ pub struct IdentifyData {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = ConversionEvent))]
 pub struct ConversionData {
-    /// The conversion's id: the same in every attempt, and what to recognise repeats by.
+    /// The conversion's id, the same in every attempt: use it to recognise repeats.
     pub event_id: EventId,
     /// The account.
     pub tenant_id: TenantId,
@@ -130,7 +130,7 @@ pub struct ConversionData {
     pub conversion_type: String,
     /// The app's own name for the user.
     pub user_id: String,
-    /// The conversion's own metadata, or the last touch's link's at this moment where it has none.
+    /// The conversion's own metadata; if it has none, that of the last touch's link at this moment.
     pub metadata: Option<Metadata>,
     /// When it happened.
     pub timestamp: Timestamp,
@@ -138,7 +138,7 @@ pub struct ConversionData {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub link_id: Option<String>,
-    /// Revenue in the currency's hundredth; absent when the conversion brought none.
+    /// Revenue in hundredths of the currency; absent when the conversion brought none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount_cents: Option<i64>,
     /// The amount's currency, a code of ISO 4217; absent when there is no amount.
@@ -185,7 +185,7 @@ impl EventData {
     }
 }
 
-/// An event as it was received: what was read of the body, and the body itself.
+/// An event as it was received: the parsed fields, and the body itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -199,7 +199,7 @@ pub struct Event {
     pub raw: String,
 }
 
-/// The body is no event.
+/// The body is not an event.
 #[derive(Debug, thiserror::Error)]
 #[error("not an event: {0}")]
 pub struct NotAnEvent(String);
@@ -262,7 +262,7 @@ impl Event {
         Some(Self { kind: data.kind()?, timestamp: data.timestamp()?, raw: Self::body(&data)?, data })
     }
 
-    /// What a receiver can recognise repeats by where no `webhook-id` came with it: a conversion's id.
+    /// The id by which a receiver can recognise repeats without a `webhook-id`: a conversion's id.
     pub fn event_id(&self) -> Option<&EventId> {
         match &self.data {
             EventData::Conversion(data) => Some(&data.event_id),
@@ -279,7 +279,7 @@ const CLICK_TAIL: &str = "0000000";
 pub fn click_event_id(position: i64) -> EventId {
     let position = position.max(0);
     let text = format!("{}_{:012x}{:05x}{CLICK_TAIL}", EventId::PREFIX, position >> 20, position & 0xf_ffff);
-    // The form is right by construction; the fallback cannot be reached.
+    // The form is correct by construction; the fallback is unreachable.
     text.parse().unwrap_or_else(|_| EventId::new(Timestamp::from_millis(0), &mut crate::secret::Random::seeded(0)))
 }
 

@@ -14,13 +14,13 @@ pub fn sample(kind: &EventKind, seed: u64) -> Option<Event> {
     sample_at(kind, Timestamp::from_millis(MOMENT), &mut Random::seeded(seed))
 }
 
-/// An event of this kind that happened then.
+/// An event of this kind at this time.
 pub fn sample_at(kind: &EventKind, timestamp: Timestamp, random: &mut Random) -> Option<Event> {
     let tenant_id = TenantId::new(timestamp, random);
     sample_of(kind, tenant_id, timestamp, random)
 }
 
-/// An event of this kind that happened then in this account.
+/// An event of this kind at this time in this account.
 pub fn sample_of(kind: &EventKind, tenant_id: TenantId, timestamp: Timestamp, random: &mut Random) -> Option<Event> {
     let link_id: String = (0..8).map(|_| random.pick(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")).collect();
     let user = |random: &mut Random| format!("user-{}", random.below(10_000));

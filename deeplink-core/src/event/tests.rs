@@ -13,7 +13,8 @@ fn every_kind_survives_the_wire() {
     }
 }
 
-/// The members of each kind are those of the interface, in its order: nothing else is told (C8: no addresses of people).
+/// Each kind has exactly the documented members, in the documented order; nothing else leaks (C8: no addresses of
+/// people).
 #[test]
 fn c8_members_are_those_of_the_interface() {
     let members = |kind: &EventKind| -> Vec<String> {
@@ -39,7 +40,7 @@ fn c8_members_are_those_of_the_interface() {
             "user_id",
             "metadata",
             "timestamp",
-            // Where there is revenue.
+            // Present only with revenue.
             "amount_cents",
             "currency"
         ]

@@ -8,13 +8,13 @@ use crate::text::TextField;
 use crate::url;
 use crate::words::words;
 
-/// Most characters of a call to action.
+/// Maximum characters of a call to action.
 pub const MAX_CTA: usize = 120;
-/// Most characters of an agent context's description.
+/// Maximum characters of an agent context's description.
 pub const MAX_AGENT_DESCRIPTION: usize = 500;
-/// Most characters of a preview's title.
+/// Maximum characters of a preview's title.
 pub const MAX_PREVIEW_TITLE: usize = 120;
-/// Most characters of a preview's description.
+/// Maximum characters of a preview's description.
 pub const MAX_PREVIEW_DESCRIPTION: usize = 300;
 words! {
     /// What a link is for, as its creator says.
@@ -51,7 +51,7 @@ pub struct AgentContext {
 }
 
 impl AgentContext {
-    /// Applies the rules; blank texts count as absent, and nothing at all gives `None`.
+    /// Applies the rules; blank texts count as absent, and if all are, the result is `None`.
     pub fn check(&self) -> Result<Option<Self>, Invalid> {
         let code = || ErrorCode::InvalidAgentContext;
         if let Some(Action::Unknown(word)) = &self.action {

@@ -50,7 +50,7 @@ pub fn is_link_id(text: &str) -> bool {
     (3..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// Checks an id that a caller chose: a link id that neither starts nor ends with `-` and is no reserved word.
+/// Checks an id that a caller chose: a link id that neither starts nor ends with `-` and is not a reserved word.
 pub fn check_custom_id(text: &str) -> Result<(), Invalid> {
     let wrong = |message| Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", message));
     if !is_link_id(text) {
@@ -93,8 +93,8 @@ mod tests {
         }
     }
 
-    /// X16: generated ids are uniform over `0-9A-Z`; a million of them show no preference for a symbol. Of so many, two are the
-    /// same in one run of six, and eight never.
+    /// X16: generated ids are uniform over `0-9A-Z`: a million of them show no preference for a symbol. They contain a
+    /// collision in about one run of six, and practically never eight.
     #[test]
     fn x16_generated_ids_are_uniform() {
         let mut random = Random::system();
@@ -109,7 +109,7 @@ mod tests {
             seen.insert(id);
         }
         assert!(seen.len() > 1_000_000 - 8, "{} are different", seen.len());
-        // 66.6 is the 0.999 quantile of chi-square with 35 degrees of freedom; half as much again leaves no false alarm.
+        // 66.6 is the 0.999 quantile of chi-square with 35 degrees of freedom; 1.5 times that rules out false alarms.
         assert!(crate::secret::tests::chi_square(&counts) < 100.0);
     }
 }

@@ -27,7 +27,7 @@ words! {
     LinkStatus {
         /// Visits are redirected.
         Active = "active",
-        /// Its time is over.
+        /// It has expired.
         Expired = "expired",
         /// The operator marked it as unsafe.
         Flagged = "flagged",
@@ -138,7 +138,7 @@ impl CreateLink {
         self.check().map(drop)
     }
 
-    /// Applies every rule and gives what may be stored. Fields are checked in the order of the interface's table.
+    /// Applies every rule and returns what may be stored. Fields are checked in the order of the interface's table.
     pub fn check(&self) -> Result<NewLink, Invalid> {
         if let Some(id) = &self.custom_id {
             check_custom_id(id)?;
@@ -248,7 +248,7 @@ impl UpdateLink {
         self.check().map(drop)
     }
 
-    /// Applies every rule and gives what may be carried out.
+    /// Applies every rule and returns what may be applied.
     pub fn check(&self) -> Result<LinkPatch, Invalid> {
         if self.is_empty() {
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, "name at least one field to change"));
@@ -322,7 +322,7 @@ impl LinkDetail {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkList {
-    /// At most as many as asked for.
+    /// The links, at most `limit`.
     pub links: Vec<LinkDetail>,
     /// Where the next page starts; null on the last one.
     pub next_cursor: Option<String>,
@@ -340,7 +340,7 @@ impl Page for LinkList {
     }
 }
 
-/// What `GET /v1/links` can be asked.
+/// Parameters of `GET /v1/links`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LinkFilter {
@@ -382,7 +382,7 @@ impl LinkFilter {
 }
 
 shown_link! {
-    /// A link as resolving it in JSON shows it.
+    /// A link as it is resolved in JSON.
     ResolvedLink {} {
         /// The source of the contents, and whether the service verified it.
         #[serde(rename = "_service_meta")]
@@ -394,7 +394,7 @@ shown_link! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceMeta {
-    /// Always `tenant_asserted`: the link's creator supplied its contents, and nobody verified them.
+    /// Always `tenant_asserted`: the link's creator supplied its contents, and no one verified them.
     pub source: String,
     /// Whether the link is active, and if not, why.
     pub status: LinkStatus,

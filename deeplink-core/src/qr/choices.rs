@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::words::spelled;
 
-/// The text is none of the choices.
+/// The text is not one of the choices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {0}")]
 pub struct NotListed(&'static str);

@@ -22,11 +22,11 @@ pub const DEFAULT_SIZE: u32 = 600;
 pub const MAX_MARGIN: u32 = 16;
 /// Margin in modules by default.
 pub const DEFAULT_MARGIN: u32 = 2;
-/// Least contrast between the background and each part, as a WCAG 2.2 ratio. Readers need about this much; 3 and more,
-/// dark on light, is what to choose.
+/// Minimum contrast between the background and each part, as a WCAG 2.2 ratio. Readers need about this much; 3 or more,
+/// dark on light, is recommended.
 pub const MIN_CONTRAST: f64 = 2.0;
-/// Least difference in brightness ([`Rgb::luma`]) between the background and each part: readers convert a picture to
-/// grey and fail below 24.
+/// Minimum difference in brightness ([`Rgb::luma`]) between the background and each part: readers convert an image to
+/// greyscale and fail below 24.
 pub const MIN_LUMA: u8 = 32;
 
 /// Options of a QR code; all are optional.
@@ -55,7 +55,7 @@ pub struct QrOptions {
     /// Outline; `square` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<QrShape>,
-    /// Colour of every part without one of its own; black when absent.
+    /// Colour of every part that has no colour set; black when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fg_color: Option<Rgb>,
     /// Background; white when absent.
@@ -102,7 +102,7 @@ impl QrOptions {
         corner_dot_type: impl Into<CornerDotType>,
         /// Sets the outline.
         shape: impl Into<QrShape>,
-        /// Sets the colour of every part without one of its own.
+        /// Sets the colour of every part that has no colour set.
         fg_color: impl Into<Rgb>,
         /// Sets the background.
         bg_color: impl Into<Rgb>,
@@ -118,7 +118,7 @@ impl QrOptions {
         logo: impl Into<String>,
     }
 
-    /// Applies defaults and rules. Of a logo's URL only the form is checked here, not its host.
+    /// Applies defaults and rules. Only the form of a logo's URL is checked here, not its host.
     pub fn check(&self) -> Result<QrStyle, Invalid> {
         let within = |name, value: Option<u32>, least, most| match value {
             Some(value) if !(least..=most).contains(&value) => Err(wrong(name, &out_of_range(least, most))),
@@ -147,8 +147,8 @@ impl QrOptions {
         Ok(style)
     }
 
-    /// Readers see a grey picture, and in it dark on light or light on dark: each part must differ enough from the
-    /// background, for people as for cameras, and all in the same direction.
+    /// Readers see a greyscale image, dark on light or light on dark: each part must differ enough from the background,
+    /// for people and for cameras, and all in the same direction.
     fn check_contrast(&self, style: &QrStyle) -> Result<(), Invalid> {
         let background = style.background;
         let is_darker = |colour: Rgb| colour.luma() < background.luma();
@@ -157,7 +157,7 @@ impl QrOptions {
             ("frames of the eyes", style.frames, self.corner_square_color, "cornerSquareColor"),
             ("pupils of the eyes", style.pupils, self.corner_dot_color, "cornerDotColor"),
         ] {
-            // The field that the caller set is named.
+            // Name the field that the caller set.
             let field = match (own, self.fg_color) {
                 (Some(_), _) => field,
                 (None, Some(_)) => "fgColor",

@@ -9,8 +9,8 @@ use crate::error::Invalid;
 use crate::url;
 
 impl QrOptions {
-    /// Reads a query string. Unknown names are ignored; each known name may occur once, with a value. The first
-    /// that breaks a rule is named, in the order of the interface. `allows` says which addresses outside the public
+    /// Reads a query string. Unknown names are ignored; each known name may occur once, with a value. The error names
+    /// the first one that breaks a rule, in the documented order. `allows` says which addresses outside the public
     /// internet a logo may be fetched from.
     pub fn from_query(query: &str, allows: impl Fn(IpAddr) -> bool) -> Result<Self, Invalid> {
         let query = Query(query);

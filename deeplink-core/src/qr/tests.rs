@@ -9,7 +9,7 @@ fn style(query: &str) -> Result<QrStyle, Invalid> {
     QrOptions::from_query(query, |_| false)?.check()
 }
 
-/// The parameter that is named in the refusal.
+/// The parameter that the error names.
 fn at_fault(query: &str) -> Option<String> {
     let refused = style(query).err()?;
     assert_eq!(refused.code, ErrorCode::InvalidQrOptions, "{query}");
@@ -92,7 +92,7 @@ fn margin_and_logo_have_their_defaults() {
         (format!("{logo}&hideLogo=0"), true, QrLevel::H),
         (format!("{logo}&hideLogo=1"), false, QrLevel::L),
         (format!("{logo}&level=L"), true, QrLevel::L),
-        // Hidden, it is not looked at.
+        // A hidden logo is not checked.
         ("hideLogo=true&logo=ftp://localhost".into(), false, QrLevel::L),
     ] {
         let style = style(&query).expect("a style");
@@ -139,7 +139,7 @@ fn what_hardly_differs_from_the_background_is_refused() {
         assert_eq!(at_fault(query).as_deref(), Some(field), "{query}");
     }
     let own = "fgColor=fff&dotColor=000&cornerSquareColor=00f&cornerDotColor=700";
-    assert!(style(own).is_ok(), "each part has a colour of its own");
+    assert!(style(own).is_ok(), "each part has its own colour");
     let refused = style("fgColor=B8B8B8").expect_err("a refusal");
     assert!(refused.message.contains("the contrast is 1.98"), "{}", refused.message);
 }

@@ -39,7 +39,7 @@ pub struct LinkView<'a> {
 }
 
 impl LinkView<'_> {
-    /// Whether any destination belongs to a platform rather than to everybody.
+    /// Whether any destination is for one platform only.
     pub const fn has_platform_destination(&self) -> bool {
         self.has_ios() || self.has_android()
     }
@@ -62,7 +62,7 @@ pub struct HostContext<'a> {
     pub alternate: Option<&'a str>,
     /// The package of the tenant's Android app, if there is exactly one.
     pub only_android_package: Option<&'a str>,
-    /// The host that was asked is itself of role `alternate`.
+    /// The requested host itself has the role `alternate`.
     pub on_alternate: bool,
 }
 
@@ -77,7 +77,7 @@ pub enum Outcome<'a> {
     Notice,
 }
 
-/// How a visit arrived, as far as counting goes.
+/// How a visit arrived, as far as counting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
     /// A `GET` whose answer is shown at once.

@@ -10,7 +10,7 @@ use crate::visitor::{Platform, Visitor};
 /// Something a button can lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The link on the tenant's alternate host, which opens the app or goes on to the store.
+    /// The link on the tenant's alternate host, which opens the app or leads to the store.
     Alternate,
     /// The iOS deep link.
     IosApp,
@@ -116,7 +116,7 @@ impl<'a> LandingPlan<'a> {
         let elsewhere = self.first([Target::PlayStore, Target::Web]);
         let intent = self.intent.as_ref().map(|_| Tap {
             to: Target::Intent,
-            // A browser takes the fallback that is inside the intent; in-app browsers often take none.
+            // Browsers use the fallback inside the intent; in-app browsers often use none.
             fallback: elsewhere.filter(|_| self.in_app),
         });
         if self.alternate.is_some() {
@@ -229,7 +229,7 @@ impl<'a> LandingPlan<'a> {
         self.ipad.map(|tap| tap.to)
     }
 
-    /// Whether the visitor may want to go on with a phone: the page then shows the link as a QR code.
+    /// Whether the visitor may want to continue on a phone: the page then shows the link as a QR code.
     pub fn shows_qr(&self) -> bool {
         matches!(self.platform, Platform::Macos | Platform::Windows | Platform::Other)
     }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use url::form_urlencoded;
 
-/// Added text stays below this, so that a destination cannot be blown up from outside.
+/// Added text stays below this, so that visitors cannot inflate a destination.
 const PASSED_ON_BYTES: usize = 1024;
 
 /// Click ids of advertising networks, and the old `ref`.
 const CLICK_IDS: [&str; 10] =
     ["gclid", "gbraid", "wbraid", "dclid", "fbclid", "msclkid", "ttclid", "twclid", "li_fat_id", "ref"];
 
-/// What a visit asks by its query string; of a repeated parameter the first value counts.
+/// What a visit asks for in its query string; for a repeated parameter the first value counts.
 #[derive(Debug, Default)]
 pub(super) struct Query<'q> {
     /// `redirect=1`.

@@ -1,7 +1,7 @@
-//! Rewriting of stored addresses: what may be added to them, and what may be read out of them.
+//! Rewriting of stored addresses: what may be added to them and read from them.
 //!
-//! Stored addresses are valid and ASCII. They are cut and joined as text and never parsed and printed again, so that
-//! every byte that has no reason to change stays as its owner wrote it.
+//! Stored addresses are valid and ASCII. They are cut and joined as text, never parsed and serialised again, so that
+//! every byte that need not change stays as its owner wrote it.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use url::form_urlencoded;
 use super::query::Query;
 use crate::app::is_package_name;
 
-/// Most characters of the decoded referrer to which a visit's parameters may be added.
+/// Maximum characters of the decoded referrer to which a visit's parameters may be added.
 const REFERRER_CHARS: usize = 500;
 
 /// What a visit may add to the Play referrer, in this order.
@@ -156,7 +156,7 @@ pub fn package_of<'a>(store: Option<&'a str>, only_app: Option<&'a str>) -> Opti
     named.or(only_app.map(Cow::Borrowed))
 }
 
-/// Whether an address is for the web rather than of an app's own scheme.
+/// Whether an address is a web address rather than one with an app's own scheme.
 pub(super) fn is_web(url: &str) -> bool {
     url.starts_with("https:") || url.starts_with("http:")
 }

@@ -1,6 +1,6 @@
 //! Which form of answer an `Accept` header asks for.
 //!
-//! It runs on every visit, so the values that real clients send are recognised whole, and nothing is allocated.
+//! This runs on every visit, so the values that real clients send are matched as a whole, and nothing is allocated.
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Classification of a User-Agent string in one pass over it.
 //!
-//! The tokens live in one table. Whatever its rule, every token is searched for without regard to case; a token with a
-//! stricter rule is then checked where it was found. So one automaton serves all rules.
+//! The tokens live in one table. Every token is searched for case-insensitively; a token with a stricter rule is then
+//! checked where it was found, so one automaton serves all rules.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::{Class, Platform};
 pub struct AgentTraits {
     pub(super) class: Class,
     pub(super) platform: Platform,
-    /// Names an app that shows pages in a browser of its own.
+    /// Names an app that shows pages in its own browser.
     pub(super) names_app: bool,
     /// `AppleWebKit` without the name of a browser: on iOS, a web view.
     pub(super) bare_webkit: bool,
@@ -178,7 +178,7 @@ struct Scanner {
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     let tokens: Vec<_> =
         TOKENS.iter().flat_map(|&(sign, rule, texts)| texts.iter().map(move |&text| (sign, rule, text))).collect();
-    // A DFA would be twice as fast and ten times as large; each distinct agent is read once, so small wins.
+    // A DFA would be twice as fast and ten times as large; each distinct agent is read once, so size matters more.
     let automaton = AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .kind(Some(AhoCorasickKind::ContiguousNFA))

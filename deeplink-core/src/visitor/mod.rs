@@ -22,7 +22,7 @@ pub enum Platform {
     Ios,
     /// Android.
     Android,
-    /// A Mac, or an iPad in desktop mode, which sends the very same headers.
+    /// A Mac, or an iPad in desktop mode, which sends the same headers.
     Macos,
     /// Windows on a computer.
     Windows,
@@ -64,7 +64,7 @@ impl Platform {
     }
 }
 
-/// What kind of click a visit is, for those who count.
+/// What kind of click a visit counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -155,7 +155,7 @@ pub struct Visitor {
     pub class: Class,
     /// A browser inside another app, where custom schemes often do nothing.
     pub in_app: bool,
-    /// Firefox, which takes the fallback of every intent.
+    /// Firefox, which uses the fallback of every intent.
     pub firefox: bool,
     /// `WeChat`, which opens neither apps nor stores.
     pub wechat: bool,

@@ -1,6 +1,6 @@
 //! The page that led to a visit.
 
-/// What stands for a User-Agent or Referer that is not kept by its name.
+/// Replaces a User-Agent or Referer whose text is not stored.
 pub const OTHER: &str = "other";
 
 /// Longest name of a host, in bytes (RFC 1035, section 2.3.4).
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(referer_host(&format!("https://{}example.com/", "a.".repeat(200))), "");
     }
 
-    /// The host of a referer is a name or an address, never what a program that opens a report could take for a formula.
+    /// The host of a referer is a name or an address, never text that a spreadsheet could treat as a formula.
     #[test]
     fn r8_hosts_are_names_or_addresses() {
         for referer in [

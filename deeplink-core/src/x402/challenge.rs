@@ -7,10 +7,10 @@ use super::{
     Resource, Version, from_header, to_header,
 };
 
-/// What is to be paid for a request, and the ways to do it.
+/// What a request costs, and the ways to pay for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
-    /// The version that it came in, and that the payment is sent in.
+    /// The version of the challenge and of the payment.
     pub version: Version,
     /// What is paid for.
     pub resource: Option<Resource>,

@@ -1,4 +1,4 @@
-//! Messages as values of headers: JSON in base64.
+//! Messages as header values: JSON in base64.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::Version;
 use crate::metadata::{MAX_DEPTH, depth};
 
-/// Most bytes of a payment's header.
+/// Maximum bytes of a payment's header.
 pub const MAX_HEADER: usize = 8 << 10;
 
 /// With or without padding; the URL-safe alphabet is changed into this one first.
@@ -18,7 +18,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Why the value of a header is no message.
+/// Why a header value is not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAHeader {
     /// It is too long.
@@ -56,7 +56,7 @@ pub fn from_header<T: DeserializeOwned>(value: &[u8]) -> Result<T, NotAHeader> {
     if depth(&json) > MAX_DEPTH {
         return Err(NotAHeader::Deep);
     }
-    // What is wrong is said without a word of what was sent.
+    // The error must not quote anything that was sent.
     serde_json::from_slice(&json).map_err(|error| {
         NotAHeader::Json(format!("line {}, column {} of what it decodes to", error.line(), error.column()))
     })

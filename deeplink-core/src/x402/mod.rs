@@ -1,8 +1,8 @@
 //! Paying for one request, by x402 in its versions 1 and 2: what goes over the wire, how headers carry it, and whether a
 //! payment is the one that was asked for.
 //!
-//! Signatures and chains are a facilitator's: nothing here knows either. What both versions share is a [`Requirement`];
-//! version 1 writes it with other names.
+//! Signatures and chains are the facilitator's job; nothing here handles either. What both versions share is a
+//! [`Requirement`]; version 1 writes it with other names.
 
 mod challenge;
 mod header;
@@ -48,7 +48,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As it stands in messages.
+    /// The number used in messages.
     pub const fn number(self) -> u64 {
         match self {
             Self::V1 => 1,
@@ -150,7 +150,7 @@ pub struct ChallengeV2 {
     /// 2.
     #[serde(rename = "x402Version")]
     pub version: u64,
-    /// Why the payment that came was not taken.
+    /// Why the payment was not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What is paid for.
@@ -186,7 +186,7 @@ pub struct PaymentMessageV2 {
     pub accepted: Requirement,
     /// What the scheme says on this chain.
     pub payload: Value,
-    /// Whatever both sides agreed on beside this.
+    /// Anything else that both sides agreed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Value>,
 }
@@ -243,7 +243,7 @@ impl Payment {
     }
 }
 
-/// What came of a payment.
+/// The outcome of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
@@ -267,7 +267,7 @@ pub struct Paid {
     pub route: &'static Route,
     /// What it is called in the settings: its price is `DEEPLINK_X402_PRICE_` and this.
     pub name: &'static str,
-    /// Whether its answer shows a secret, which is not given to whoever repeats the request without its
+    /// Whether its answer shows a secret, which is not returned when the request is repeated without its
     /// `Idempotency-Key`.
     pub shows_secret: bool,
 }

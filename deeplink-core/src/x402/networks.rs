@@ -1,4 +1,4 @@
-//! Chains by their names, and what a dollar is on them.
+//! Chains by name, and their dollar token.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Usdc {
 }
 
 impl Usdc {
-    /// What a requirement says of it.
+    /// The `extra` of a requirement for it.
     pub fn extra(&self) -> Value {
         json!({"name": self.name, "version": self.version})
     }
@@ -59,12 +59,12 @@ impl Network {
         &self.0
     }
 
-    /// What its addresses belong to: the part before the colon.
+    /// The namespace of its addresses: the part before the colon.
     pub fn namespace(&self) -> &str {
         self.0.split_once(':').map_or(&self.0, |(namespace, _)| namespace)
     }
 
-    /// Whether its addresses are Ethereum's, whose letters' case means nothing.
+    /// Whether its addresses are Ethereum's, which are case-insensitive.
     pub fn is_evm(&self) -> bool {
         self.namespace() == "eip155"
     }
@@ -93,7 +93,7 @@ impl Network {
         if self.is_evm() { address.to_ascii_lowercase() } else { address.to_owned() }
     }
 
-    /// Whether two addresses are one.
+    /// Whether two addresses are the same.
     pub fn same(&self, one: &str, other: &str) -> bool {
         one == other || self.is_evm() && one.eq_ignore_ascii_case(other)
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// The text names no chain.
+/// The text does not name a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not base, base-sepolia or a CAIP-2 name such as eip155:8453")]
 pub struct NotANetwork;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{EXACT, Network, Payment, Requirement, Version};
 use crate::time::Timestamp;
 
-/// Seconds that an authorization must still be good for, so that it can be settled.
+/// Seconds that an authorization must remain valid, so that it can be settled.
 const MARGIN_SECS: i64 = 6;
 
 /// A transfer that its payer authorized by signature (EIP-3009).
@@ -20,15 +20,15 @@ pub struct Authorization {
     pub to: String,
     /// How much, in the asset's smallest unit.
     pub value: String,
-    /// From when on it can be used.
+    /// When it becomes valid.
     pub valid_after: Moment,
-    /// Until when.
+    /// When it expires.
     pub valid_before: Moment,
-    /// 32 bytes in hex, in lower case; a chain takes each once.
+    /// 32 bytes in hex, in lower case; a chain accepts each once.
     pub nonce: String,
 }
 
-/// A moment in unix seconds, in decimal digits that may be more than any clock shows.
+/// A time in unix seconds, as decimal digits that may exceed any real clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment(String);
 
@@ -37,7 +37,7 @@ impl Moment {
         cmp_decimal(&self.0, &secs.max(0).to_string())
     }
 
-    /// As a timestamp; one that is further than any is the last there is.
+    /// As a timestamp, clamped to the last one.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(self.0.parse::<i64>().unwrap_or(i64::MAX).saturating_mul(1_000))
     }
@@ -49,22 +49,22 @@ pub enum Unfit {
     /// It meets another requirement.
     #[error("the payment is not for a requirement of this request")]
     Requirement,
-    /// It pays somebody else.
+    /// It pays someone else.
     #[error("the payment does not go to payTo")]
     Recipient,
-    /// It is of another amount.
+    /// It is for another amount.
     #[error("the payment is not of the amount that is required")]
     Amount,
     /// It cannot be used yet.
     #[error("the payment is not valid yet")]
     Early,
-    /// It cannot be used any more, or not for long enough.
+    /// It has expired, or will too soon.
     #[error("the payment is not valid for long enough; sign a new one")]
     Late,
-    /// It is said to be an authorization and is none.
+    /// It claims to be an authorization but is malformed.
     #[error("payload.authorization needs from, to, value, validAfter, validBefore and a nonce of 32 bytes")]
     Malformed,
-    /// It holds two transfers, of which only one is looked at here.
+    /// It holds two transfers, only one of which is checked here.
     #[error("payload has both authorization and permit2Authorization; send one of them")]
     Ambiguous,
 }
@@ -128,7 +128,7 @@ impl Authorization {
         if self.valid_after.cmp_secs(secs) == Ordering::Greater {
             return Err(Unfit::Early);
         }
-        // A moment within a second counts as its end.
+        // Fractions of a second are rounded up.
         let until = (now.as_millis() + MARGIN_SECS * 1_000 + 999).div_euclid(1_000);
         if self.valid_before.cmp_secs(until) == Ordering::Less {
             return Err(Unfit::Late);

@@ -45,7 +45,7 @@ fn a_payment_is_read_in_either_alphabet_and_with_or_without_padding() {
         version: 1,
         scheme: EXACT.into(),
         network: "base".into(),
-        // Makes both letters that the alphabets write differently.
+        // Produces both characters in which the alphabets differ.
         payload: json!({"a": "???>>>~~~"}),
     };
     let json = serde_json::to_vec(&message).expect("JSON");

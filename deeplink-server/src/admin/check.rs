@@ -22,9 +22,9 @@ use crate::work::mail::smtp::Smtp;
 /// The result of one check.
 enum Finding {
     Fine(String),
-    /// Works, but the operator should know.
+    /// It works, but the operator should know.
     Note(String),
-    /// Does not work.
+    /// It does not work.
     Wrong(String),
 }
 
@@ -79,7 +79,7 @@ async fn database(config: &Config) -> (Finding, Option<SealedValues>, Vec<Unreso
     }
 }
 
-/// The server keys, with what is encrypted with each. `None` if the database could not be read.
+/// The server keys, with the values that each encrypts. `None` if the database could not be read.
 fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
     let Some(sealed) = sealed else { return Note("not checked, because the database cannot be read".into()) };
     let file = config.key_file();
@@ -92,7 +92,7 @@ fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
             };
             match &sealed.counts {
                 Some(counts) => used_keys(&from, &vault, counts),
-                None => Note(format!("{from}; what needs which key is known once the database is migrated")),
+                None => Note(format!("{from}; which values need which key is known once the database is migrated")),
             }
         }
         Err(error) => Wrong(error.to_string()),
@@ -168,7 +168,7 @@ fn address(config: &Config) -> Finding {
     }
 }
 
-/// How many connections there can be: the start raises the limit as far as it may.
+/// How many connections there can be: startup raises the limit as far as allowed.
 fn open_files(files: OpenFiles) -> Finding {
     let (wanted, limits) = (Limits::default().connections, Limits::default().within(files.hard));
     let (connections, each) = (limits.connections, limits.connections_per_address());
@@ -267,7 +267,7 @@ fn billing(config: &Config) -> Finding {
     if config.billing { Fine(text) } else { Note(text) }
 }
 
-/// Whether requests can be paid for, and the payments of which nobody knows what came of them.
+/// Whether requests can be paid for, and the payments with an unknown outcome.
 fn x402(config: &Config, unresolved: &[Unresolved]) -> Finding {
     let list: Vec<_> = unresolved
         .iter()
@@ -277,7 +277,7 @@ fn x402(config: &Config, unresolved: &[Unresolved]) -> Finding {
         })
         .collect();
     if !list.is_empty() {
-        return Note(format!("it is not known whether these payments were settled:{}", list.concat()));
+        return Note(format!("these payments may or may not have been settled:{}", list.concat()));
     }
     match &config.x402 {
         None => Fine("off".into()),

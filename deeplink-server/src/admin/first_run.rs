@@ -108,7 +108,7 @@ API documentation: {base}/docs. All data is stored in {data}. Press Ctrl-C to st
     )
 }
 
-/// How to sign in to the account, which takes a mail.
+/// How to sign in to the account, which needs a mail.
 fn in_a_browser(app: &App, base: &str) -> String {
     let file = match app.config.mail_at(&app.public_url) {
         Some(MailTransport::Directory(folder)) => format!(",\na file in {}", folder.display()),

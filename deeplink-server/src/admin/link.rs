@@ -23,7 +23,7 @@ pub(super) enum Command {
     /// Disables a link: visitors are told that it is no longer available. Its account can delete it, but use neither its ID nor
     /// its destinations again
     Disable(Target),
-    /// Reverts `flag` or `disable`. The ID of a link that its account deleted meanwhile is free again
+    /// Reverts `flag` or `disable`. The ID of a link that its account has since deleted is free again
     Enable(Target),
 }
 
@@ -91,7 +91,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Resu
     );
     match set.await? {
         StatusSet::Yes => Ok(shown),
-        StatusSet::Freed => Ok(format!("{link} was deleted by its account meanwhile; its id is free again\n")),
+        StatusSet::Freed => Ok(format!("{link} has since been deleted by its account; its id is free again\n")),
         StatusSet::NoLink => Err(missing()),
     }
 }

@@ -1,7 +1,7 @@
 //! The log on stderr: plain lines on a terminal, JSON otherwise.
 //!
 //! Libraries may log headers or statements that contain secrets, so whatever the filter, only our own crates log below
-//! `info`. Notices of PostgreSQL, such as that a table exists already, are no news to an operator; its warnings are.
+//! `info`. PostgreSQL's notices, such as that a table already exists, are hidden; its warnings are logged.
 
 use std::io::IsTerminal;
 

@@ -97,7 +97,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line. Help and version are errors of the parser too.
+/// Prints errors in the command line. The parser reports help and version as errors too.
 fn print_usage(message: &clap::Error) -> ExitCode {
     // The parser does not name a variable that is not UTF-8; we do.
     if message.kind() == clap::error::ErrorKind::InvalidUtf8

@@ -130,12 +130,12 @@ pub(crate) async fn get(
     find(&app, &caller, &named(&id)?).await.map(Json)
 }
 
-/// The affiliate that a path names; what cannot be an id is not there.
+/// The affiliate id in a path; a malformed id is "not found".
 pub(crate) fn named(path: &str) -> Result<AffiliateId, ApiError> {
     path.parse().map_err(|_| ApiError::not_found())
 }
 
-/// An affiliate of the caller's; what is not the caller's is not there.
+/// One of the caller's affiliates; any other is "not found".
 pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result<AffiliateDetail, ApiError> {
     let found = affiliates::find(&mut app.db.read().await?.conn(), &caller.tenant, id).await?;
     found.ok_or_else(ApiError::not_found)
@@ -150,7 +150,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result
     params(("affiliate_id" = String, Path, description = "The affiliate's id")),
     request_body = UpdateAffiliate,
     responses(
-        (status = 200, description = "The affiliate as it is now", body = AffiliateDetail),
+        (status = 200, description = "The changed affiliate", body = AffiliateDetail),
         FullKey, JsonBody, NotFound,
         (status = 400, description = "A field breaks a rule, or no field is named (`empty_update`)", body = ErrorBody),
     )
@@ -187,7 +187,7 @@ pub(crate) async fn update_for(
     Ok(affiliate)
 }
 
-/// Forgets whom these keys stand for.
+/// Forgets the cached callers of these keys.
 fn forget(app: &App, hashes: &[String]) {
     for hash in hashes {
         app.forget_key(hash);
@@ -202,7 +202,7 @@ struct Update {
 }
 
 impl Update {
-    /// The affiliate, and the hashes of the keys that may stand for somebody else than before.
+    /// The affiliate, and the hashes of the keys whose caller may have changed.
     async fn run(&self, tx: &mut Conn<'_>) -> Result<(AffiliateDetail, Vec<String>), ApiError> {
         let tenant = &self.caller.tenant;
         self.caller.hold(tx).await?;

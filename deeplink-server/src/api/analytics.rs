@@ -1,4 +1,4 @@
-//! What links led to: the report on any set of links, and the earlier form for one.
+//! Attribution reports: on any set of links, and the earlier form for one link.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
-/// Hosts that have a group of their own.
+/// Number of hosts with their own group.
 const HOSTS: usize = 100;
 
 /// Reports what links led to, from clicks to conversions.
 ///
-/// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the window
-/// limits only what is counted, and includes both its ends. Unknown ids count nothing. The 200 largest types of conversions
-/// have their names and the rest is `other`, as are referring hosts beyond the 100 largest, and beyond 200 of a link on one
-/// day. Platforms and hosts of hours are known for 35 days; before that, clicks of a day that the window cuts are of the
-/// platform `unknown` and the host `other`.
+/// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the
+/// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest
+/// conversion types are named and the rest is `other`; so are referring hosts beyond the 100 largest, and beyond 200 of
+/// one link on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks of a day that the window
+/// cuts have the platform `unknown` and the host `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -42,7 +42,7 @@ const HOSTS: usize = 100;
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<Credit>, Query, description = "Which touch is credited; `last_touch` when absent or unknown"),
-        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; `platform`, `kind` and `referer_host` hold clicks only"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; with `platform`, `kind` and `referer_host`, groups hold clicks only"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
     responses(
@@ -158,7 +158,7 @@ fn platform_of(code: i64) -> &'static str {
     u8::try_from(code).ok().and_then(Platform::from_code).map_or("unknown", Platform::as_str)
 }
 
-/// Adds what no group holds: hours of some weeks ago have no breakdown of their own any longer, but their days have.
+/// Adds what no group holds: old hours no longer have a breakdown, but their days do.
 fn add_rest<K: Ord>(counted: &mut BTreeMap<K, i64>, of: K, total: i64) {
     let rest = total - counted.values().sum::<i64>();
     if rest > 0 {
@@ -166,7 +166,7 @@ fn add_rest<K: Ord>(counted: &mut BTreeMap<K, i64>, of: K, total: i64) {
     }
 }
 
-/// Each stretch of time that the window touches, or each link in the order asked.
+/// A group for each bucket that the window touches, or for each link in the requested order.
 fn whole_groups(tally: &mut Tally, scope: &FunnelScope, positions: &BTreeMap<String, i64>) -> Vec<FunnelGroup> {
     let Some(width) = scope.group_by.as_ref().and_then(GroupBy::millis) else {
         let mut of = |id: &String| positions.get(id).and_then(|link| tally.groups.remove(link)).unwrap_or_default();
@@ -199,7 +199,7 @@ fn largest(counted: BTreeMap<String, i64>) -> Vec<FunnelGroup> {
     groups
 }
 
-/// Sums up what a link led to, ever.
+/// Sums up everything a link led to.
 ///
 /// The earlier form of the report on a set of links: by the last touch, with revenue.
 #[utoipa::path(

@@ -56,7 +56,8 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<AppDeta
 
 /// Registers an app, so that links on the tenant's domains open in it.
 ///
-/// The same bundle or package again replaces the app, which keeps its id. There can be 50 apps of each platform.
+/// Registering the same bundle or package again replaces the app, which keeps its id. There can be 50 apps per
+/// platform.
 #[utoipa::path(
     post, path = "/v1/apps", operation_id = "create_app", tag = "apps", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateApp,
@@ -116,7 +117,7 @@ impl Work for Create {
     }
 }
 
-/// Removes an app. Its links open in it no longer once the device asks for the association file again.
+/// Removes an app. Links stop opening in it once the device fetches the association file again.
 #[utoipa::path(
     delete, path = "/v1/apps/{app_id}", operation_id = "delete_app", tag = "apps", security(("secret_key" = [])),
     params(("app_id" = String, Path, description = "The app's id")),

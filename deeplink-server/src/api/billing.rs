@@ -1,4 +1,4 @@
-//! An account's plan: what it includes, what is used of it, and how its subscription ends.
+//! An account's plan: what it includes, its usage, and the cancellation of its subscription.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,12 +22,12 @@ use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
 use crate::state::{App, Shared};
 use crate::work::subscriptions::{self, unavailable};
 
-/// How often a cancellation is stored anew because the account changed meanwhile.
+/// Tries to store a cancellation while the account keeps changing.
 const MAX_TRIES: usize = 5;
 
-/// Shows the account's plan and what it has used of it.
+/// Shows the account's plan and usage.
 ///
-/// The numbers are this service's own, so they are there while the payment processor does not answer.
+/// The numbers are this service's own, so they are available even while the payment processor is down.
 #[utoipa::path(
     get, path = "/v1/billing/status", operation_id = "billing_status", tag = "billing", security(("secret_key" = [])),
     responses(
@@ -46,7 +46,7 @@ pub(crate) async fn status(
 /// The caller's plan and usage.
 pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStatus, ApiError> {
     if !app.config.billing {
-        return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is switched off at this service"));
+        return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is switched off on this service"));
     }
     let (quotas, now) = (app.config.enforce_quotas, app.clock.now());
     let status =
@@ -54,7 +54,7 @@ pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStat
     status.await?.ok_or_else(|| tenants::missing(&caller.tenant).into())
 }
 
-/// An account's plan and usage; `None`: there is no such account.
+/// An account's plan and usage; `None` if there is no such account.
 pub(crate) async fn status_of(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -87,16 +87,16 @@ pub(crate) async fn status_of(
     )))
 }
 
-/// Ends the subscription with its period.
+/// Cancels the subscription at the end of its period.
 ///
-/// Until then the plan stays. A repeat changes nothing.
+/// The plan stays until then. A repeat changes nothing.
 #[utoipa::path(
     post, path = "/v1/billing/cancel", operation_id = "cancel_subscription", tag = "billing", security(("secret_key" = [])),
     params(IdempotencyKey),
     responses(
         (status = 200, description = "The subscription ends with its period", body = CancelScheduled, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
-        (status = 400, description = "There is no subscription that could be cancelled (`no_subscription`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 400, description = "There is no subscription to cancel (`no_subscription`), or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn cancel(
@@ -108,7 +108,7 @@ pub(crate) async fn cancel(
     cancel_for(&app, &caller, once).await
 }
 
-/// Ends the caller's subscription with its period.
+/// Cancels the caller's subscription at the end of its period.
 pub(crate) async fn cancel_for(app: &Shared, caller: &Caller, once: Once) -> Result<Answer<CancelScheduled>, ApiError> {
     let stripe = app.stripe()?;
     if let Some(answer) = once.earlier(app).await? {
@@ -120,18 +120,18 @@ pub(crate) async fn cancel_for(app: &Shared, caller: &Caller, once: Once) -> Res
         let account = subscriptions::read(app, &caller.tenant).await?;
         let subscription = account.subscription.as_deref().ok_or_else(no_subscription)?;
         let canceled = cancel_at(app, stripe, subscription).await?;
-        // What Stripe says of a subscription that is somebody else's is not stored; an event raises the alarm.
+        // What Stripe reports about another customer's subscription is not stored; an event raises the alarm.
         let next = subscriptions::applied(&account, &canceled, app.clock.now()).map_err(|_| no_subscription())?;
         match app.once(once.clone(), Cancel { account: next }).await {
             Err(error) if subscriptions::is_overtaken(&error) => {}
             settled => return settled,
         }
     }
-    let changes = "the subscription changed again and again while it was canceled";
+    let changes = "the subscription kept changing while it was being canceled";
     Err(unavailable(app, &StripeError::Unavailable(changes.into())))
 }
 
-/// Cancels at Stripe, unless it is to end with its period already, no matter who said so, or cannot be cancelled any more.
+/// Cancels at Stripe, unless it already ends with its period, whoever canceled it, or can no longer be canceled.
 async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Subscription, ApiError> {
     let read = async || {
         let found = stripe.subscription(subscription, Patience::Short).await;
@@ -141,12 +141,12 @@ async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Sub
     if found.cancel_scheduled || !found.is_running {
         return Ok(found);
     }
-    // Not derived from the request: a cancellation that was taken back can be asked for again.
+    // Not derived from the request: a cancellation that was undone can be requested again.
     let key = app.random(|random| hex::encode(random.bytes::<16>()));
     match stripe.cancel(subscription, &key).await {
         Ok(canceled) => Ok(canceled),
         Err(refused @ StripeError::Refused { .. }) => {
-            // It may have ended meanwhile.
+            // It may have ended in the meantime.
             let found = read().await?;
             if found.is_running { Err(unavailable(app, &refused)) } else { Ok(found) }
         }
@@ -155,10 +155,10 @@ async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Sub
 }
 
 fn no_subscription() -> ApiError {
-    ApiError::Plain(ErrorCode::NoSubscription, "there is no subscription that could be cancelled")
+    ApiError::Plain(ErrorCode::NoSubscription, "there is no subscription to cancel")
 }
 
-/// A subscription that was cancelled, on its way into the database.
+/// Stores a canceled subscription.
 struct Cancel {
     account: BillingAccount,
 }
@@ -169,7 +169,7 @@ impl Work for Cancel {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CancelScheduled>, ApiError> {
         subscriptions::store_in(tx, &self.account).await?;
         if self.account.subscription.is_none() {
-            // It was over already, which is stored; the request is refused.
+            // It was over already: that is stored, and the request is refused.
             return Ok(Outcome::Refused(no_subscription()));
         }
         done(CancelScheduled::new(self.account.current_period_end.map(Timestamp::as_millis)))

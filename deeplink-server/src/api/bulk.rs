@@ -1,4 +1,4 @@
-//! Many links in one request, all or none.
+//! Many links in one request: all or none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::state::Shared;
 
 /// Creates up to 100 links, all or none.
 ///
-/// Either `template` with `custom_ids`, `template` with `count`, or `links` that differ. When rows are wrong, nothing
-/// is stored and every one of them is listed.
+/// Either `template` with `custom_ids`, `template` with `count`, or distinct `links`. If any row is wrong, nothing is
+/// stored and every wrong row is listed.
 #[utoipa::path(
     post, path = "/v1/links/bulk", operation_id = "bulk_create_links", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = BulkCreate,
@@ -59,7 +59,7 @@ pub(crate) async fn create(
     })
 }
 
-/// Applies the rules that need no account. A scoped credential's affiliate takes the place of whatever is named.
+/// Applies the rules that need no account. A scoped credential's affiliate replaces any that is named.
 fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(bulk.check_rows()?) };
     for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
@@ -74,7 +74,7 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError
     Ok(judged)
 }
 
-/// What an idempotency key keeps of a batch: from these the same bytes are made again.
+/// What an idempotency key stores of a batch: enough to rebuild the same reply.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
     base: String,
@@ -82,7 +82,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// What the reply says.
+    /// The body of the reply.
     fn shown(self) -> BulkCreated {
         let link = |id| BulkLink { url: format!("{}{id}", self.base), link_id: id };
         BulkCreated { links: self.ids.into_iter().map(link).collect() }
@@ -108,9 +108,9 @@ impl Work for Create {
         if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
             self.app.threats.check(&template.destinations)?;
         }
-        // The tenant's row before anything else of the tenant's, as everywhere: otherwise a batch and a create of one of
-        // its ids would wait for each other, and a first primary domain could be verified unseen between the look for it
-        // and the rows. Whether the plan holds them is said after the rows.
+        // Lock the tenant's row before its other rows, as everywhere: otherwise a batch and a create of one of its ids
+        // would deadlock, and a first primary domain could be verified between its look-up and the insert. The plan's
+        // limit is reported after errors in rows.
         let links = i64::try_from(self.judged.batch.len()).unwrap_or(i64::MAX);
         let enforced_at = self.app.quotas_at(self.now);
         let counted = tenants::count_links(tx, &self.caller.tenant, links, enforced_at).await?;
@@ -138,7 +138,7 @@ impl Work for Create {
 }
 
 impl Create {
-    /// Where the rows lead.
+    /// The destinations of the rows.
     fn destinations(&self) -> impl Iterator<Item = Destinations<Option<&str>>> {
         let (template, links) = match &self.judged.batch {
             Batch::Named { template, .. } | Batch::Generated { template, .. } => (Some(template), &[][..]),
@@ -147,7 +147,7 @@ impl Create {
         template.into_iter().chain(links).map(|link| link.destinations.as_deref())
     }
 
-    /// The links to store, in the order of the request, once their affiliates are known to be the tenant's.
+    /// The links to store, in the order of the request, after checking that their affiliates are the tenant's.
     async fn rows(&self, tx: &mut Conn<'_>, primary: Option<&str>) -> Result<Vec<Link>, ApiError> {
         let (app, caller) = (&self.app, &self.caller);
         let mut contents: Vec<NewLink> = match &self.judged.batch {
@@ -169,7 +169,7 @@ impl Create {
         Ok(contents.drain(..).map(|content| new_link(app, caller, content, primary, self.now)).collect())
     }
 
-    /// When any row is bad, every row is looked at, so that one reply lists all that is wrong.
+    /// If any row is bad, checks every row, so that one reply lists all errors.
     async fn refuse_bad_rows(
         &self,
         tx: &mut Conn<'_>,
@@ -221,7 +221,7 @@ impl Create {
         rows: &mut [Link],
         primary: Option<&str>,
     ) -> Result<Vec<String>, ApiError> {
-        // In key order, so that two batches with common ids wait for each other instead of locking each other out.
+        // In key order, so that two batches with common ids wait for each other instead of deadlocking.
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by(|a, b| rows[*a].link_id.cmp(&rows[*b].link_id));
         let sorted: Vec<Link> = order.iter().map(|at| rows[*at].clone()).collect();
@@ -238,7 +238,7 @@ impl Create {
         Err(ApiError::Rows(errors))
     }
 
-    /// Stores a row that did not go in with the others: without the claim, or under another generated id. `false` when
+    /// Stores a row that was not inserted with the others: without the claim, or under another generated id. `false` if
     /// its id is taken.
     async fn store_alone(&self, tx: &mut Conn<'_>, row: &mut Link, primary: Option<&str>) -> Result<bool, ApiError> {
         let generated = row.content.custom_id.is_none();

@@ -1,5 +1,5 @@
-//! What a mailed link leads to: a page that changes nothing, since scanners open links too, and the form on it that signs
-//! in. Sessions begin here, however somebody signs in. A sign-up is confirmed in `signup`.
+//! Sign-in links sent by mail: a page that changes nothing, since scanners open links too, and its form, which signs
+//! in. All sessions begin here, however a person signs in. A sign-up is confirmed in `signup`.
 
 use std::sync::Arc;
 
@@ -28,16 +28,16 @@ use crate::http::{csrf, misses};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Where a form leads that another site sent.
+/// Redirect for a form sent from another site.
 pub(crate) const FOREIGN: &str = "/signin?error=invalid_request";
 const EXPIRED: &str = "/signin?error=link_expired";
-/// Where somebody is led whose address has no account, while none are opened.
+/// Redirect for an address without an account while sign-up is closed.
 pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
 
 /// Signs in with a mailed link's token.
 ///
-/// Of many that send one token, one gets the session. The session that the browser had before ends. The link of a sign-up is
-/// none of these: it leads to a page of its own.
+/// Of several requests with one token, one gets the session. The browser's previous session ends. A sign-up link does
+/// not work here: it has its own page.
 #[utoipa::path(
     post, path = "/v1/auth/callback", operation_id = "callback", tag = "sessions",
     request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
@@ -75,24 +75,24 @@ pub(crate) async fn create(
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct CallbackForm {
-    /// The link's token; without one nobody is signed in.
+    /// The link's token; without it the sign-in fails.
     #[schema(required = false)]
     token: String,
-    /// Path of this service to go to, unless the sign-in was asked for with one.
+    /// Path of this service to go to, unless the sign-in request named one.
     next: Option<String>,
 }
 
-/// What became of a mailed token.
+/// The result of using a mailed token.
 enum Used {
-    /// It signs in; where that was to lead, if it was said.
+    /// It signs in; holds the path to go to, if one was named.
     Up(Option<NextPath>),
     /// Its address has no account, and none are opened.
     Closed,
 }
 
-/// A sign-in with everything that is drawn for it, before it is known who signs in.
+/// A sign-in with its random values, drawn before it is known who signs in.
 pub(crate) struct Entry {
-    /// Of an account, if one may be opened.
+    /// Ids of a new account, if one may be opened.
     ids: Option<EnterIds>,
     session: SessionId,
     token: Token,
@@ -118,7 +118,7 @@ impl Entry {
         })
     }
 
-    /// Signs in whoever has just proved that an address is theirs; `false` when it has no account and none are opened.
+    /// Signs in the person who has just proved an address; `false` if it has no account and sign-up is closed.
     pub(crate) async fn enter(&self, tx: &mut Conn<'_>, email: &Email) -> Result<bool, DbError> {
         match people::enter(tx, email, self.ids.clone(), self.now).await? {
             Some(entered) => self.begin(tx, entered).await.map(|()| true),
@@ -139,7 +139,7 @@ impl Entry {
         begin_session(tx, &session, self.presented.as_deref()).await
     }
 
-    /// Uses a mailed token up; `None` if it is no token of a magic link, or no longer.
+    /// Uses up a mailed token; `None` if it is not a valid magic-link token.
     async fn by_mail(&self, tx: &mut Conn<'_>, hash: &str) -> Result<Option<Used>, DbError> {
         let Some((email, next)) = sign_ins::consume(tx, hash, self.now).await? else { return Ok(None) };
         Ok(Some(if self.enter(tx, &email).await? { Used::Up(next) } else { Used::Closed }))
@@ -157,15 +157,15 @@ impl Entry {
         set_cookie(app, &self.token)
     }
 
-    /// Who is signed in with the stored session.
+    /// The user of the stored session.
     pub(super) async fn who(&self, tx: &mut Conn<'_>) -> Result<Arc<SignedIn>, DbError> {
         let found = sessions::by_hash(tx, &self.token.hash(), self.now).await?;
         found.ok_or_else(|| DbError::corrupt("sessions", "user_id", self.session.as_str()))
     }
 }
 
-/// Begins a session, and ends the one whose token the browser presented: whoever planted that one is not signed in with
-/// the person.
+/// Begins a session, and ends the one whose token the browser presented, so that an attacker who planted that token is
+/// not signed in too.
 pub(crate) async fn begin_session(
     tx: &mut Conn<'_>,
     session: &NewSession,

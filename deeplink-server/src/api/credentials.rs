@@ -1,4 +1,4 @@
-//! Affiliates' credentials: secret keys that reach one affiliate's links.
+//! Affiliates' credentials: secret keys that can access one affiliate's links.
 
 use std::sync::Arc;
 
@@ -78,7 +78,8 @@ pub(crate) async fn find_for(
 
 /// Creates a credential for an affiliate.
 ///
-/// The key is in the reply and is never shown again. It reaches this affiliate's links only. An affiliate can have 3.
+/// The key is in the reply and is never shown again. It can access this affiliate's links only. An affiliate can have
+/// 3.
 #[utoipa::path(
     post, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "create_credential", tag = "affiliates", security(("secret_key" = [])),
     params(
@@ -89,7 +90,7 @@ pub(crate) async fn find_for(
         (status = 201, description = "The credential, shown only once", body = CreatedCredential, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, NotFound,
         (status = 400, description = "`Idempotency-Key` is malformed", body = ErrorBody),
-        (status = 409, description = "The affiliate has all the credentials it can have (`credential_limit`)", body = ErrorBody),
+        (status = 409, description = "The affiliate already has 3 credentials (`credential_limit`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -147,7 +148,7 @@ impl Work for Create {
             return Err(ApiError::not_found());
         }
         if keys::count(tx, &new.tenant, Some(&self.affiliate)).await? >= MAX_CREDENTIALS {
-            let message = "there are 3 credentials, and there can be no more; delete one first";
+            let message = "this affiliate already has 3 credentials, the maximum; delete one first";
             return Err(ApiError::Plain(ErrorCode::CredentialLimit, message));
         }
         keys::insert(tx, new).await?;
@@ -157,7 +158,7 @@ impl Work for Create {
     }
 }
 
-/// Deletes a credential of an affiliate. It is refused from then on.
+/// Deletes a credential of an affiliate. It stops working at once.
 #[utoipa::path(
     delete, path = "/v1/affiliates/{affiliate_id}/credentials/{key_id}", operation_id = "delete_credential", tag = "affiliates", security(("secret_key" = [])),
     params(

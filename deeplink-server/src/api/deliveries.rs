@@ -1,4 +1,4 @@
-//! What was sent to a webhook: the log, an event to try it with, and one that is sent once more.
+//! A webhook's deliveries: the log, test events and replays.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
-/// Where a list of deliveries goes on.
+/// The cursor of a list of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct DeliveryCursor {
     /// The last delivery shown.
@@ -46,10 +46,9 @@ impl Cursor for DeliveryCursor {
     const LIST: &'static str = "deliveries";
 }
 
-/// Lists what was sent to a webhook in the last 30 days, newest first.
+/// Lists a webhook's deliveries of the last 30 days, newest first.
 ///
-/// A cursor carries the filter of the list that it came from and may come alone. What the receiver answered is on the
-/// account page only.
+/// A cursor carries the filter of its list and may be sent alone. The receiver's response is only on the account page.
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -61,7 +60,7 @@ impl Cursor for DeliveryCursor {
     responses(
         (status = 200, description = "One page", body = DeliveryList),
         FullKey, NotFound,
-        (status = 400, description = "A parameter is malformed, or the cursor is not this list's (`invalid_cursor`)", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed, or the cursor belongs to another list (`invalid_cursor`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(
@@ -112,7 +111,7 @@ pub(crate) async fn page_of(
     };
     let (of, state) = (webhook.clone(), status.clone());
     let list = app.report(caller, move |mut db, tenant| {
-        // One more than asked for tells whether there is a next page.
+        // One more than requested tells whether there is a next page.
         async move { delivery_log::list(&mut db, (&tenant, &of), state.as_ref(), before.as_ref(), limit + 1).await }
             .boxed()
     });
@@ -129,7 +128,7 @@ pub(crate) async fn page_of(
     Ok(Found { deliveries: found, next_cursor })
 }
 
-/// The webhook has no such delivery, or it is somebody else's.
+/// The webhook has no such delivery, or belongs to another account.
 fn not_there() -> ApiError {
     ApiError::no_such("there is no such delivery of this webhook")
 }
@@ -152,8 +151,8 @@ fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
 
 /// Sends a test event to a webhook, like any other: signed, with retries, and in the log.
 ///
-/// Its ids do not exist, except the account's. The header `X-Service-Test: true` marks it for the receiver, and
-/// `test` in the log. It is not in the event stream.
+/// Its ids are made up, except the account's. The header `X-Service-Test: true` marks it for the receiver, and `test`
+/// in the log. It is not in the event stream.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -184,7 +183,7 @@ pub(crate) async fn test(
     test_for(&app, caller, once, id, asked).await
 }
 
-/// Sends a made-up event to one of an account's webhooks: of the first kind that it subscribes to, unless one is asked for.
+/// Sends a sample event to one of an account's webhooks: of the first kind that it subscribes to, unless one is named.
 pub(crate) async fn test_for(
     app: &Shared,
     caller: Arc<Caller>,
@@ -195,9 +194,9 @@ pub(crate) async fn test_for(
     send_on_request(app, caller, once, webhook, Requested::Sample(kind)).await
 }
 
-/// Sends a delivery's event once more, as a new delivery: the same bytes under the same `webhook-id`.
+/// Sends a delivery's event again, as a new delivery: the same bytes with the same `webhook-id`.
 ///
-/// `replay_of` names the delivery whose event it is. A replay of a test event is a test event too.
+/// `replay_of` names the original delivery. A replay of a test event is a test event too.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -226,7 +225,7 @@ pub(crate) async fn replay(
     replay_for(&app, caller, once, id, &delivery).await
 }
 
-/// Sends an event of one of an account's webhooks once more.
+/// Replays a delivery of one of an account's webhooks.
 pub(crate) async fn replay_for(
     app: &Shared,
     caller: Arc<Caller>,
@@ -237,9 +236,9 @@ pub(crate) async fn replay_for(
     send_on_request(app, caller, once, webhook, Requested::Replay(delivery_named(delivery)?)).await
 }
 
-/// What is sent because somebody asks for it.
+/// A delivery that a caller requested.
 enum Requested {
-    /// A made-up event, of this kind if one is named.
+    /// A sample event, of this kind if one is named.
     Sample(Option<EventKind>),
     /// The event of this delivery.
     Replay(DeliveryId),
@@ -305,7 +304,7 @@ impl Work for SendOnRequest {
 }
 
 impl SendOnRequest {
-    /// Stores a made-up event of the account's.
+    /// Stores a sample event for the account.
     async fn insert_sample(
         &self,
         tx: &mut Conn<'_>,
@@ -317,7 +316,7 @@ impl SendOnRequest {
         let (id, event) =
             self.app.random(|random| (EventId::new(now, random), sample::sample_of(kind, tenant.clone(), now, random)));
         let event = event.ok_or_else(|| ApiError::Internal(format!("there is no sample of {kind}")))?;
-        // A conversion says its own id.
+        // A conversion carries its own id.
         let id = event.event_id().cloned().unwrap_or(id);
         events::insert_sample(tx, tenant, &id, &event, self.app.kept_until(now)).await?;
         Ok(id)

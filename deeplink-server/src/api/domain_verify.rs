@@ -1,4 +1,4 @@
-//! Proving a claim on a domain: DNS is asked while nothing of ours is held, then one write settles what it means.
+//! Proving a claim on a domain: DNS is queried without holding locks or connections, then one write stores the result.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +26,10 @@ use crate::outbound::dns::{TxtRecords, Unanswered};
 use crate::state::{App, Shared};
 use crate::work;
 
-/// Values that are shown, and characters of each.
+/// Maximum number of values shown, and characters of each.
 const SHOWN: (usize, usize) = (20, 255);
-/// For how long the reply waits until every link has lost its expiry. A very large account's go on losing it behind.
+/// How long the reply waits until every link has lost its expiry. For a very large account that continues in the
+/// background.
 const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Verifies a domain by its DNS record.
@@ -43,7 +44,7 @@ const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
         IdempotencyKey,
     ),
     responses(
-        (status = 200, description = "What DNS says, and what it means", body = DomainVerification, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The result of the DNS lookup", body = DomainVerification, headers(("Idempotency-Replayed" = String))),
         FullKey, NotFound,
         (status = 400, description = "`Idempotency-Key` is malformed", body = ErrorBody),
         (status = 409, description = "Verified by another account (`domain_taken`), or there is a verified alternate (`alternate_limit`)", body = ErrorBody),
@@ -61,7 +62,7 @@ pub(crate) async fn verify(
     Ok(verify_claim(&app, claim, once).await?.0)
 }
 
-/// A claim of the caller, if it can still be proved.
+/// One of the caller's claims, if it can still be proved.
 pub(crate) async fn claim_of(app: &App, caller: &Caller, name: &str) -> Result<Domain, ApiError> {
     let mut reader = app.db.read().await?;
     let claim = domains::find(&mut reader.conn(), &caller.tenant, &named(name)?).await?;
@@ -72,18 +73,18 @@ pub(crate) async fn claim_of(app: &App, caller: &Caller, name: &str) -> Result<D
     Ok(claim)
 }
 
-/// What a look into DNS saw.
+/// The result of a DNS lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saw {
     /// The record with the token.
     Proof,
     /// No such record.
     NoProof,
-    /// Nothing: DNS could not be asked.
+    /// DNS could not be queried.
     Nothing,
 }
 
-/// Looks for the proof of a claim, and settles what was found.
+/// Looks up the proof of a claim, and stores the result.
 pub(crate) async fn verify_claim(
     app: &Shared,
     claim: Domain,
@@ -102,13 +103,13 @@ pub(crate) async fn verify_claim(
         Look { claim, said, now, check_at, is_new: AtomicBool::default(), is_lifting: AtomicBool::default(), lifting };
     let saw = look.saw();
     let answer = app.once(once, look).await?;
-    // Ends when the last sender is gone. The domain is verified whatever happens here: what is left is found in the
-    // database and done later.
+    // Ends when the last sender is dropped. The domain is verified in any case: the rest is found in the database and
+    // done later.
     drop(timeout(LIFTING, lifted.recv()).await);
     Ok((answer, saw))
 }
 
-/// What a look into DNS gave, on its way into the database.
+/// Stores the result of a DNS lookup.
 struct Look {
     claim: Domain,
     said: Result<TxtRecords, Unanswered>,
@@ -116,7 +117,7 @@ struct Look {
     check_at: Timestamp,
     /// Whether the domain was not verified before.
     is_new: AtomicBool,
-    /// Whether links are left whose expiry is to be lifted.
+    /// Whether links are left that must lose their expiry.
     is_lifting: AtomicBool,
     /// Held until the expiry of links is lifted. Nothing is sent.
     lifting: mpsc::Sender<Infallible>,
@@ -139,7 +140,7 @@ impl Work for Look {
                 }
                 Proved::Before => None,
                 Proved::Gone => return Err(ApiError::not_found()),
-                Proved::Renewed => Some("the domain was added anew meanwhile and has another token".to_owned()),
+                Proved::Renewed => Some("the domain was added again in the meantime and has another token".to_owned()),
                 Proved::Taken => return Err(taken(&self.claim.name)),
                 Proved::AlternateLimit => return Err(alternate_limit()),
             }
@@ -203,7 +204,7 @@ impl Look {
         }
     }
 
-    /// The values as they can be shown: whoever runs the name servers wrote them. Those of another domain are not.
+    /// The values, shortened for display: the name servers' operator wrote them. Those of another domain are not shown.
     fn shown(&self) -> Vec<String> {
         let Ok(TxtRecords { values, is_elsewhere: false }) = &self.said else { return Vec::new() };
         let clean = |value: &String| value.chars().filter(|char| !char.is_control()).take(SHOWN.1).collect();
@@ -212,7 +213,7 @@ impl Look {
 }
 
 impl Domain {
-    /// Whether it is a second alternate, which no proof can make verified.
+    /// Whether it is a second alternate, which cannot be verified.
     async fn can_never_be_verified(&self, db: &mut Conn<'_>) -> Result<bool, DbError> {
         use deeplink_core::domain::DomainRole::Alternate;
         Ok(!self.is_verified && self.role == Alternate && domains::has_alternate(db, &self.tenant).await?)

@@ -1,4 +1,4 @@
-//! Custom domains: list, claim, give up. How a claim is proved is in `domain_verify`.
+//! Custom domains: list, claim, delete. Claims are proved in `domain_verify`.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) async fn list_for(
     Ok(page.array(shown, next_cursor))
 }
 
-/// The names of all verified domains that an account can have, newest first.
+/// The names of all of the caller's verified domains, newest first.
 pub(crate) async fn verified_of(app: &App, caller: &Caller) -> Result<Vec<String>, ApiError> {
     let all = app.report(caller, |mut db, tenant| {
         async move { domains::list(&mut db, &tenant, &Span::newest(MAX_DOMAINS)).await }.boxed()
@@ -85,8 +85,8 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
 
 /// Claims a domain.
 ///
-/// The reply says what to write into DNS. A claim keeps nobody else from claiming the name, and ends after 7 days unless
-/// it is verified.
+/// The reply has the DNS records to add. A claim does not prevent others from claiming the name, and expires after 7
+/// days unless it is verified.
 #[utoipa::path(
     post, path = "/v1/domains", operation_id = "create_domain", tag = "domains", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateDomain,
@@ -163,21 +163,21 @@ impl Work for Create {
     }
 }
 
-/// The refusal of a name that the account has claimed already.
+/// The error for a name that the account has already claimed.
 fn claimed(name: &DomainName) -> ApiError {
-    let message = format!("this account has {name} already; GET /v1/domains shows its DNS records");
+    let message = format!("this account already has {name}; GET /v1/domains shows its DNS records");
     Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
 }
 
-/// The refusal of a name that is somebody else's.
+/// The error for a name that another account has verified.
 pub(super) fn taken(name: &DomainName) -> ApiError {
     let message = format!("{name} is verified by another account");
     Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
 }
 
-/// The refusal of a second alternate.
+/// The error for a second alternate.
 pub(super) fn alternate_limit() -> ApiError {
-    let message = "there is a verified alternate domain already, and there can be one";
+    let message = "there is already a verified alternate domain; an account can have one";
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
@@ -195,7 +195,7 @@ pub(crate) async fn delete(
     delete_for(&app, caller, &name).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Gives up a domain of the caller.
+/// Deletes one of the caller's domains.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
     let deleted = app.write_for(
         Arc::clone(&caller),
@@ -215,7 +215,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, name: &str) ->
     deleted.await
 }
 
-/// The domain that a path names; what cannot be a name is not there.
+/// The domain in a path; a malformed name is "not found".
 pub(crate) fn named(path: &str) -> Result<DomainName, ApiError> {
     path.parse().map_err(|_| ApiError::not_found())
 }

@@ -1,5 +1,5 @@
-//! Earlier forms. Each answer says which operation came after it. Those of the lifecycle are here, the same operations under
-//! other names; those of the reports on one link are where reports are.
+//! Deprecated operations. Each response names the successor. Those of the lifecycle are here, the same operations under
+//! other names; those of reports on one link are with the reports.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -20,17 +20,17 @@ use crate::http::once::Answer;
 use crate::http::sdk_key::PublishableCaller;
 use crate::state::Shared;
 
-/// Since when the others are the way to report: 2026-11-20, as RFC 9745 writes it.
+/// When these operations were deprecated: 2026-11-20, in the format of RFC 9745.
 const DEPRECATED_SINCE: HeaderValue = HeaderValue::from_static("@1795132800");
 
-/// What came after an operation, as `Link` headers name it.
+/// The successor of an operation, as values of `Link` headers.
 pub(crate) struct Successor {
     general: HeaderValue,
-    /// With what was asked for; where it is not there, nothing says so but the status.
+    /// For the requested resource; where that does not exist, only the status says so.
     asked: Option<HeaderValue>,
 }
 
-/// What came after the operation of a path; `None` for paths of others.
+/// The successor of the operation of a path; `None` if it is not deprecated.
 pub(crate) fn successor(path: &str) -> Option<Successor> {
     let link = |path: &str| HeaderValue::try_from(format!("<{path}>; rel=\"successor-version\"")).ok();
     let funnel = routes::FUNNEL.path;
@@ -47,7 +47,7 @@ pub(crate) fn successor(path: &str) -> Option<Successor> {
     Some(Successor { general: link(later.path)?, asked: None })
 }
 
-/// The link that a report is asked on, as the path has it.
+/// The link id in the path of a report.
 fn reported_link(path: &str) -> Option<&str> {
     let reports = [routes::LINK_STATS, routes::LINK_TIMESERIES];
     reports.iter().find_map(|report| {
@@ -56,7 +56,7 @@ fn reported_link(path: &str) -> Option<&str> {
     })
 }
 
-/// Says that an operation is an earlier form.
+/// Marks the response of a deprecated operation.
 pub(crate) fn mark(response: &mut Response, Successor { general, asked }: Successor) {
     let link = asked.filter(|_| response.status().is_success()).unwrap_or(general);
     response.headers_mut().insert("deprecation", DEPRECATED_SINCE);

@@ -29,17 +29,17 @@ use crate::stream::StreamReader;
 const HEARTBEAT_MILLIS: u64 = 15_000;
 /// Milliseconds between checks that the key still exists.
 const KEY_CHECK_MILLIS: u64 = 2_000;
-/// `Retry-After` when the account has the maximum of readers.
+/// `Retry-After` when the account has the maximum number of readers.
 const RETRY_SECS: u64 = 15;
 const FULL: &str = "the account has its 10 readers of the event stream on this node";
 
 /// Streams events as they happen.
 ///
-/// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`, `event` (the kind)
-/// and `data` (the body that webhooks get, on one line), in the same order for all readers. The stream starts now, or
-/// after the event in `Last-Event-ID`, at most 24 hours back. A comment is sent at the start and after every 15 seconds without
-/// an event; its `id` is the position reached, and it has no data. An account can have 10 readers on one node. The stream ends
-/// when the service stops, and within 5 seconds of its key's deletion; reconnect with the last id.
+/// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`, `event` (the
+/// kind) and `data` (the body that webhooks get, on one line), in the same order for all readers. The stream starts
+/// now, or after the event in `Last-Event-ID`, at most 24 hours back. A comment without data is sent at the start and
+/// after every 15 seconds without an event; its `id` is the position reached. An account can have 10 readers per node.
+/// The stream ends when the service stops, and within 5 seconds of its key's deletion; reconnect with the last id.
 #[utoipa::path(
     get, path = "/v1/events/stream", operation_id = "event_stream", tag = "events", security(("secret_key" = [])),
     params(
@@ -126,7 +126,7 @@ struct Reader {
     kinds: Vec<EventKind>,
     /// The position of the last event that was read.
     after: i64,
-    /// When the key was last checked and something last sent, by the monotonic clock.
+    /// When the key was last checked and when something was last sent, by the monotonic clock.
     checked: u64,
     sent: u64,
     stage: Stage,
@@ -136,7 +136,7 @@ impl Reader {
     /// The next bytes, as soon as there are some.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         let bytes = match self.stage {
-            // So that the client and the proxies between see at once that the stream has started.
+            // So that the client and proxies see at once that the stream has started.
             Stage::New => {
                 self.stage = Stage::Reading;
                 self.comment("stream started")
@@ -152,8 +152,8 @@ impl Reader {
         Some((Ok(bytes), self))
     }
 
-    /// A comment with the id of the position reached and no data: a reader that reconnects misses nothing, even if it has
-    /// had no event yet.
+    /// A comment with the id of the position reached and no data: a reader that reconnects misses nothing, even before
+    /// its first event.
     fn comment(&self, text: &str) -> Bytes {
         format!(": {text}\nid: {}\n\n", click_event_id(self.after)).into()
     }

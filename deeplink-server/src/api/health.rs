@@ -1,4 +1,4 @@
-//! Whether the service works, and the small files that crawlers and researchers look for.
+//! Health checks, and the small files that crawlers and security researchers look for.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ use crate::error::ApiError;
 use crate::http::fixed::Fixed;
 use crate::state::{App, Shared};
 
-/// Says that the process answers requests.
+/// Reports that the process answers requests.
 ///
-/// Never asks the database, so it tells a stuck process from a database that is down.
+/// Never asks the database, so it distinguishes a stuck process from a database that is down.
 #[utoipa::path(
     get, path = "/health", operation_id = "health", tag = "service",
     responses((status = 200, description = "The process answers", body = Health))
@@ -29,7 +29,7 @@ pub(crate) async fn health() -> Json<Health> {
     Json(Health::new("ok"))
 }
 
-/// Says that requests can be served: the database answers and the process is not stopping.
+/// Reports that requests can be served: the database answers and the process is not stopping.
 #[utoipa::path(
     get, path = "/ready", operation_id = "ready", tag = "service",
     responses(
@@ -62,7 +62,7 @@ pub(crate) fn files() -> Router<Shared> {
     Router::new().route("/robots.txt", get(robots)).route("/.well-known/security.txt", get(security))
 }
 
-/// Links may be followed, so that previews of them work; the interface is nothing to index.
+/// Links may be crawled, so that their previews work; the API is not for indexing.
 static ROBOTS: LazyLock<Fixed> = LazyLock::new(|| {
     Fixed::new("User-agent: *\nAllow: /r/\nDisallow: /v1/\nDisallow: /docs\n", TEXT).with(CACHE_CONTROL, AN_HOUR)
 });
@@ -74,7 +74,7 @@ async fn robots(asked: HeaderMap) -> Response {
 /// Where to report a vulnerability (RFC 9116).
 async fn security(State(app): State<Shared>) -> Response {
     const DAY: i64 = 86_400_000;
-    // A moment in the future that stays the same for a day, so that caches agree.
+    // A future time that stays the same for a day, so that caches agree.
     let now = app.clock.now();
     let expires = now.plus_millis(-now.as_millis().rem_euclid(DAY)).plus_days(365);
     let contact = contact(app.config.mail_from.as_ref(), &app.public_url);

@@ -1,4 +1,4 @@
-//! What an invitation leads to: a page that changes nothing, and the form on it that accepts.
+//! Invitation links: a page that changes nothing, and its form, which accepts.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -18,7 +18,7 @@ use crate::http::{csrf, misses};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Accepts an invitation. Nobody is signed in by it.
+/// Accepts an invitation. It does not sign the person in.
 #[utoipa::path(
     post, path = "/v1/auth/verify", operation_id = "accept_invite", tag = "team",
     request_body(content = InviteForm, content_type = "application/x-www-form-urlencoded"),

@@ -1,4 +1,4 @@
-//! Secret keys by mail: somebody of the team is sent a code, and the code makes the key.
+//! Secret keys by mail: a team member is sent a code, which creates the key.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// Asks for a new secret key.
+/// Requests a new secret key.
 ///
-/// A code goes to the address, which must be a verified one of the team. It works for 10 minutes.
+/// A code is mailed to the address, which must be a verified address of the team. It works for 10 minutes.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys", operation_id = "request_secret_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = RequestSecretKey,
@@ -36,8 +36,8 @@ use crate::work::mail::Mail;
         (status = 200, description = "The code was sent", body = CodeSent, headers(("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not an e-mail address", body = ErrorBody),
-        (status = 403, description = "Nobody in the team has this address (`not_a_member`), it is not verified (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 403, description = "No one in the team has this address (`not_a_member`), it is not verified (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "A code is pending (`request_pending`)", body = ErrorBody, headers(("Retry-After" = u64))),
         (status = 503, description = "Not applied: mail is not set up (`secret_keys_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
@@ -56,7 +56,7 @@ pub(crate) async fn request(
     app.once(once, Ask::draw(&app, caller, email)?).await
 }
 
-/// A request with everything that is stored for it.
+/// A request with everything to store for it.
 struct Ask {
     caller: Arc<Caller>,
     email: Email,
@@ -89,7 +89,7 @@ impl Work for Ask {
             Some((_, Standing::Unverified)) => {
                 return Err(ApiError::Plain(ErrorCode::UserUnverified, "this address is not verified yet"));
             }
-            None => return Err(ApiError::Plain(ErrorCode::NotAMember, "nobody in the team has this address")),
+            None => return Err(ApiError::Plain(ErrorCode::NotAMember, "no one in the team has this address")),
         };
         refuse_too_many(tx, tenant).await?;
         let new = NewRequest {
@@ -101,7 +101,7 @@ impl Work for Ask {
             expires_at: self.until,
         };
         if let Some(pending) = key_requests::insert(tx, &new).await? {
-            let message = "a code was sent to this address, and is pending";
+            let message = "a code for this address is already pending";
             return Err(ApiError::TryLater(ErrorCode::RequestPending, message, seconds_until(self.now, pending)));
         }
         mails::insert(tx, &self.mail, &self.sealed, self.now, self.until).await?;
@@ -115,8 +115,8 @@ impl Work for Ask {
 
 /// Creates a secret key with a mailed code.
 ///
-/// The key is in the reply and is never shown again. After 5 wrong codes the right one is refused too, and a new one can be
-/// asked for once the 10 minutes are over.
+/// The key is in the reply and is never shown again. After 5 wrong codes the right one is refused too, and a new one
+/// can be requested once the 10 minutes are over.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys/confirm", operation_id = "confirm_secret_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = ConfirmSecretKey,
@@ -124,7 +124,7 @@ impl Work for Ask {
         (status = 201, description = "The key, shown only once", body = CreatedSecretKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "The code is wrong or has expired, or none was sent to this address (`invalid_code`)", body = ErrorBody),
-        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "5 wrong codes were tried (`too_many_attempts`)", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -148,7 +148,7 @@ struct Confirm {
     app: Shared,
     caller: Arc<Caller>,
     email: Email,
-    /// `None`: what was sent cannot be a code. It is as wrong as any other.
+    /// `None`: the text cannot be a code. It counts as a wrong one.
     code: Option<ConfirmationCode>,
     drawn: Drawn,
 }

@@ -1,5 +1,5 @@
-//! From click to conversion: what apps, pages and servers report. Each report is one transaction, and is acknowledged once it
-//! is on disk; who is credited with what is in `db/installs` and `db/conversions`.
+//! From click to conversion: reports by apps, pages and servers. Each report is one transaction, and is acknowledged
+//! once it is on disk; credit is assigned in `db/installs` and `db/conversions`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ use crate::visit::{self, report};
 
 /// Records a click.
 ///
-/// For apps and pages that have opened a link themselves. The click counts as a person's; the reply is what resolving the
-/// link as JSON says, and the platform. A click that is answered is stored.
+/// For apps and pages that opened a link themselves. The click counts as a person's; the reply is that of resolving the
+/// link as JSON, plus the platform. An acknowledged click is stored.
 #[utoipa::path(
     post, path = "/v1/lifecycle/click", operation_id = "track_click", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -76,10 +76,10 @@ pub(super) async fn click_for(
     app.once(once, Reported { app: Arc::clone(app), clicked }).await
 }
 
-/// A click whose reply is kept: both are stored, or neither.
+/// A click whose reply is stored for its idempotency key: both are stored, or neither.
 struct Reported {
     app: Shared,
-    /// With the reply to it; `None` where there is no such link, or not any more.
+    /// The click and its reply; `None` if there is no such link, or no longer.
     clicked: Option<(Click, Box<RawValue>)>,
 }
 
@@ -111,8 +111,8 @@ async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Ca
 
 /// Records that a link opened an install.
 ///
-/// The first report of an install is its creation, every other opens it again. A link that is not active any more counts as
-/// well: it was tapped before.
+/// The first report of an install creates it, every later one counts as opening it again. A link that is no longer
+/// active counts too: it was tapped earlier.
 #[utoipa::path(
     post, path = "/v1/lifecycle/attribute", operation_id = "attribute", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -153,11 +153,11 @@ struct Touch {
     app: Shared,
     caller: Arc<Caller>,
     asked: Attribute,
-    /// `None` where there is no such link, or not any more.
+    /// `None` if there is no such link, or no longer.
     link: Option<i64>,
     context: Option<String>,
     publisher: Publisher,
-    /// Whether a part of the credit is left for later.
+    /// Whether part of the credit is left for later.
     is_left: AtomicBool,
 }
 
@@ -192,7 +192,7 @@ impl Work for Touch {
     }
 }
 
-/// Positions of new rows. Drawn in the write itself, which draws others when it begins again.
+/// Positions of new rows. Drawn within the write; a retry draws new ones.
 fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
     let mut positions = app.positions.draw(now, N);
     std::array::from_fn(|_| positions.next().unwrap_or_default())
@@ -200,8 +200,8 @@ fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
 
 /// Binds an install to a user.
 ///
-/// An install belongs to one user for ever. Conversions of the user that came before are credited to the links that opened
-/// the install: the 500 oldest at once, the others within moments. The 100 installs that were bound last count. Binding an
+/// An install belongs to one user forever. The user's earlier conversions are credited to the links that opened the
+/// install: the 500 oldest at once, the others within moments. The 100 most recently bound installs count. Binding an
 /// install to the same user again changes nothing.
 #[utoipa::path(
     put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",
@@ -230,7 +230,7 @@ pub(super) async fn identify_for(
     let body = json_body(request, BODY_LIMIT).await?;
     let asked = parse::<Identify>(&body)?;
     asked.validate()?;
-    // Apps say it at every start, and what is bound stays bound: most often there is nothing to write.
+    // Apps report it at every start, and a binding never changes: usually there is nothing to write.
     let user = installs::user_of(&mut app.db.read().await?.conn(), &caller.tenant, &asked.install_id).await?;
     let is_bound = match user {
         Some(user) => user == asked.user_id,
@@ -257,7 +257,7 @@ pub(super) async fn identify_for(
     }
 }
 
-/// A user says that an install is theirs.
+/// A binding of an install to a user.
 struct Binding {
     app: Shared,
     caller: Arc<Caller>,
@@ -281,10 +281,10 @@ impl Binding {
 
 /// Records a conversion.
 ///
-/// It is credited to the links that touched the installs of its user up to then, and once such an install is known, if
-/// none is yet. Of more than 100 links the first, the last and the latest are. The same `idempotency_key` within 30 days is
-/// the same conversion. Publishable keys have idempotency keys of their own: what a page reports never stands in the way of
-/// what a secret key or a source reports.
+/// It is credited to the links that had touched its user's installs by then; if no install is known yet, once one is.
+/// Of more than 100 links, only the first, the last and the latest are credited. The same `idempotency_key` within 30
+/// days is the same conversion. Publishable keys have a separate namespace of idempotency keys: a page's report never
+/// blocks one by a secret key or a source.
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -308,7 +308,7 @@ pub(crate) async fn convert(
     store(&app, &caller.tenant, reporter, once, new).await
 }
 
-/// Reads a conversion. Whatever is wrong with it is a `parse_error`.
+/// Parses a conversion. Any fault is a `parse_error`.
 pub(crate) fn read_conversion(body: &[u8]) -> Result<NewConversion, ApiError> {
     let asked = parse::<Convert>(body).map_err(|error| match error {
         ApiError::Invalid(mut invalid) => {
@@ -345,7 +345,7 @@ async fn store(
     let publisher = app.publisher(now);
     let work = Conversion { app: Arc::clone(app), tenant: tenant.clone(), reporter, id, new, publisher };
     match app.once(once, work).await {
-        // Nothing of it stays, so it can be sent again when there is room.
+        // Nothing is stored, so it can be sent again when there is room.
         Err(ApiError::Quota { .. }) => Answer::done(Converted::failed()),
         stored => stored,
     }
@@ -381,13 +381,13 @@ impl Conversion {
         {
             return Ok(Converted::deduped(first));
         }
-        // Judged only now: what is a repeat has grown older since it was taken.
+        // Checked only now: a repeat is older than when it was first accepted.
         let at = new.moment(now)?;
         let [user, position] = drawn(&self.app, now);
         let user = conversions::lock_user(tx, tenant, &new.user_id, user, now).await?;
         let stored = Stored { id, tenant, user, position, reporter, new, at };
         let is_known = conversions::insert(tx, &self.publisher, &stored).await?;
-        // Last, because all of the account's conversions wait for this row.
+        // Last, because all of the account's conversions lock this row.
         if self.app.config.enforce_quotas
             && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now, 1).await?
         {

@@ -27,13 +27,13 @@ use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
 use crate::threats::set_by;
 
-/// How often an id or position that turned out to be taken is drawn again. Two of 36⁸ ids meeting once is rare; this
-/// many times in a row means that something else is wrong.
+/// How often an id or position that is taken is drawn again. One collision among 36⁸ ids is rare; this many in a row
+/// mean that something else is wrong.
 pub(super) const DRAWS: usize = 16;
 
 /// Creates a link.
 ///
-/// Every field is optional. Without a verified primary domain the link ends 30 days after its creation.
+/// Every field is optional. Without a verified primary domain the link expires 30 days after its creation.
 #[utoipa::path(
     post, path = "/v1/links", operation_id = "create_link", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateLink,
@@ -66,14 +66,14 @@ pub(crate) async fn create_for(
     let tenant = caller.tenant.clone();
     let work = Create { app: Arc::clone(app), caller, link, now: app.clock.now() };
     let answer = app.once(once, work).await?;
-    // The first request may have reached another node; somebody may have asked this one for the id before.
+    // The first request may have reached another node, and this node may have cached the id as absent.
     if let Some(id) = answer.replayed_location().and_then(|path| path.strip_prefix("/v1/links/")) {
         app.links.drop_link(tenant.as_str(), id);
     }
     Ok(answer)
 }
 
-/// Checks a new link and pins it to the caller's affiliate, if the caller is one's.
+/// Checks a new link and pins it to the caller's affiliate, if the caller has one.
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
     let named = link.affiliate_id.take();
@@ -122,13 +122,13 @@ impl Work for Create {
         Err(ApiError::Internal("no free link id was found".into()))
     }
 
-    /// Somebody may have asked for the id before it was there.
+    /// The id may be cached as absent.
     fn committed(&self, app: &Shared, made: &CreatedLink) {
         app.links.drop_link(self.caller.tenant.as_str(), &made.link_id);
     }
 }
 
-/// Refuses an affiliate that is not the tenant's. An affiliate's own credential names its own.
+/// Refuses an affiliate that is not the tenant's. An affiliate's credential names that affiliate.
 pub(super) async fn check_affiliate(
     tx: &mut Conn<'_>,
     caller: &Caller,
@@ -142,12 +142,12 @@ pub(super) async fn check_affiliate(
     }
 }
 
-/// The refusal of an affiliate that is not there.
+/// The error for an affiliate that does not exist.
 pub(super) fn affiliate_not_found() -> Invalid {
     Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate")
 }
 
-/// Refuses links that the plan does not include.
+/// Refuses links beyond the plan's limit.
 pub(super) fn within(counted: Counted) -> Result<(), ApiError> {
     match counted {
         Counted::Within => Ok(()),
@@ -155,7 +155,7 @@ pub(super) fn within(counted: Counted) -> Result<(), ApiError> {
     }
 }
 
-/// A link that is ready to be stored, under the id its creator chose or a generated one.
+/// A link ready to store, under the id its creator chose or a generated one.
 pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Option<&str>, now: Timestamp) -> Link {
     let days = i64::from(app.config.unverified_link_ttl_days);
     Link {
@@ -205,7 +205,7 @@ impl App {
 
 /// Lists links, newest first.
 ///
-/// A cursor carries the filters of the list that it came from and may come alone.
+/// A cursor carries the filters of its list and may be sent alone.
 #[utoipa::path(
     get, path = "/v1/links", operation_id = "list_links", tag = "links", security(("secret_key" = [])),
     params(
@@ -213,14 +213,14 @@ impl App {
         ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
         ("status" = Option<LinkStatus>, Query, description = "Only links of this status"),
-        ("created_after" = Option<String>, Query, description = "Only links created after this moment (RFC 3339)", format = DateTime),
-        ("created_before" = Option<String>, Query, description = "Only links created before this moment (RFC 3339)", format = DateTime),
+        ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
+        ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("q" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
         AnyKey,
-        (status = 400, description = "A parameter is malformed, or the cursor is not this list's", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed, or the cursor belongs to another list", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(
@@ -241,7 +241,7 @@ pub(crate) async fn list(
 /// One page of a list, as stored.
 pub(crate) struct Found {
     pub(crate) links: Vec<Link>,
-    /// The tenant's primary domain, which their addresses have.
+    /// The tenant's primary domain, used in their addresses.
     pub(crate) primary: Option<String>,
     /// Where the next page begins.
     pub(crate) next_cursor: Option<String>,
@@ -275,7 +275,7 @@ pub(crate) async fn page_of(
     }
     let list = app.report(caller, move |mut db, tenant| {
         async move {
-            // One more than asked for tells whether there is a next page.
+            // One more than requested tells whether there is a next page.
             let found = link_list::list(&mut db, &tenant, &scoped, before, limit + 1, now).await?;
             Ok::<_, DbError>((found, domains::primary_of(&mut db, &tenant).await?))
         }
@@ -327,7 +327,7 @@ pub(crate) async fn get_for(app: &App, caller: &Caller, link_id: &str) -> Result
     Ok(app.detail(link, primary.as_deref(), app.clock.now()))
 }
 
-/// A link of the caller's; what is not the caller's is not there.
+/// One of the caller's links; any other is "not found".
 pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Link, ApiError> {
     if !is_link_id(link_id) {
         return Err(ApiError::not_found());
@@ -347,7 +347,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
     params(("link_id" = String, Path, description = "The link's id")),
     request_body = UpdateLink,
     responses(
-        (status = 200, description = "The link as it is now", body = LinkDetail),
+        (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
         (status = 400, description = "A field breaks a rule, or no field is named", body = ErrorBody),
     )
@@ -382,7 +382,7 @@ pub(crate) async fn update_for(
             async move {
                 let to = set_by(patch);
                 if to.each().any(|(_, url)| url.is_some()) {
-                    // The tenant's row, so that no link is taken down between the look and the change.
+                    // Lock the tenant's row, so that no link is taken down between the check and the change.
                     tenants::lock(tx, &caller.tenant).await?;
                     takedowns::blocked(tx, &caller.tenant, [to]).await?.check(to)?;
                 }
@@ -399,7 +399,7 @@ pub(crate) async fn update_for(
     changed.await
 }
 
-/// Deletes a link. It is gone at once; its clicks stay in the tenant's totals.
+/// Deletes a link, effective at once. Its clicks stay in the tenant's totals.
 #[utoipa::path(
     delete, path = "/v1/links/{link_id}", operation_id = "delete_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's id")),
@@ -424,8 +424,8 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, link_id: Strin
         (caller, link_id),
         move |tx, (caller, link_id)| {
             async move {
-                // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id would wait
-                // for each other.
+                // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id would
+                // deadlock.
                 tenants::uncount_links(tx, &caller.tenant, 1).await?;
                 if !links::delete(tx, &caller.tenant, link_id, now).await? {
                     return Err(ApiError::not_found());

@@ -1,7 +1,7 @@
-//! Signing in with an identity provider (RFC 6749, section 4.1, with PKCE, RFC 7636): there and back again.
+//! Signing in with an identity provider (RFC 6749, section 4.1, with PKCE, RFC 7636).
 //!
-//! What comes back is believed of the browser that went there, once, and only together with what the provider itself says
-//! when it is asked. Whatever fails on the way back leads to `/signin` with a word that says how.
+//! A callback is accepted once, from the browser that started it, and only if the provider confirms it when queried.
+//! Any failure of the callback redirects to `/signin` with an error code.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const STATE_MINUTES: i64 = 10;
 
 /// Redirects to an identity provider.
 ///
-/// The provider is told a state that works once, for ten minutes and in this browser only, which a cookie proves.
+/// The provider is given a state that works once, within ten minutes and only in this browser, which a cookie proves.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",
     params(
@@ -66,10 +66,10 @@ pub(crate) async fn start(
     let (parts, _) = request.into_parts();
     let name = match named(&provider) {
         Ok(name) if app.providers.has(name) => name,
-        // A person who follows an old button reads a page rather than a record.
+        // A person who follows an old button gets a page rather than JSON.
         _ if is_person(&parts.headers) => return Ok(see_other("/signin?error=oauth_not_configured")),
         Ok(_) => {
-            return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "nobody can sign in with this provider here"));
+            return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "this provider is not set up on this service"));
         }
         Err(unknown) => return Err(unknown),
     };
@@ -81,7 +81,7 @@ pub(crate) async fn start(
     let [state, browser, verifier] = app.random(|random| [(); 3].map(|()| Token::generate(random)));
     let to = app.providers.address(name, &state, &verifier);
     let to = to.and_then(|url| HeaderValue::try_from(url.as_str()).ok());
-    let to = to.ok_or_else(|| ApiError::Internal("the provider's address is no header text".into()))?;
+    let to = to.ok_or_else(|| ApiError::Internal("the provider's address is not a valid header value".into()))?;
     let cookie = binding(&app, &state, browser.expose(), STATE_MINUTES * 60);
     let new = NewState {
         provider: name.as_str(),
@@ -95,13 +95,13 @@ pub(crate) async fn start(
     Ok((StatusCode::FOUND, [(header::LOCATION, to), (header::SET_COOKIE, cookie), NO_STORE]).into_response())
 }
 
-/// Whether the request is somebody's who reads pages: its `Accept` names HTML.
+/// Whether the client is a person's browser: its `Accept` names HTML.
 fn is_person(headers: &HeaderMap) -> bool {
     wants_json(headers.get_all(header::ACCEPT)) == Form::Html { explicit: true }
 }
 
-/// The same at the public URL: a machine's own service goes by several names, the provider leads back to one, and cookies
-/// are kept by name.
+/// Redirects to the same path at the public URL: a local service has several names, the provider redirects to one of
+/// them, and cookies are stored per name.
 fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiError> {
     let mut url = app.public_url.clone();
     url.set_path(&format!("/v1/auth/oauth/{}/start", name.as_str()));
@@ -110,18 +110,18 @@ fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiErro
     Ok((StatusCode::FOUND, [(header::LOCATION, to), NO_STORE]).into_response())
 }
 
-/// Where an identity provider leads back to.
+/// Callback of an identity provider.
 ///
-/// A person whose address the provider has verified is signed in; an address that has no account opens one. Every failure
-/// leads to `/signin?error=` and one of `oauth_denied`, `oauth_state_invalid`, `oauth_provider_error`,
+/// A person whose address the provider has verified is signed in; an address without an account opens one. Every
+/// failure redirects to `/signin?error=` and one of `oauth_denied`, `oauth_state_invalid`, `oauth_provider_error`,
 /// `oauth_email_unverified`, `oauth_no_email`, `signup_closed`.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", operation_id = "oauth_callback", tag = "sessions",
     params(
         ("provider" = String, Path, description = "`google` or `github`"),
-        ("code" = Option<String>, Query, description = "What the provider exchanges for a token"),
-        ("state" = Option<String>, Query, description = "As it was given at the start"),
-        ("error" = Option<String>, Query, description = "Set by the provider when nobody signed in"),
+        ("code" = Option<String>, Query, description = "The authorization code, to be exchanged for a token"),
+        ("state" = Option<String>, Query, description = "The state given at the start"),
+        ("error" = Option<String>, Query, description = "Set by the provider if the sign-in failed"),
     ),
     responses(
         (status = 303, description = "Signed in, or to `/signin?error=`", headers(("Location" = String), ("Set-Cookie" = String))),
@@ -147,7 +147,7 @@ pub(crate) async fn callback(
         error: query.one("error")?.map(str::to_owned),
     };
     let headers = request.into_parts().0.headers;
-    // The state is used up: who goes away now would have to begin again, and must find a session then.
+    // The state is used up: a browser that disconnects now could not retry, so the sign-in is completed without it.
     let settled = tokio::spawn(async move { answer.settle(&app, &headers).await }.in_current_span());
     settled.await.unwrap_or_else(|_| Err(ApiError::Internal("a sign-in panicked".into())))
 }
@@ -156,7 +156,7 @@ fn named(provider: &str) -> Result<Name, ApiError> {
     Name::read(provider).ok_or(ApiError::Plain(ErrorCode::UnknownProvider, "there is no such provider"))
 }
 
-/// Begins the session of somebody whose address the provider vouches for.
+/// Begins the session of a person whose address the provider vouches for.
 async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) -> Result<Response, ApiError> {
     let entry = Arc::new(Entry::draw(app, headers));
     let entered = app
@@ -166,7 +166,7 @@ async fn sign_in(app: &App, email: Email, next: &NextPath, headers: &HeaderMap) 
     Ok(if entered { entry.signed_in(app, next) } else { see_other(CLOSED) })
 }
 
-/// What a provider sent a browser back with.
+/// The parameters that a provider sent a browser back with.
 struct Answer {
     name: Name,
     client: IpAddr,
@@ -192,12 +192,12 @@ impl Answer {
             Ok(email) => sign_in(app, email, &NextPath::read(&begun.next), headers).await?,
             Err(code) => failed(code),
         };
-        // It has done its work, whatever came of it.
+        // The cookie is no longer needed, whatever the outcome.
         response.headers_mut().append(header::SET_COOKIE, binding(app, state, "", 0));
         Ok(response)
     }
 
-    /// Whether it is this provider and this browser that began it.
+    /// Whether the sign-in was begun with this provider in this browser.
     fn is_of(&self, begun: &Begun, state: &Token, headers: &HeaderMap) -> bool {
         let Ok(Some(browser)) = cookie(headers, &binding_name(state)) else { return false };
         let is_same: bool = Token::new(browser).hash().as_bytes().ct_eq(begun.browser_hash.as_bytes()).into();
@@ -207,7 +207,7 @@ impl Answer {
     async fn identified(&self, app: &App, begun: &Begun, hash: &str) -> Result<Email, &'static str> {
         match self.error.as_deref() {
             Some("access_denied") => return Err("oauth_denied"),
-            // What it says is not repeated anywhere: whoever sent the browser here may have written it.
+            // The text is never shown: any site that sent the browser here may have written it.
             Some(_) => return Err("oauth_provider_error"),
             None => {}
         }
@@ -231,13 +231,13 @@ fn failed(code: &'static str) -> Response {
     see_other(&format!("/signin?error={code}"))
 }
 
-/// Each sign-in has a cookie of its own, so that several can be under way in one browser, and none is tied to a cookie that
-/// somebody else put there.
+/// Each sign-in has its own cookie, so that one browser can have several in progress, and none depends on a cookie
+/// planted by someone else.
 fn binding_name(state: &Token) -> String {
     format!("oauth_{}", &state.hash()[..12])
 }
 
-/// The cookie that binds a state to its browser. It is sent along when the provider leads back, which is a navigation from
+/// The cookie that binds a state to its browser. It must be sent when the provider redirects back, a navigation from
 /// another site, so it is not `Strict`.
 fn binding(app: &App, state: &Token, value: &str, max_age: i64) -> HeaderValue {
     session::cookie_header(app, &binding_name(state), value, "/v1/auth/oauth", max_age)

@@ -1,4 +1,4 @@
-//! Publishable keys, which apps and pages of a verified domain carry: list, create, delete.
+//! Publishable keys, embedded in apps and pages of a verified domain: list, create, delete.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Publish
 
 /// Creates a publishable key for a verified domain.
 ///
-/// The key is in the reply and is never shown whole again. It works while the domain is verified.
+/// The full key is in the reply and is never shown again. It works while the domain is verified.
 #[utoipa::path(
     post, path = "/v1/auth/publishable-keys", operation_id = "create_publishable_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreatePublishableKey,
@@ -66,7 +66,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Publish
         (status = 201, description = "The key, shown only once", body = CreatedPublishableKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not a domain (`invalid_domain`), not the account's (`domain_not_found`), or not verified (`domain_not_verified`)", body = ErrorBody),
-        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -110,7 +110,7 @@ impl Work for Create {
             None => return Err(refused(ErrorCode::DomainNotFound, "this account has no such domain")),
         }
         if publishable_keys::count(tx, &new.tenant).await? >= MAX_PUBLISHABLE_KEYS {
-            let message = "there are 100 publishable keys, and there can be no more; delete one first";
+            let message = "this account already has 100 publishable keys, the maximum; delete one first";
             return Err(ApiError::Plain(ErrorCode::KeyLimit, message));
         }
         publishable_keys::insert(tx, new).await?;
@@ -120,7 +120,7 @@ impl Work for Create {
     }
 }
 
-/// Deletes a publishable key. It is refused from then on.
+/// Deletes a publishable key. It stops working at once.
 #[utoipa::path(
     delete, path = "/v1/auth/publishable-keys/{key_id}", operation_id = "delete_publishable_key", tag = "keys", security(("secret_key" = [])),
     params(("key_id" = String, Path, description = "The key's id")),

@@ -22,24 +22,25 @@ use crate::http::extract::Path;
 use crate::qr::{Layout, Logo, RENDERER_VERSION, draw};
 use crate::state::{App, Shared};
 
-/// A link's address may change, when a domain is verified, and the link may go.
+/// A link's address may change when a domain is verified, and the link may be deleted.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=300");
 const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// Draws a link as a QR code.
 ///
-/// The code holds the link's `url` and nothing else, whatever the link's status; drawing it counts no click. For
-/// print, use level `M` or more, a margin of at least 2, dark colours on light ones with a contrast of 3 or more, and at
-/// least 3 pixels for each module. Every reader reads `cornerSquareType=square`; readers that fit straight edges to the
+/// The code holds only the link's `url`, whatever the link's status; drawing it does not count as a click. For print,
+/// use level `M` or more, a margin of at least 2, dark colours on light ones with a contrast of 3 or more, and at least
+/// 3 pixels for each module. All scanners read `cornerSquareType=square`; scanners that fit straight edges to the
 /// frames of the eyes, such as OpenCV and quirc, do not read rounded frames.
 ///
-/// Values of lists may be in either case. A known parameter that is repeated or empty is refused, an unknown one ignored.
+/// Enumerated values are case-insensitive. A known parameter that is repeated or empty is refused, an unknown one is
+/// ignored.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/qr.{format}", operation_id = "link_qr", tag = "links", security(("secret_key" = [])),
     params(
         ("link_id" = String, Path, description = "The link's id"),
         ("format" = QrFormat, Path, description = "The file's format"),
-        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. In a PNG each module has a whole number of pixels, at least 2 (66 in all for a usual link); what is left over widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. In a PNG each module has a whole number of pixels, at least 2 (66 in all for a usual link); the remainder widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction; `L` when absent, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 when absent", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` stands for `margin=0` where `margin` is absent"),
@@ -47,19 +48,19 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("cornerSquareType" = Option<CornerSquareType>, Query, description = "How the eyes' frames are drawn; `extra-rounded` when absent"),
         ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
         ("shape" = Option<QrShape>, Query, description = "`circle` fills a disc around the code with decorative dots; `square` when absent"),
-        ("fgColor" = Option<String>, Query, description = "Colour of every part without one of its own; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("fgColor" = Option<String>, Query, description = "Colour of every part that has no colour set; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("If-None-Match" = Option<String>, Header, description = "Tags of images that are there already: 304 instead of the image"),
+        ("If-None-Match" = Option<String>, Header, description = "Tags of cached images: 304 instead of the image"),
         ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out and ignores `logo`"),
         ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
     ),
     responses(
         (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),
             headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
-        (status = 304, description = "`If-None-Match` names the tag of the image as it is"),
+        (status = 304, description = "`If-None-Match` names the image's current tag"),
         AnyKey, NotFound,
         (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or `field` names an option that is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
         (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
@@ -107,7 +108,7 @@ pub(crate) async fn draw_for(
     file.answer(StatusCode::OK, &tag, image)
 }
 
-/// `qr.` without a format is a format that there is not, and no other route.
+/// `qr.` without a format is an invalid format, not another route.
 pub(crate) async fn without_format(LinkWriter(_): LinkWriter) -> ApiError {
     unknown_format()
 }
@@ -116,7 +117,7 @@ fn unknown_format() -> ApiError {
     Invalid::whole(ErrorCode::InvalidQrFormat, "the format is png or svg, as in qr.png").into()
 }
 
-/// The address of a link of the caller's, as its detail shows it.
+/// The address of one of the caller's links, as in its detail.
 async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<String, ApiError> {
     let mut reader = app.db.read().await?;
     let link = super::links::find(&mut reader.conn(), caller, link_id).await?;
@@ -135,7 +136,7 @@ fn tag(style: &QrStyle, format: QrFormat, url: &str, logo: Option<&Logo>) -> Str
     )))
 }
 
-/// A PNG in the description of the interface.
+/// A PNG in the OpenAPI description.
 enum Pixels {}
 
 impl utoipa::PartialSchema for Pixels {
@@ -147,7 +148,7 @@ impl utoipa::PartialSchema for Pixels {
 
 impl utoipa::ToSchema for Pixels {}
 
-/// What goes out.
+/// The response.
 struct File<'a> {
     link_id: &'a str,
     format: QrFormat,
@@ -167,7 +168,7 @@ impl File<'_> {
             headers.insert(header::CONTENT_DISPOSITION, value(&name)?);
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.format.media_type()));
             headers.insert(header::CONTENT_LENGTH, image.len().into());
-            // Opened as a page of its own, an SVG is a document.
+            // Opened on its own, an SVG is a document.
             if self.format == QrFormat::Svg {
                 let logo = if self.has_logo { "; img-src data:" } else { "" };
                 let policy = format!("sandbox; default-src 'none'{logo}");
@@ -179,7 +180,7 @@ impl File<'_> {
     }
 }
 
-/// Ids, tags and our own words are header values.
+/// A header value from an id, a tag or our own text.
 fn value(text: &str) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(text).map_err(|_| ApiError::Internal("a header value of a QR code".into()))
 }

@@ -1,4 +1,4 @@
-//! The script that pages report with, and its types.
+//! The script with which pages report events, and its types.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::http::fixed::Fixed;
 use crate::state::Shared;
 
-/// A file that pages of any origin load, also those that let nothing else in.
+/// A file that pages of any origin can load, even with a strict cross-origin policy.
 fn file(text: &'static str, media_type: &'static str) -> Fixed {
     Fixed::new(text, HeaderValue::from_static(media_type))
         .with(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"))
@@ -31,12 +31,12 @@ pub(crate) fn files() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(script)).merge(types.into())
 }
 
-/// The script that pages report with.
+/// The script with which pages report events.
 ///
-/// It gives the global `deeplink`. `/sdk/deeplink.d.ts` has its types.
+/// It defines the global `deeplink`. `/sdk/deeplink.d.ts` has its types.
 #[utoipa::path(
     get, path = "/sdk/deeplink.js", operation_id = "sdk_script", tag = "sdk",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the script that is there already")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached script")),
     responses(
         (status = 200, description = "The script", content_type = "text/javascript", body = String, headers(("ETag" = String))),
         (status = 304, description = "It has not changed", headers(("ETag" = String))),

@@ -1,4 +1,4 @@
-//! Secret keys: list, issue to somebody who is signed in, delete. How one is had by mail is in `key_requests`.
+//! Secret keys: list, issue to a signed-in user, delete. Keys by mail are in `key_requests`.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -23,7 +23,7 @@ use crate::http::pages::Asked;
 use crate::http::session::Session;
 use crate::state::{App, Shared};
 
-/// Lists secret keys, newest first. Affiliates' credentials are not among them.
+/// Lists secret keys, newest first, without affiliates' credentials.
 #[utoipa::path(
     get, path = "/v1/auth/secret-keys", operation_id = "list_secret_keys", tag = "keys", security(("secret_key" = [])),
     params(PageQuery),
@@ -54,7 +54,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretK
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Creates a secret key for somebody who is signed in.
+/// Creates a secret key for a signed-in user.
 ///
 /// The key is in the reply and is never shown again. An account can have 5.
 #[utoipa::path(
@@ -64,9 +64,9 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretK
         (status = 201, description = "The key, shown only once", body = CreatedSecretKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         Unavailable, JsonBody,
         (status = 400, description = "The request is malformed", body = ErrorBody),
-        (status = 401, description = "Nobody is signed in, or a key was sent", body = ErrorBody),
+        (status = 401, description = "Not signed in, or a key was sent", body = ErrorBody),
         (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
-        (status = 409, description = "The account has all the keys it can have (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 503, description = "Not applied: sign-in is off (`secret_keys_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -84,7 +84,7 @@ pub(crate) async fn issue(
     issue_for(&app, &caller, &person.user, once.sealed(&app.vault)).await
 }
 
-/// Makes a key for somebody in the team.
+/// Creates a key for a team member.
 pub(crate) async fn issue_for(
     app: &Shared,
     caller: &Caller,
@@ -100,7 +100,7 @@ fn refuse_without_sessions(app: &App) -> Result<(), ApiError> {
     if app.config.sessions {
         return Ok(());
     }
-    Err(ApiError::Plain(ErrorCode::SecretKeysNotConfigured, "sign-in is switched off here, and keys with it"))
+    Err(ApiError::Plain(ErrorCode::SecretKeysNotConfigured, "sign-in is switched off here, and so are secret keys"))
 }
 
 struct Issue {
@@ -118,7 +118,7 @@ impl Work for Issue {
     }
 }
 
-/// A new key: what is stored of it, and how it is shown once.
+/// A new key: the part that is stored, and the text that is shown once.
 pub(super) struct Drawn {
     pub(super) key: NewKey,
     shown: CreatedSecretKey,
@@ -133,7 +133,7 @@ impl Drawn {
         Self { key, shown }
     }
 
-    /// Stores the key, unless the account has all it can have. The caller of this holds the account's row.
+    /// Stores the key, unless the account has the maximum number. The calling code has locked the account's row.
     pub(super) async fn store(
         &self,
         tx: &mut Conn<'_>,
@@ -145,23 +145,23 @@ impl Drawn {
     }
 }
 
-/// Refuses where an account has all the keys it can have.
+/// Fails if an account has the maximum number of keys.
 pub(super) async fn refuse_too_many(tx: &mut Conn<'_>, tenant: &TenantId) -> Result<(), ApiError> {
     if keys::count(tx, tenant, None).await? < MAX_KEYS {
         return Ok(());
     }
-    Err(ApiError::Plain(ErrorCode::KeyLimit, "there are 5 secret keys, and there can be no more; delete one first"))
+    Err(ApiError::Plain(ErrorCode::KeyLimit, "this account already has 5 secret keys, the maximum; delete one first"))
 }
 
-/// Deletes a secret key. It is refused from then on.
+/// Deletes a secret key. It stops working at once.
 ///
-/// The key that asks cannot delete itself, and the last one stays.
+/// A key cannot delete itself, and the last one cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/auth/secret-keys/{key_id}", operation_id = "delete_secret_key", tag = "keys", security(("secret_key" = [])),
     params(("key_id" = String, Path, description = "The key's id")),
     responses(
         Deleted,
-        (status = 409, description = "It is the key that asks (`key_in_use`), or the last one (`last_key`)", body = ErrorBody),
+        (status = 409, description = "The key made this request (`key_in_use`), or is the last one (`last_key`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn delete(

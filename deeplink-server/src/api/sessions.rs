@@ -18,13 +18,13 @@ use crate::http::session::{EndingSession, Session, clear_cookie};
 use crate::http::{NO_STORE, csrf};
 use crate::state::Shared;
 
-/// Says who is signed in.
+/// Shows who is signed in.
 #[utoipa::path(
     get, path = "/v1/auth/me", operation_id = "me", tag = "sessions", security(("session" = [])),
     responses(
         (status = 200, description = "The person and their account", body = Me),
         Unavailable,
-        (status = 401, description = "Nobody is signed in: no session, or one that has ended", body = ErrorBody),
+        (status = 401, description = "Not signed in: no session, or one that has ended", body = ErrorBody),
     )
 )]
 pub(crate) async fn me(Session(who): Session) -> Response {
@@ -40,7 +40,7 @@ pub(crate) async fn me(Session(who): Session) -> Response {
     responses(
         (status = 204, description = "Signed out; the cookie is cleared", headers(("Set-Cookie" = String))),
         Unavailable,
-        (status = 401, description = "Nobody is signed in", body = ErrorBody),
+        (status = 401, description = "Not signed in", body = ErrorBody),
         (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
     )
 )]
@@ -56,7 +56,7 @@ pub(crate) async fn signout(
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared), NO_STORE]).into_response())
 }
 
-/// Ends somebody's session; the result is the cookie that clears theirs.
+/// Ends a session; returns the cookie that clears the browser's.
 pub(crate) async fn end(app: &Shared, who: &Arc<SignedIn>) -> Result<HeaderValue, ApiError> {
     app.db.write(&who.tenant, Arc::clone(who), |tx, who| sessions::delete(tx, &who.session).boxed()).await?;
     Ok(clear_cookie(app))

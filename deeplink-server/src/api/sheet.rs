@@ -1,11 +1,11 @@
-//! A report as a table of RFC 4180.
+//! A report as CSV (RFC 4180).
 
 use std::collections::BTreeSet;
 
 use deeplink_core::funnel::{FunnelGroup, FunnelReport};
 
 /// The table: a row for each group, or one row for the whole report. Where groups hold clicks only, the other cells are
-/// empty. Cells stay as they are: a key that looks like a formula is still that key.
+/// empty. Cells are not escaped for spreadsheets: a key that looks like a formula is still that key.
 pub(super) fn of(report: &FunnelReport) -> String {
     let total = [FunnelGroup::whole("total", report.funnel.clone())];
     let rows = report.groups.as_deref().unwrap_or(&total);

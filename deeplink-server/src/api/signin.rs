@@ -1,4 +1,4 @@
-//! Signing in by mail: the link that is asked for. It is used in `callback`.
+//! Signing in by mail: requesting the link. It is used in `callback`.
 
 use std::net::IpAddr;
 
@@ -33,9 +33,9 @@ pub(super) const TOO_MANY: &str = "too many sign-ins from this address";
 /// Mails a link to sign in with.
 ///
 /// The reply is the same whether the address has an account or not, and whether it has been sent enough links for this
-/// hour: five, and one more for an address with an account if it is asked for in a network from which none of the five was
-/// (IPv4: /24, IPv6: /48). `a+b@example.com` counts as `a@example.com`, and a domain in which no account has an address gets
-/// 200 mails an hour of all kinds. The link works once, for 15 minutes; an address that is new here gets an account by it.
+/// hour: five, and one more for an address with an account if requested from a network that none of the five came from
+/// (IPv4: /24, IPv6: /48). `a+b@example.com` counts as `a@example.com`, and a domain in which no account has an address
+/// gets 200 mails an hour of all kinds. The link works once, for 15 minutes; for a new address it opens an account.
 #[utoipa::path(
     post, path = "/v1/auth/signin", operation_id = "signin", tag = "sessions",
     request_body = Signin,
@@ -58,15 +58,15 @@ pub(crate) async fn create(
     Ok(([NO_STORE], Json(SigninSent::new())).into_response())
 }
 
-/// Refuses a sign-in where mail is not set up, and too many from one address, before anything is read. Returns the client's
-/// network.
+/// Refuses a sign-in if mail is not set up, or after too many from one address, before anything is read. Returns the
+/// client's network.
 pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<IpNet, ApiError> {
     require_mail(app)?;
     check_limit(app, (&app.limits.signins, TOO_MANY), peer, headers)?;
     Ok(network(client_ip(peer, headers, &app.config.trusted_proxies)))
 }
 
-/// Refuses what ends in a mail where mail is not set up.
+/// Fails if mail is not set up.
 pub(super) fn require_mail(app: &App) -> Result<(), ApiError> {
     match app.config.mail_at(&app.public_url) {
         Some(_) => Ok(()),
@@ -74,13 +74,13 @@ pub(super) fn require_mail(app: &App) -> Result<(), ApiError> {
     }
 }
 
-/// The refusal of an address that no mail can be sent to.
+/// The error for an address that no mail can be sent to.
 pub(super) fn unreachable() -> Invalid {
     Invalid::field(ErrorCode::InvalidEmail, "email", "no mail can be sent to this address")
 }
 
-/// Mails a link that somebody in a network asks for, and says nothing about the address: known and unknown ones cost the
-/// same.
+/// Mails a link requested from a network, without revealing anything about the address: known and unknown ones take the
+/// same work.
 pub(crate) async fn send_link(
     app: &Shared,
     network: IpNet,

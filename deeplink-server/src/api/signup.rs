@@ -33,15 +33,15 @@ use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// For how long the mailed link works.
+/// How long the mailed link works.
 const TOKEN_DAYS: i64 = 7;
 
 /// Opens an account.
 ///
 /// Its secret key is in the reply and is never shown again. The address counts as unverified until the mailed link is
-/// confirmed on the page that it leads to, within 7 days. Until then anybody may have named the address, so the confirmation
-/// ends what could act for the account: its keys and sessions, invitations, webhooks and sources. Links, domains, apps and
-/// affiliates stay. The page then shows a new secret key, once.
+/// confirmed on the page that it leads to, within 7 days. Until then anyone could have entered the address, so
+/// confirming it ends everything that could act for the account: its keys and sessions, invitations, webhooks and
+/// sources. Links, domains, apps and affiliates stay. The page then shows a new secret key, once.
 #[utoipa::path(
     post, path = "/v1/auth/signup", operation_id = "signup", tag = "account",
     request_body = Signup,
@@ -69,12 +69,12 @@ pub(crate) async fn create(
     let open = Open::draw(&app, email)?;
     let opened = open.account.opened();
     app.write(Share::SignUps, open, |tx, open| open.run(tx).boxed(), |app, _, ()| app.mail_waits.notify_one()).await?;
-    // There is no address of an account; its links are what the new key opens.
+    // An account has no URL; the new key gives access to its links.
     let location = (header::LOCATION, HeaderValue::from_static("/v1/links"));
     Ok((StatusCode::CREATED, [location, NO_STORE], axum::Json(opened)).into_response())
 }
 
-/// A sign-up with everything that is stored for it.
+/// A sign-up with everything to store for it.
 struct Open {
     account: NewAccount,
     token: Token,
@@ -96,16 +96,16 @@ impl Open {
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
         if !accounts::open(tx, &self.account).await? {
-            let message = "this address belongs to an account already";
+            let message = "this address already belongs to an account";
             return Err(Invalid::field(ErrorCode::EmailExists, "email", message).into());
         }
         let owner = &self.account.owner;
         let until = owner.created_at.plus_days(TOKEN_DAYS);
         let now = owner.created_at;
-        // An account whose mail is not sent could never be confirmed, so it is not opened either.
+        // Without its mail an account could never be confirmed, so it is not opened.
         let allowed = mail_allowances::take(tx, mail_allowances::Purpose::Signup, &owner.email, now).await?;
         if let Allowed::From(then) = allowed {
-            let message = "this address or its domain was sent all the mails that it gets in an hour";
+            let message = "this address or its domain has reached its hourly limit of mails";
             return Err(ApiError::TryLater(ErrorCode::RateLimited, message, seconds_until(now, then)));
         }
         tokens::insert(tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;
@@ -123,8 +123,9 @@ pub(crate) struct Confirmed {
     pub(crate) cookie: HeaderValue,
 }
 
-/// Confirms a sign-up with its mailed token, signs its owner in, and makes the account's only key. Of many that send one
-/// token, one succeeds. `None`: the token is used, has expired, or is for an address that has an account.
+/// Confirms a sign-up with its mailed token, signs its owner in, and creates the account's only key. Of several
+/// requests with one token, one succeeds. `None`: the token is used, has expired, or is for an address that has an
+/// account.
 pub(crate) async fn confirm(
     app: &Shared,
     peer: IpAddr,
@@ -161,10 +162,10 @@ struct Confirm {
     now: Timestamp,
 }
 
-/// What a confirmation did.
+/// The result of a confirmation.
 struct Made {
     who: Arc<SignedIn>,
-    /// Hashes.
+    /// Hashes of the ended keys.
     ended_keys: Vec<String>,
 }
 

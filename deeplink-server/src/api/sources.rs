@@ -1,4 +1,4 @@
-//! Sources: addresses that conversions can be posted to without a key. List, create, get, delete, and what is posted.
+//! Sources: URLs that conversions can be posted to without a key. List, create, get, delete, and receive.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Re
     Ok(SourceList::new(found.into_iter().map(|source| shown(app, source)).collect(), next_cursor))
 }
 
-/// A source with its address, which is as secret as a key. One that does not open keeps neither its source nor others from
-/// being shown.
+/// A source with its address, which is as secret as a key. If the address cannot be unsealed, the source is shown
+/// without it.
 fn shown(app: &App, stored: StoredSource) -> SourceDetail {
     let token = app.vault.open("sources", stored.id.as_str(), &stored.sealed).ok();
     let token = token.and_then(|token| String::from_utf8(token).ok()).map(Token::new);
@@ -146,7 +146,7 @@ pub(crate) async fn get(
     Ok(([NO_STORE], Json(source)).into_response())
 }
 
-/// One of an account's sources; what cannot be an id is not there.
+/// One of an account's sources; a malformed id is "not found".
 pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SourceDetail, ApiError> {
     let id = id.parse::<SourceId>().map_err(|_| ApiError::not_found())?;
     let found = sources::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
@@ -199,7 +199,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
         (status = 400, description = "The body breaks a rule (`parse_error`)", body = ErrorBody),
         (status = 403, description = "The account is suspended (`account_suspended`)", body = ErrorBody),
         (status = 404, description = "No source has this URL", body = ErrorBody),
-        (status = 429, description = "Too many conversions for this source, or unknown addresses from this network address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many conversions for this source, or too many unknown URLs from this network address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn receive(

@@ -1,6 +1,6 @@
 //! Pages at Stripe: to pay for a plan, and to manage cards and invoices.
 //!
-//! The address of such a page is a secret: anyone who has it can use the page. It goes to the caller and nowhere else.
+//! The URL of such a page is a secret: anyone who has it can use the page. It is given only to the caller.
 
 use axum::extract::State;
 use deeplink_core::billing::{CheckoutSession, PortalSession, paid_tier};
@@ -22,17 +22,18 @@ use crate::outbound::stripe::{Checkout, Stripe, StripeError};
 use crate::state::{App, Shared};
 use crate::work::subscriptions::{self, unavailable};
 
-/// The page of this service that people come back to.
+/// The page of this service that Stripe redirects back to.
 const RETURN_PATH: &str = "/account/plan";
 const HOUR_SECS: i64 = 3_600;
-/// How long a page can be paid on after the clock hour in which it was made. Stripe takes no less than 30 minutes; the rest
-/// is for clocks that differ and calls that are repeated.
+/// How long a checkout page is valid after the clock hour in which it was created. Stripe requires at least 30 minutes;
+/// the rest allows for clock skew and retries.
 const PAYABLE_SECS: i64 = 35 * 60;
 
-/// Makes a page on which a plan is paid for.
+/// Creates a checkout page for a plan.
 ///
-/// Its address is good for one payment, until 35 minutes after the clock hour; within the same clock hour a repeat gives the
-/// same one. An account whose subscription is not over gets the page on which that is managed, so that nobody pays twice.
+/// Its URL is valid for one payment, until 35 minutes after the clock hour; within the same clock hour a repeat returns
+/// the same URL. An account with a subscription that has not ended gets the page to manage it, so that no one pays
+/// twice.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
     params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
@@ -54,7 +55,7 @@ pub(crate) async fn checkout(
     checkout_for(&app, &caller, &tier, once).await
 }
 
-/// Makes a page on which the caller pays for a plan.
+/// Creates a checkout page for the caller.
 pub(crate) async fn checkout_for(
     app: &Shared,
     caller: &Caller,
@@ -68,7 +69,7 @@ pub(crate) async fn checkout_for(
     }
     let _permit = app.payer(&caller.tenant).await?;
     let account = subscriptions::read(app, &caller.tenant).await?;
-    // Whatever became of a subscription, while it is not over a second one could be paid for beside it.
+    // Until a subscription has ended, whatever its state, a checkout could start a second one beside it.
     let url = match (account.subscription.as_ref().or(account.rival.as_ref()), &account.customer) {
         (Some(_), Some(customer)) => {
             portal_at(app, stripe, customer).await.map_err(|error| unavailable(app, &error))?
@@ -83,7 +84,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     let email = users::spokesperson(&mut app.db.read().await?.conn(), &account.tenant, None).await?;
     let no_price = || ApiError::Internal(format!("the plan {tier} has no price"));
     let return_url = return_url(app);
-    // A double click makes one page, and so does a request whose answer was lost: all that is sent stays within the hour.
+    // A double click, or a retry after a lost response, makes one page: the parameters stay the same within the hour.
     let hour = app.clock.now().as_millis().div_euclid(HOUR_SECS * 1_000);
     let checkout = Checkout {
         tenant,
@@ -106,14 +107,14 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     page.map_err(|error| unavailable(app, &error))
 }
 
-/// Makes a page on which the account's cards and invoices are managed.
+/// Creates a page to manage the account's cards and invoices.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/portal", operation_id = "create_portal", tag = "billing", security(("secret_key" = [])),
     params(IdempotencyKey),
     responses(
         (status = 200, description = "The page's address", body = PortalSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
-        (status = 400, description = "The account has never paid, or Stripe does not know its customer any more (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 400, description = "The account has never paid, or Stripe no longer knows its customer (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn portal(
@@ -125,7 +126,7 @@ pub(crate) async fn portal(
     portal_for(&app, &caller, once).await
 }
 
-/// Makes a page on which the caller's cards and invoices are managed.
+/// Creates a page to manage the caller's cards and invoices.
 pub(crate) async fn portal_for(app: &Shared, caller: &Caller, once: Once) -> Result<Answer<PortalSession>, ApiError> {
     let stripe = app.stripe()?;
     let once = once.sealed(&app.vault);
@@ -154,12 +155,12 @@ async fn portal_at(app: &App, stripe: &Stripe, customer: &str) -> Result<String,
     stripe.portal(customer, &return_url(app), &key).await
 }
 
-/// From the configuration: what a request says of itself may be anybody's.
+/// From the configuration: a request's own headers can be forged.
 fn return_url(app: &App) -> String {
     format!("{}{RETURN_PATH}", app.public_url.as_str().trim_end_matches('/'))
 }
 
-/// Says what was made, and keeps it for a repeat of the request.
+/// Returns what was made, and stores it for a repeat of the request.
 async fn say<T>(app: &Shared, once: Once, made: T) -> Result<Answer<T>, ApiError>
 where
     T: Clone + Serialize + Send + Sync + 'static,

@@ -1,6 +1,6 @@
-//! Events that Stripe posts: who signed them, and which subscription they are about.
+//! Events that Stripe posts: checks their signature and finds their subscription.
 //!
-//! The signature is checked over the bytes as they came, before anything in them is read.
+//! The signature is checked over the raw bytes, before they are parsed.
 
 use axum::extract::{Request, State};
 use deeplink_core::error::ErrorBody;
@@ -17,23 +17,23 @@ use crate::http::extract::{EVENT_BODY_LIMIT, body_within};
 use crate::state::Shared;
 use crate::work::subscriptions::{self, StripeEvent};
 
-/// How far the time of a signature may be from now, in seconds.
+/// How far the time of a signature may differ from now, in seconds.
 const TOLERANCE_SECS: u64 = 300;
-/// Signatures of one event that are compared.
+/// Maximum number of signatures compared per event.
 const MAX_SIGNATURES: usize = 16;
 
-/// Takes an event of Stripe.
+/// Receives an event from Stripe.
 ///
-/// Stripe posts here what happens to checkouts, subscriptions and invoices, signed in `Stripe-Signature`. What an event
-/// says of a subscription is not stored: the subscription is fetched. An event that is of no use here is taken as well. Any
-/// other answer than 200 makes Stripe repeat the event.
+/// Stripe posts here what happens to checkouts, subscriptions and invoices, signed in `Stripe-Signature`. An event's
+/// data about a subscription is not stored: the subscription is fetched. Irrelevant events are accepted too. Any
+/// response other than 200 makes Stripe repeat the event.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/webhook", operation_id = "stripe_webhook", tag = "billing",
     params(("Stripe-Signature" = Option<String>, Header, description = "`t=` and the time in seconds since 1970, then `,v1=` and the hex HMAC-SHA-256 of the time, a full stop and the body, keyed with the endpoint's secret")),
     responses(
         (status = 200, description = "Taken"),
         NeedsProcessor,
-        (status = 400, description = "The signature is missing, malformed, wrong, or of more than five minutes ago or ahead, or the body is no event", body = ErrorBody),
+        (status = 400, description = "The signature is missing, malformed, wrong, or more than five minutes off, or the body is not an event", body = ErrorBody),
         (status = 413, description = "The body is larger than 256 KiB", body = ErrorBody),
     )
 )]
@@ -46,10 +46,10 @@ pub(crate) async fn receive(State(app): State<Shared>, request: Request) -> Resu
         app.metrics.stripe_signature_refused();
         if stripe.may_warn(now) {
             tracing::warn!(
-                "an event was refused, because its signature fits none of Stripe's secrets or its time is off"
+                "an event was refused: its signature matches none of the endpoint's secrets, or its time is off"
             );
         }
-        return Err(ApiError::bad_field("Stripe-Signature", "Stripe-Signature does not fit the body and the time"));
+        return Err(ApiError::bad_field("Stripe-Signature", "Stripe-Signature does not match the body and the time"));
     }
     if let Some(event) = event_of(&body)? {
         subscriptions::take(&app, stripe, &event).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn receive(State(app): State<Shared>, request: Request) -> Resu
     Ok(StatusCode::OK)
 }
 
-/// Whether the body was signed with one of the secrets, about now.
+/// Whether the body was signed with one of the secrets, within the tolerance.
 fn is_signed(headers: &HeaderMap, body: &[u8], secrets: &[SecretString], now: Timestamp) -> bool {
     let mut values = headers.get_all("stripe-signature").iter();
     let Some(header) = values.next().and_then(|value| value.to_str().ok()) else { return false };
@@ -72,7 +72,7 @@ fn is_signed(headers: &HeaderMap, body: &[u8], secrets: &[SecretString], now: Ti
     secrets.iter().any(|secret| is_any_mac(secret.expose_secret().as_bytes(), &message, &signatures))
 }
 
-/// The time and the signatures of a header. Signatures of other schemes and lengths are passed over.
+/// The time and the signatures of a header. Signatures of other schemes and lengths are skipped.
 fn parse(header: &str) -> Option<(&str, Vec<[u8; 32]>)> {
     let mut time = None;
     let mut signatures = Vec::new();
@@ -97,14 +97,14 @@ struct WireEvent {
     id: String,
     #[serde(rename = "type")]
     kind: String,
-    /// What it is about, in `object`. Events of kinds that are not used may have none.
+    /// The event's subject, in `object`. Events of unused kinds may have none.
     #[serde(default)]
     data: Value,
 }
 
-/// The subscription that an event is about; `None` where the event is of no use.
+/// The subscription that an event is about; `None` if the event is irrelevant.
 fn event_of(body: &[u8]) -> Result<Option<StripeEvent>, ApiError> {
-    let malformed = || ApiError::bad_request("the body is no event");
+    let malformed = || ApiError::bad_request("the body is not an event");
     let WireEvent { id, kind, data } = serde_json::from_slice(body).map_err(|_| malformed())?;
     let object = &data["object"];
     let subscription = match kind.as_str() {
@@ -114,7 +114,7 @@ fn event_of(body: &[u8]) -> Result<Option<StripeEvent>, ApiError> {
         | "customer.subscription.deleted"
         | "customer.subscription.paused"
         | "customer.subscription.resumed" => name(object),
-        // Since version 2025-03-31 it stands in what the invoice is for.
+        // Since version 2025-03-31 it is in the invoice's `parent`.
         "invoice.paid" | "invoice.payment_failed" => {
             name(&object["subscription"]).or_else(|| name(&object["parent"]["subscription_details"]["subscription"]))
         }
@@ -129,17 +129,17 @@ fn event_of(body: &[u8]) -> Result<Option<StripeEvent>, ApiError> {
         return Err(malformed());
     }
     let places = [&object["metadata"], &object["parent"]["subscription_details"]["metadata"]];
-    // Not from `client_reference_id`: whoever opens a payment link can set that in its address.
+    // Not from `client_reference_id`: anyone who opens a payment link can set that in its URL.
     let tenant = places.into_iter().find_map(|metadata| metadata["tenant_id"].as_str()).map(str::to_owned);
     Ok(Some(StripeEvent { id, subscription, customer, tenant }))
 }
 
-/// The id that stands somewhere, or that of the object which does.
+/// The id at this place, or the id of an expanded object.
 fn name(value: &Value) -> Option<String> {
     value.as_str().or_else(|| value["id"].as_str()).map(str::to_owned)
 }
 
-/// Whether a text can be an id of Stripe's. Ids become parts of paths.
+/// Whether a text can be a Stripe id. Ids become parts of paths.
 fn is_id(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -1,4 +1,4 @@
-//! What must follow a commit does, also when the caller hangs up between the commit and the answer.
+//! What must follow a commit is done even if the caller hangs up between the commit and the response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::shares::Share;
 use crate::start::{Running, start};
 use crate::state::Shared;
 
-/// Somebody with a service.
+/// A service and a caller.
 struct Scene {
     running: Running,
     app: Shared,
@@ -77,14 +77,14 @@ impl Scene {
         kept > 0
     }
 
-    /// Drives a request until it is committed, and drops it there. Then somebody must hear what happened.
+    /// Drives a request until it is committed, and drops it there. Subscribers must still be notified.
     async fn hang_up_after_commit<T>(&self, request: impl Future<Output = T>) -> Notification {
         let mut heard = self.app.notifier.subscribe();
         self.drive_to_commit(request).await;
         timeout(TEST_DATABASE_TIMEOUT, heard.recv()).await.expect("in time").expect("a word")
     }
 
-    /// Polls only when something has woken the request: after the commit that is its answer.
+    /// Polls only when something has woken the request: after the commit that is its response.
     async fn drive_to_commit<T>(&self, request: impl Future<Output = T>) {
         let woken = Arc::new(Woken(Notify::new()));
         let waker = Waker::from(Arc::clone(&woken));

@@ -21,8 +21,8 @@ use crate::state::Shared;
 
 /// Counts a link's clicks over time.
 ///
-/// Clicks of people and agents, or of one kind, in UTC. Both ends of the window are included, and the first and the last bucket count
-/// only what lies inside it.
+/// Clicks of people and agents, or of one kind, in UTC. The window includes both ends, and the first and the last
+/// bucket count only what lies inside it.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/timeseries", operation_id = "link_timeseries", tag = "links",
     security(("secret_key" = [])),
@@ -34,7 +34,7 @@ use crate::state::Shared;
         ("kind" = Option<ClickKind>, Query, description = "Only clicks of this kind; those of people and agents together when absent"),
     ),
     responses(
-        (status = 200, description = "The buckets that the window touches, oldest first, those without a click included", body = Timeseries,
+        (status = 200, description = "The buckets that the window touches, oldest first, including empty ones", body = Timeseries,
             headers(("Deprecation" = String), ("Link" = String))),
         FullKey, NotFound,
         (status = 400, description = "The window is malformed, reversed or too long", body = ErrorBody),
@@ -50,7 +50,7 @@ pub(crate) async fn get(
     let by = Arc::clone(&caller);
     let series = app.report(&by, move |mut db, _| {
         async move {
-            // Whether there is such a link comes before how it was asked.
+            // A missing link is reported before a malformed query.
             let link = links::find(&mut db, &caller, &link_id).await?;
             let asked = asked?;
             let (from, to, granularity) = asked.window(now)?;
@@ -75,7 +75,7 @@ fn read(query: &Query) -> Result<TimeseriesQuery, ApiError> {
     Ok(asked)
 }
 
-/// Every bucket that the window touches, with the clicks of what begins in it.
+/// Every bucket that the window touches, with the counts that start in it.
 fn buckets(counts: &BTreeMap<i64, i64>, from: Timestamp, to: Timestamp, granularity: &Granularity) -> Vec<Bucket> {
     let width = granularity.millis();
     let mut clicks = BTreeMap::new();
@@ -98,7 +98,7 @@ pub(super) fn starts(from: Timestamp, to: Timestamp, width: i64) -> impl Iterato
     std::iter::successors(Some(first), move |start| Some(start + width)).take_while(move |start| *start <= last)
 }
 
-/// The name of a bucket: a date if it is a day, else the moment of its start.
+/// The name of a bucket: a date if it is a day, else its start time.
 pub(super) fn name(start: i64, width: i64) -> String {
     let moment = Timestamp::from_millis(start).to_string();
     match width {

@@ -1,4 +1,4 @@
-//! The team: list, invite, remove. How an invitation is accepted is in `invites`.
+//! The team: list, invite, remove. Invitations are accepted in `invites`.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -25,7 +25,7 @@ use crate::http::pages::Asked;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// Lists the people of the team, newest first, and who is invited. There can be 1,000.
+/// Lists team members and invited people, newest first. There can be 1,000.
 #[utoipa::path(
     get, path = "/v1/auth/users", operation_id = "list_users", tag = "team", security(("secret_key" = [])),
     params(PageQuery),
@@ -48,19 +48,19 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Re
     Ok(UserList::new(found, next_cursor))
 }
 
-/// Somebody of an account.
+/// One of an account's users.
 pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDetail, ApiError> {
     let id = id.parse::<UserId>().map_err(|_| ApiError::not_found())?;
     let found = users::find(&mut app.db.read().await?.conn(), &caller.tenant, &id).await?;
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Invites somebody into the team.
+/// Invites a person to the team.
 ///
-/// The mailed link works for 7 days. Inviting somebody again sends a new link, and the old one ends. An address gets at
-/// most five invitations in an hour, with and without a tag (`a+b@example.com` counts as `a@example.com`); a domain in which
-/// no account has an address gets 200 mails an hour of all kinds. A team sends at most 50 in an hour. The reply does not say whether the address belongs to another account; then the invitation
-/// cannot be accepted.
+/// The mailed link works for 7 days. Inviting a person again sends a new link and invalidates the old one. An address
+/// gets at most five invitations in an hour, with and without a tag (`a+b@example.com` counts as `a@example.com`); a
+/// domain in which no account has an address gets 200 mails an hour of all kinds. A team sends at most 50 in an hour.
+/// The reply does not say whether the address belongs to another account; then the invitation cannot be accepted.
 #[utoipa::path(
     post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = InviteUser,
@@ -69,8 +69,8 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
         FullKey, NeedsMail, JsonBody,
         (status = 400, description = "Not an e-mail address (`invalid_email`)", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached, or there are 1,000 people, invited ones included", body = ErrorBody),
-        (status = 403, description = "Nobody in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "They are in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 403, description = "No one in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
+        (status = 409, description = "They are already in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -85,7 +85,7 @@ pub(crate) async fn invite(
     invite_for(&app, &caller, email, once).await
 }
 
-/// Invites an address into the caller's team.
+/// Invites an address to the caller's team.
 pub(crate) async fn invite_for(
     app: &Shared,
     caller: &Caller,
@@ -95,15 +95,15 @@ pub(crate) async fn invite_for(
     require_mail(app)?;
     let now = app.clock.now();
     let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, caller.user()).await?;
-    // Mails to others go out for people whose own address is known to be theirs.
+    // Only people with a confirmed address may have mails sent to others.
     if from.is_none() {
-        let message = "nobody in this team has confirmed their address yet, so nobody can be invited";
+        let message = "no one in this team has confirmed their address yet, so you cannot invite others";
         return Err(ApiError::Plain(ErrorCode::UserUnverified, message));
     }
     let (user, mail, token) =
         app.random(|random| (UserId::new(now, random), MailId::new(now, random), Token::generate(random)));
     let until = now.plus_days(INVITE_DAYS);
-    // A text of ASCII alone goes out as it is, with the link in one piece.
+    // A pure ASCII text is sent unencoded, with the link in one piece.
     let from = from.filter(|address| address.is_ascii());
     let sealed = Mail::invite(&email, &token, from, until).ok_or_else(unreachable)?.seal(&app.vault, &mail);
     let user =
@@ -119,7 +119,7 @@ struct Invite {
     mail: MailId,
     sealed: String,
     until: Timestamp,
-    /// The time at which the plan limits how many people there are, if it does.
+    /// The time to check the plan's limit of people at, if limits are enforced.
     enforced_at: Option<Timestamp>,
 }
 
@@ -134,7 +134,7 @@ impl Work for Invite {
             known => {
                 self.require_room(tx).await?;
                 if known.is_some() {
-                    let message = format!("{} is in the team already", new.email);
+                    let message = format!("{} is already in the team", new.email);
                     return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
                 }
                 users::insert_invited(tx, new).await?;
@@ -161,7 +161,7 @@ impl Work for Invite {
 }
 
 impl Invite {
-    /// Refuses one person more than the account can have.
+    /// Fails if the account has the maximum number of people.
     async fn require_room(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
         let tenant = &self.user.tenant;
         let limit = tenants::max_people(tx, tenant, self.enforced_at).await?;
@@ -173,13 +173,13 @@ impl Invite {
     }
 }
 
-/// Removes somebody from the team. Their sessions, codes and invitations end at once; keys that they made stay.
+/// Removes a person from the team. Their sessions, codes and invitations end at once; keys that they created stay.
 #[utoipa::path(
     delete, path = "/v1/auth/users/{user_id}", operation_id = "remove_user", tag = "team", security(("secret_key" = [])),
     params(("user_id" = String, Path, description = "The person's id")),
     responses(
         Deleted,
-        (status = 409, description = "Nobody with a confirmed address would be left (`last_user`)", body = ErrorBody),
+        (status = 409, description = "No one with a confirmed address would be left (`last_user`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn remove(
@@ -191,16 +191,16 @@ pub(crate) async fn remove(
     remove_for(&app, &caller, id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Removes somebody from the caller's team.
+/// Removes a person from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
     let removed = app.db.write(caller.share(), (caller.clone(), id), |tx, (caller, id)| {
         async move {
-            // Concurrent removals of members of this team wait here, so that one of the last two stays.
+            // Concurrent removals from one team wait here, so that one of the last two people stays.
             caller.hold(tx).await?;
             let user = users::lock(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
             let (_, verified) = users::count(tx, &caller.tenant).await?;
             if user.verified && verified <= 1 {
-                let message = "nobody with a confirmed address would be left in the team";
+                let message = "no one with a confirmed address would be left in the team";
                 return Err(ApiError::Plain(ErrorCode::LastUser, message));
             }
             Ok(users::delete(tx, id).await?)

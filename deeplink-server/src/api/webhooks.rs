@@ -1,4 +1,4 @@
-//! Webhooks: addresses that events are posted to. List, create, change, delete, a new secret, and an event to try one with.
+//! Webhooks: URLs that events are posted to. List, create, change, delete, rotate the secret, and send a test event.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Re
 
 /// Creates a webhook. There can be 2.
 ///
-/// Each event of the kinds in `events` is posted to `url` from now on, signed with the secret in the reply, which is never
-/// shown again. A name that leads to an address that is not public is refused; one that leads nowhere yet is fine.
+/// Each event of the kinds in `events` is posted to `url` from now on, signed with the secret in the reply, which is
+/// never shown again. A name that resolves to a non-public address is refused; one that does not resolve yet is fine.
 #[utoipa::path(
     post, path = "/v1/webhooks", operation_id = "create_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateWebhook,
@@ -74,7 +74,7 @@ pub(crate) async fn create(
     create_for(&app, caller, once.sealed(&app.vault), asked).await
 }
 
-/// Makes a webhook for the caller.
+/// Creates a webhook for the caller.
 pub(crate) async fn create_for(
     app: &Shared,
     caller: Arc<Caller>,
@@ -91,8 +91,8 @@ pub(crate) async fn create_for(
     app.once(once, Create { caller, storing, secret, leads_inside }).await
 }
 
-/// Whether a webhook's address is a name of something that is not public. A name that nobody can resolve now may be one
-/// that is still to be set up; each delivery judges it again.
+/// Whether a webhook's host resolves to a non-public address. A name that does not resolve yet may still be set up;
+/// each delivery checks it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
     let _permit = app.lookups.try_acquire(caller.share()).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
@@ -100,7 +100,7 @@ async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, Api
 
 fn refuse_inside(leads_inside: bool) -> Result<(), ApiError> {
     if leads_inside {
-        let message = "url leads to an address that is not public";
+        let message = "url resolves to an address that is not public";
         return Err(Invalid::field(ErrorCode::InvalidUrl, "url", message).into());
     }
     Ok(())
@@ -119,7 +119,7 @@ struct Create {
     caller: Arc<Caller>,
     storing: StoringWebhook,
     secret: WebhookSecret,
-    /// What a look into DNS saw; judged where the key of a repeat is known.
+    /// The result of the DNS lookup; checked after the idempotency key, so that a repeat is answered.
     leads_inside: bool,
 }
 
@@ -132,7 +132,7 @@ impl Work for Create {
         self.caller.hold(tx).await?;
         refuse_foreign(tx, &self.caller, storing.new.affiliate.as_ref()).await?;
         if webhooks::count(tx, &storing.tenant).await? >= MAX_WEBHOOKS {
-            let message = "there are 2 webhooks, and there can be no more; delete one first";
+            let message = "this account already has 2 webhooks, the maximum; delete one first";
             return Err(ApiError::Plain(ErrorCode::WebhookLimit, message));
         }
         webhooks::insert(tx, storing).await?;
@@ -141,12 +141,12 @@ impl Work for Create {
     }
 }
 
-/// There is no such webhook, or it is somebody else's.
+/// There is no such webhook, or it belongs to another account.
 pub(crate) fn not_there() -> ApiError {
     ApiError::no_such("there is no such webhook")
 }
 
-/// The webhook that a path names; what cannot be an id is not there.
+/// The webhook id in a path; a malformed id is "not found".
 pub(crate) fn named(path: &str) -> Result<WebhookId, ApiError> {
     path.parse().map_err(|_| not_there())
 }
@@ -160,13 +160,13 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<S
 /// Changes a webhook.
 ///
 /// An absent field keeps its value. While `active` is false nothing is sent, and pending deliveries are canceled;
-/// `active: true` resumes with the next event, also after the service has paused the webhook.
+/// `active: true` resumes with the next event, even if the service paused the webhook.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(("webhook_id" = String, Path, description = "The webhook's id")),
     request_body = UpdateWebhook,
     responses(
-        (status = 200, description = "The webhook as it is now", body = WebhookDetail),
+        (status = 200, description = "The changed webhook", body = WebhookDetail),
         FullKey, JsonBody,
         (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or no field is named (`empty_update`)", body = ErrorBody),
         (status = 404, description = "There is no such webhook, or there is no such affiliate (`affiliate_not_found`)", body = ErrorBody),
@@ -208,7 +208,7 @@ pub(crate) async fn update_for(
     .await
 }
 
-/// What is sent from here on is sent as the webhook is now.
+/// Makes deliveries use the changed webhook from here on.
 fn changed(app: &App, caller: &Caller) {
     app.notifier.notify(Notification::Deliveries(caller.tenant.clone()));
 }
@@ -260,11 +260,10 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
     deleted.await
 }
 
-/// Gives a webhook a new secret, which is in the reply and is never shown again.
+/// Rotates a webhook's secret. The new one is in the reply and is never shown again.
 ///
-/// `X-Service-Signature` is made with the new one at once. For 24 hours `webhook-signature` has a signature of each, so a
-/// receiver that knows either goes on verifying. A second rotation within that time invalidates the
-/// oldest secret at once.
+/// `X-Service-Signature` is made with the new one at once. For 24 hours `webhook-signature` has a signature by each, so
+/// a receiver with either can verify. A second rotation within that time invalidates the oldest secret at once.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", operation_id = "rotate_webhook_secret", tag = "webhooks", security(("secret_key" = [])),
     params(
@@ -292,7 +291,7 @@ pub(crate) async fn rotate(
     rotate_for(&app, caller, once, id).await
 }
 
-/// Gives one of an account's webhooks a new secret.
+/// Rotates the secret of one of an account's webhooks.
 pub(crate) async fn rotate_for(
     app: &Shared,
     caller: Arc<Caller>,

@@ -1,7 +1,7 @@
-//! Certificates as connections meet them: chosen by name, from memory, and read again every few seconds.
+//! Certificates for connections: chosen by name, from memory, and re-read every few seconds.
 //!
-//! What is stored decides: a name that is no verified domain any more has no certificate from the next reading on, and a
-//! renewed one is served from then on, on every node. `work::certificates` orders them.
+//! The database decides: from the next reading on, a name that is no longer a verified domain has no certificate, and a
+//! renewed certificate is served, on every node. `work::certificates` orders them.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -22,9 +22,9 @@ use crate::vault::{DecryptError, Vault};
 
 /// Names kept in memory, those without a certificate included. A certificate takes some 10 KiB.
 const MAX_NAMES: usize = 4_096;
-/// Names that are looked up at one time: whoever makes names up must not keep the database from others.
+/// Concurrent look-ups of names: clients with made-up names must not block others from the database.
 const MAX_LOOKUPS: usize = 4;
-/// How long nobody asks a database that has just failed: handshakes must not wait for it one after the other.
+/// How long a database that has just failed is not asked: handshakes must not wait for it one by one.
 const AWAY_MILLIS: u64 = 1_000;
 
 /// A certificate that is served.
@@ -43,11 +43,11 @@ pub(crate) struct Certificates {
     own_name: String,
     names: TtlCache<Option<Arc<Served>>>,
     lookups: Semaphore,
-    /// Until when the database counts as away.
+    /// Until when the database counts as unavailable.
     away_until: AtomicU64,
-    /// Seals what a client needs to resume its session; shared by all names, each bound to its own.
+    /// Seals tickets with which clients resume their session; shared by all names, each ticket bound to its name.
     tickets: Option<Arc<dyn ProducesTickets>>,
-    /// Ends the work on certificates with the service.
+    /// Stops the work on certificates with the service.
     pub(crate) stop: Notify,
 }
 
@@ -80,21 +80,21 @@ impl Certificates {
             names: TtlCache::new(MAX_NAMES),
             lookups: Semaphore::new(MAX_LOOKUPS),
             away_until: AtomicU64::new(0),
-            // Without tickets every connection is agreed on in full.
+            // Without tickets every connection needs a full handshake.
             tickets: rustls::crypto::aws_lc_rs::Ticketer::new().ok(),
             stop: Notify::new(),
         }
     }
 
-    /// Another certificate of this name was stored on this node: it is read at once. All other names stay as they are
-    /// known, and so does this one while the database cannot be read.
+    /// A new certificate for this name was stored on this node: it is read at once. Other names keep their state, and
+    /// so does this one while the database cannot be read.
     pub(crate) async fn changed(&self, name: &str) {
-        // A reading that is under way may have seen the old one.
+        // A reading in progress may have seen the old one.
         self.names.forget(name);
         self.read_again(name).await;
     }
 
-    /// How connections to a name are secured, if there is a certificate for it.
+    /// The TLS configuration for a name, if there is a certificate for it.
     pub(crate) async fn of(&self, name: &str) -> Option<Arc<ServerConfig>> {
         self.find(name).await.map(|served| Arc::clone(&served.config))
     }
@@ -105,7 +105,7 @@ impl Certificates {
             return known;
         }
         let _place = self.lookups.acquire().await.ok()?;
-        // Whoever waited may find that another has asked meanwhile.
+        // Another waiter may have read it in the meantime.
         let now = self.clock.monotonic_millis();
         if let Some(known) = self.names.get(name, now) {
             return known;
@@ -130,7 +130,7 @@ impl Certificates {
                 self.names.fill(name, found.clone(), since, now);
                 found
             }
-            // While the database cannot be read, what was true a while ago is the better answer.
+            // While the database cannot be read, a stale value is the better answer.
             Err(Failed::Database(_)) => {
                 self.away_until.store(now + AWAY_MILLIS, Ordering::Relaxed);
                 old
@@ -156,13 +156,14 @@ impl Certificates {
     }
 }
 
-/// What became of reading a certificate again.
+/// The result of reading a certificate again.
 enum Read {
     Same,
     Other(Option<Served>),
 }
 
-/// How connections are secured with a certificate: TLS 1.2 and later, HTTP/2 first. Fails when the key is another's.
+/// The TLS configuration for a certificate: TLS 1.2 and later, HTTP/2 first. Fails if the key does not belong to the
+/// certificate.
 pub(crate) fn server_config(
     chain: &str,
     key: &[u8],

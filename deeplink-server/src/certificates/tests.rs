@@ -1,4 +1,4 @@
-//! What a client meets at the https address when certificates come, are renewed and go.
+//! What https clients see when certificates are issued, renewed and removed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::start::{Running, start};
 
 const NAME: &str = "go.example.com";
 
-/// TLS with an ACME server at whose address nobody listens: nothing can be ordered, and nothing is.
+/// TLS with an ACME server address where nothing listens, so that nothing is ordered.
 pub(crate) fn unreachable_authority() -> Tls {
     let directory = "https://127.0.0.1:9/directory".parse().expect("a URL");
     Tls::new(SocketAddr::from(([127, 0, 0, 1], 0)), directory)
 }
 
-/// A service that has a name of its own, and a tenant that claims another.
+/// A service with its own name, and a tenant that claims another.
 pub(crate) struct World {
     pub(crate) running: Running,
     pub(crate) clock: Clock,
@@ -44,7 +44,7 @@ impl World {
         Self::with(Some(unreachable_authority())).await
     }
 
-    /// Without TLS nothing looks after certificates but what a test lets do so.
+    /// Without TLS, certificates are only maintained by the test itself.
     pub(crate) async fn with(tls: Option<Tls>) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let clock = Clock::fixed(Timestamp::from_millis(1_795_167_000_000));
@@ -53,7 +53,7 @@ impl World {
         config.public_url = Some("https://links.example.com".parse().expect("a URL"));
         let running = start(config, clock.clone()).await.expect("the service starts");
         let world = Self { running, clock, _home: home };
-        // What nobody claims is swept, and so is an old claim: the name is claimed now.
+        // Unclaimed names and old claims are swept, so the name is claimed now.
         let tenant = world.tenant().await;
         world
             .execute(format!(
@@ -95,7 +95,7 @@ impl World {
         tenant
     }
 
-    /// Stores a certificate as if it had been issued, and gives what a client must trust to take it.
+    /// Stores a certificate as if it had been issued, and returns the certificate that a client must trust.
     async fn certified(&self, name: &str, id: &str) -> CertificateDer<'static> {
         let app = self.running.app();
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
@@ -117,7 +117,7 @@ impl World {
         made.cert.der().clone()
     }
 
-    /// Asks for `/health` over TLS, trusting one certificate, and gives the first line of the answer.
+    /// Requests `/health` over TLS, trusting one certificate, and returns the first line of the response.
     async fn ask(&self, name: &'static str, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.clone()).expect("a certificate");
@@ -153,7 +153,7 @@ impl World {
 async fn certificates_are_served_while_their_name_is_verified() {
     let world = World::new().await;
     let first = world.certified(NAME, "one").await;
-    assert!(world.is_refused(NAME, &first).await, "nobody has verified it");
+    assert!(world.is_refused(NAME, &first).await, "it is not verified yet");
 
     world.execute("UPDATE domains SET verified_at = 1".to_owned()).await;
     world.clock.advance(Duration::from_secs(5));
@@ -164,7 +164,7 @@ async fn certificates_are_served_while_their_name_is_verified() {
     assert_eq!(world.ask(NAME, &first).await.expect("TLS"), "HTTP/1.1 200 OK");
     world.clock.advance(Duration::from_secs(5));
     assert_eq!(world.ask(NAME, &second).await.expect("TLS"), "HTTP/1.1 200 OK");
-    assert!(world.ask(NAME, &first).await.is_err(), "the first one is gone");
+    assert!(world.ask(NAME, &first).await.is_err(), "the first one is no longer served");
 
     world.execute("UPDATE domains SET verified_at = NULL".to_owned()).await;
     world.clock.advance(Duration::from_secs(5));
@@ -176,7 +176,7 @@ async fn certificates_are_served_while_their_name_is_verified() {
     world.end().await;
 }
 
-/// A key that another row's seal was put on, or that was changed, is not served; others are.
+/// A key that was sealed for another row, or modified, is not served; others are.
 #[tokio::test]
 async fn x18_a_sealed_key_opens_in_its_own_row_only() {
     let world = World::new().await;
@@ -188,7 +188,8 @@ async fn x18_a_sealed_key_opens_in_its_own_row_only() {
     world.end().await;
 }
 
-/// What was true when the database could last be read is served for ten minutes, and asked about once a second only.
+/// While the database is down, the last known state is served for ten minutes, and the database is asked at most once a
+/// second.
 #[tokio::test]
 async fn certificates_are_served_while_the_database_is_away() {
     let world = World::new().await;
@@ -203,11 +204,11 @@ async fn certificates_are_served_while_the_database_is_away() {
         assert!(world.is_refused("other.example.com", &own).await);
     }
     world.clock.advance(Duration::from_mins(1));
-    assert!(world.is_refused("links.example.com", &own).await, "nobody knows what is true by now");
+    assert!(world.is_refused("links.example.com", &own).await, "the last known state is too old");
     world.end().await;
 }
 
-/// An issuance while the database goes away must not cost the other names their certificates.
+/// A new certificate while the database is unavailable must not cost other names their certificates.
 #[tokio::test]
 async fn a_new_certificate_is_served_at_once_and_leaves_the_others_alone() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Stripe, through which plans are paid for.
+//! Stripe, the payment processor for plans.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::oauth::base_url;
 use super::settings::Settings;
 use super::{BadSetting, Environment, optional, setting};
 
-/// Where Stripe's API is.
+/// Base URL of Stripe's API.
 const API_BASE: &str = "https://api.stripe.com";
-/// 25 calls a second are the least that Stripe allows an account.
+/// 25 calls a second: the lowest rate limit that Stripe gives an account.
 const CALL_INTERVAL: Duration = Duration::from_millis(40);
 const SECRET_KEY: &str = "DEEPLINK_STRIPE_SECRET_KEY";
 const WEBHOOK_SECRET: &str = "DEEPLINK_STRIPE_WEBHOOK_SECRET";
@@ -26,7 +26,7 @@ const PRICE_SCALE: &str = "DEEPLINK_STRIPE_PRICE_SCALE";
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StripeAccount {
-    /// The key that calls are made with.
+    /// The key for API calls.
     pub secret_key: SecretString,
     /// The secrets of the webhook endpoint; several while one replaces another.
     pub webhook_secrets: Vec<SecretString>,
@@ -34,7 +34,7 @@ pub struct StripeAccount {
     pub base: Url,
     /// The recurring prices of each plan that can be paid for.
     pub prices: StripePrices,
-    /// Between the beginnings of two calls of a node. Not configurable.
+    /// Time between the starts of two calls of a node. Not configurable.
     pub call_interval: Duration,
 }
 
@@ -76,13 +76,13 @@ impl StripePrices {
         }
     }
 
-    /// What was paid for must follow from the price.
+    /// A price must identify the plan that was paid for.
     fn check(&self) -> Result<(), BadSetting> {
         let (pro, business, scale) =
             ((PRICE_PRO, &self.pro), (PRICE_BUSINESS, &self.business), (PRICE_SCALE, &self.scale));
         for ((first, ours), (second, theirs)) in [(pro, business), (pro, scale), (business, scale)] {
             if let Some(both) = theirs.iter().find(|price| ours.contains(price)) {
-                let problem = format!("{both} stands in {first} as well, so what was paid for could not be told");
+                let problem = format!("{both} is also in {first}, so a payment would not identify the plan");
                 return Err(BadSetting { variable: second.to_owned(), problem });
             }
         }
@@ -124,9 +124,7 @@ impl StripeAccount {
         let Some((first, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(None) };
         let missing = |variable: &str| BadSetting {
             variable: variable.to_owned(),
-            problem: format!(
-                "must be set as well, because {first} is; Stripe needs its key, webhook secret and prices"
-            ),
+            problem: format!("must be set too, because {first} is; Stripe needs its key, webhook secret and prices"),
         };
         let prices = StripePrices {
             pro: pro.ok_or_else(|| missing(PRICE_PRO))?,
@@ -147,7 +145,7 @@ impl StripeAccount {
     }
 }
 
-/// The text goes into a header.
+/// A key that can be sent in a header.
 fn secret_key(text: &str) -> Result<SecretString, String> {
     if text.starts_with("pk_") {
         return Err("is a publishable key; the service needs a restricted key (rk_…) or a secret key (sk_…)".into());
@@ -174,13 +172,13 @@ fn price_ids(text: &str) -> Result<Vec<String>, String> {
     if ids.is_empty() { Err("holds no price; Stripe shows the id of each (price_…)".into()) } else { Ok(ids) }
 }
 
-/// What else Stripe shows beside a price is not taken for one; secrets are not repeated.
+/// Rejects other ids that Stripe shows beside a price; secrets are not repeated.
 fn price_id(text: &str) -> Result<String, String> {
     if ["sk_", "rk_", "pk_", "whsec_"].iter().any(|prefix| text.starts_with(prefix)) {
         return Err("holds a key or a secret of Stripe; the ids of prices begin with price_".into());
     }
     if text.starts_with("prod_") {
-        return Err(format!("{text:?} is the id of a product; each of its prices has an id of its own (price_…)"));
+        return Err(format!("{text:?} is the id of a product; each of its prices has its own id (price_…)"));
     }
     let is_id = text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_id { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the id of a price, such as price_1Nv0FG…")) }

@@ -1,4 +1,4 @@
-//! The server keys as they are set.
+//! The server keys in the settings.
 
 use std::fmt;
 use std::str::FromStr;

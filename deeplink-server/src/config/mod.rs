@@ -79,7 +79,7 @@ pub struct Config {
     pub threat_list: Option<ThreatFile>,
     /// Server keys from the environment; if empty, the key file is used.
     pub master_keys: Vec<MasterKey>,
-    /// Ids of server keys that are lost for good; the values that need them are given up.
+    /// Ids of server keys that are lost for good; values that need them stay unreadable.
     pub lost_master_keys: Vec<String>,
     /// Networks of the proxies whose `X-Forwarded-*` headers are trusted, and that may open as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,
@@ -95,11 +95,11 @@ pub struct Config {
     pub marketing_url: Option<Url>,
     /// Identity providers to sign in with.
     pub oauth: OauthProviders,
-    /// Whether accounts can see what they pay and use.
+    /// Whether accounts can see their plan and usage.
     pub billing: bool,
-    /// Where plans are paid for.
+    /// The payment processor for plans.
     pub stripe: Option<StripeAccount>,
-    /// How requests can be paid for, if they can.
+    /// Payments for single requests, if enabled.
     pub x402: Option<X402>,
     /// Whether the limits of plans are enforced.
     pub enforce_quotas: bool,
@@ -208,7 +208,7 @@ impl Config {
                 )?,
             },
             billing,
-            // Who sells plans limits what was not paid for.
+            // With plans for sale, limits are enforced by default.
             enforce_quotas: quotas.unwrap_or(stripe.is_some()),
             stripe,
             x402: X402::read(settings, environment)?,

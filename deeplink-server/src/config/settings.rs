@@ -70,8 +70,8 @@ pub struct Settings {
     /// is reloaded when it changes, and existing links that lead to a listed URL or host are flagged [default: none]
     #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
     pub(super) threat_list: Option<String>,
-    /// Ids of server keys that are lost for good, separated by commas: the service starts although values need them. These
-    /// values stay unreadable, and certificates are ordered anew [default: none]
+    /// Ids of server keys that are lost for good, separated by commas: the service starts although values need them.
+    /// These values stay unreadable, and certificates are ordered again [default: none]
     #[arg(long, global = true, env = "DEEPLINK_LOST_MASTER_KEYS", value_name = "IDS")]
     pub(super) lost_master_keys: Option<String>,
     /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address has at most an
@@ -116,7 +116,7 @@ pub struct Settings {
     /// Chain of payments: base, base-sepolia or a CAIP-2 name such as eip155:8453
     #[arg(long, global = true, env = "DEEPLINK_X402_NETWORK", value_name = "NAME")]
     pub(super) x402_network: Option<String>,
-    /// Contract of the token that is paid with: ADDRESS, or ADDRESS/NAME/VERSION with what its signatures cover
+    /// Contract of the token to pay with: ADDRESS, or ADDRESS/NAME/VERSION with the name and version in its signatures
     /// [default: USDC on base and base-sepolia]
     #[arg(long, global = true, env = "DEEPLINK_X402_ASSET", value_name = "ASSET")]
     pub(super) x402_asset: Option<String>,
@@ -124,23 +124,23 @@ pub struct Settings {
     /// DEEPLINK_X402_PRICE_LINKS_CREATE set that of one operation; 0 = it cannot be paid for
     #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
     pub(super) x402_price: Option<String>,
-    /// Reasons by which the facilitator says that an authorization was used before, separated by commas; without a
+    /// Reasons by which the facilitator reports that an authorization was already used, separated by commas; without a
     /// transaction, a payment in doubt then counts as settled [default:
     /// invalid_transaction_state,duplicate_settlement,invalid_exact_evm_nonce_already_used]
     #[arg(long, global = true, env = "DEEPLINK_X402_USED_REASONS", value_name = "WORDS")]
     pub(super) x402_used_reasons: Option<String>,
-    /// Whether accounts can see their plan, what they use of it and, with Stripe, pay for another: on, off
+    /// Whether accounts can see their plan and usage and, with Stripe, pay for another plan: on, off
     #[arg(long, global = true, env = "DEEPLINK_BILLING", value_name = "WORD", default_value = "on")]
     pub(super) billing: String,
     /// Stripe's id of the recurring price of the plan pro; with several, separated by commas, the first is for new
-    /// subscriptions and the others are those of earlier ones. Stripe needs prices of all three plans and its two secrets;
+    /// subscriptions and the others for earlier ones. Stripe needs prices of all three plans and its two secrets;
     /// webhook events go to /v1/billing/stripe/webhook [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "IDS")]
     pub(super) stripe_price_pro: Option<String>,
-    /// The same of the plan business [default: off]
+    /// The same for the plan business [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "IDS")]
     pub(super) stripe_price_business: Option<String>,
-    /// The same of the plan scale [default: off]
+    /// The same for the plan scale [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "IDS")]
     pub(super) stripe_price_scale: Option<String>,
     /// Base URL of Stripe's API without /v1, for testing without Stripe [default: Stripe's own]

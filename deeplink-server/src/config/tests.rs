@@ -83,7 +83,7 @@ fn payments_are_configured_whole_or_not_at_all() {
     assert!(
         config.x402.as_ref().is_some_and(|x402| x402.token.is_some()) && !format!("{config:?}").contains("hunter2")
     );
-    let refused = read(&[], &with_token).expect_err("a token for nobody");
+    let refused = read(&[], &with_token).expect_err("a token without a facilitator");
     assert_eq!(refused.variable, "DEEPLINK_X402_FACILITATOR_TOKEN");
     let refused = read(&flags(""), &[("DEEPLINK_X402_FACILITATOR_TOKEN", "hunter2 x")]).expect_err("no token");
     assert!(refused.variable == "DEEPLINK_X402_FACILITATOR_TOKEN" && !refused.problem.contains("hunter2"));
@@ -345,7 +345,7 @@ fn stripe_is_configured_by_its_secrets_and_prices() {
     assert!(read(&["--quotas=enforce"], &[]).expect("settings").enforce_quotas);
 }
 
-/// Half a configuration stops the start, and the error names what is missing.
+/// An incomplete configuration stops the start, and the error names what is missing.
 #[test]
 fn bl5_half_a_configuration_of_stripe_names_what_is_missing() {
     for at in 0..STRIPE_FLAGS.len() + STRIPE_SECRETS.len() {
@@ -373,7 +373,7 @@ fn bl5_half_a_configuration_of_stripe_names_what_is_missing() {
     );
 }
 
-/// A plan is sold at the first of its prices, and all of them grant it. A price stands for one plan.
+/// A plan is sold at the first of its prices, and all of them grant it. A price belongs to one plan.
 #[test]
 fn a_plan_has_several_prices() {
     let with = |pro: &str, scale: &str| {
@@ -390,11 +390,11 @@ fn a_plan_has_several_prices() {
     for (pro, scale) in [("price_1", "price_1"), ("price_1,price_0", "price_3,price_0")] {
         let error = with(pro, scale).expect_err("two plans of one price");
         assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_SCALE");
-        assert!(error.to_string().contains("stands in DEEPLINK_STRIPE_PRICE_PRO as well"), "{error}");
+        assert!(error.to_string().contains("is also in DEEPLINK_STRIPE_PRICE_PRO,"), "{error}");
     }
 }
 
-/// What stands beside a price on Stripe's pages is no price, and a secret that was pasted there is not repeated.
+/// Other ids from Stripe's pages are not taken for a price, and a pasted secret is not repeated.
 #[test]
 fn products_and_secrets_are_no_prices() {
     for (value, says) in [

@@ -1,4 +1,4 @@
-//! What the text of a setting may be; each refusal completes a sentence that begins with the variable's name.
+//! Parsers of settings; each error completes a sentence that begins with the variable's name.
 
 use std::net::SocketAddr;
 
@@ -68,7 +68,7 @@ pub(super) fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let keys: Vec<_> =
         parts.map(|part| part.parse::<MasterKey>().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
-    // Without this a list of nothing would count as unset, and the node would make a key of its own.
+    // Without this an empty list would count as unset, and the node would create its own key.
     if keys.is_empty() { Err("holds no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
 }
 

@@ -19,18 +19,18 @@ const PRICE: &str = "DEEPLINK_X402_PRICE";
 const USED_REASONS: &str = "DEEPLINK_X402_USED_REASONS";
 const TOKEN: &str = "DEEPLINK_X402_FACILITATOR_TOKEN";
 
-/// How facilitators say that an authorization was used before.
+/// Reasons by which facilitators report that an authorization was already used.
 const USED: [&str; 3] = ["invalid_transaction_state", "duplicate_settlement", "invalid_exact_evm_nonce_already_used"];
 
-/// How requests can be paid for.
+/// The settings of payments for single requests.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct X402 {
     /// Base URL of the facilitator, which verifies and settles payments.
     pub facilitator: Url,
-    /// What the facilitator knows its customer by, if it asks for that.
+    /// The bearer token for the facilitator, if it needs one.
     pub token: Option<SecretString>,
-    /// The address that is paid.
+    /// The address that receives payments.
     pub pay_to: String,
     /// The chain.
     pub network: Network,
@@ -38,14 +38,15 @@ pub struct X402 {
     pub asset: String,
     /// The name and version that the token's signatures cover, if it has any.
     pub extra: Option<Value>,
-    /// What operations cost, in the asset's smallest unit, by their names in the route table. Others cannot be paid for.
+    /// Prices of operations, in the asset's smallest unit, by their names in the route table. Others cannot be paid
+    /// for.
     pub prices: BTreeMap<&'static str, String>,
-    /// Reasons by which the facilitator says that an authorization was used before. A payment in doubt counts as settled
-    /// when one of them comes without a transaction.
+    /// Reasons by which the facilitator reports that an authorization was already used. If one of them comes without a
+    /// transaction, a payment in doubt counts as settled.
     pub used_reasons: Vec<String>,
-    /// How long a payment may take to be verified. Not configurable.
+    /// Timeout for verifying a payment. Not configurable.
     pub verify_timeout: Duration,
-    /// How long it may take to be settled. Not configurable.
+    /// Timeout for settling a payment. Not configurable.
     pub settle_timeout: Duration,
 }
 
@@ -67,12 +68,12 @@ impl X402 {
         }
     }
 
-    /// What an operation costs; `None`: it cannot be paid for.
+    /// The price of an operation; `None`: it cannot be paid for.
     pub(crate) fn price(&self, paid: &Paid) -> Option<&str> {
         self.prices.get(paid.route.operation).map(String::as_str)
     }
 
-    /// Whether a reason says that an authorization was used before.
+    /// Whether a reason means that an authorization was already used.
     pub(crate) fn is_used(&self, reason: &str) -> bool {
         self.used_reasons.iter().any(|used| used == reason)
     }
@@ -125,16 +126,16 @@ impl X402 {
     }
 }
 
-/// A token that a header can carry.
+/// A token that can be sent in a header.
 fn token(text: String) -> Result<SecretString, BadSetting> {
     if text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(text.into());
     }
-    // It is not shown: it is a secret.
-    Err(BadSetting { variable: TOKEN.into(), problem: "holds characters that are no part of a token".into() })
+    // Not shown: it is a secret.
+    Err(BadSetting { variable: TOKEN.into(), problem: "holds characters that a token cannot contain".into() })
 }
 
-/// The variable with the price of an operation alone.
+/// The variable with the price of one operation.
 fn price_variable(paid: &Paid) -> String {
     format!("{PRICE}_{}", paid.name)
 }
@@ -144,7 +145,7 @@ pub(super) fn price_variables() -> impl Iterator<Item = String> {
     PAID.iter().map(price_variable)
 }
 
-/// What each operation costs: its own price, else that of all. "0" is no price.
+/// The price of each operation: its own, else the general one. "0" means that it cannot be paid for.
 fn prices(all: Option<&str>, environment: &Environment) -> Result<BTreeMap<&'static str, String>, BadSetting> {
     let mut prices = BTreeMap::new();
     for paid in &PAID {

@@ -12,12 +12,12 @@ use super::{Conn, DbError, on};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) tenant: TenantId,
-    /// The owner's mail address, else that of its oldest member.
+    /// The owner's mail address, else the oldest member's.
     pub(crate) email: Option<String>,
-    /// The address of the wallet whose account it is.
+    /// The address of the wallet that owns the account.
     pub(crate) wallet: Option<String>,
     pub(crate) links: i64,
-    /// The plan that holds.
+    /// The plan in effect.
     pub(crate) plan: Tier,
     pub(crate) created_at: Timestamp,
     pub(crate) suspended_at: Option<Timestamp>,

@@ -49,7 +49,8 @@ impl TryFrom<Row> for AppDetail {
     }
 }
 
-/// Stores an app. One of the same platform and bundle or package is replaced and keeps its id and its position in lists.
+/// Stores an app. One with the same platform and bundle or package is replaced and keeps its id and its position in
+/// lists.
 pub(crate) async fn put(
     db: &mut Conn<'_>,
     tenant: &TenantId,

@@ -1,7 +1,7 @@
 //! What accounts pay: subscriptions, the operator's grants, and which of the processor's events took effect.
 //!
-//! Whoever fetches a subscription reads the account first and stores the result under the version that it read, so that
-//! what was fetched earlier never replaces what was fetched later.
+//! To fetch a subscription, read the account first and store the result under the version read, so that an older fetch
+//! never replaces a newer one.
 
 use deeplink_core::billing::SubscriptionStatus;
 use deeplink_core::id::TenantId;
@@ -12,14 +12,14 @@ use sqlx::FromRow;
 use super::tenants::{self, PlanColumns};
 use super::{Conn, DbError, execute, on};
 
-/// Accounts of one read of [`due`].
+/// Accounts per read of [`due`].
 const ACCOUNTS: i64 = 64;
 
 /// What an account pays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BillingAccount {
     pub(crate) tenant: TenantId,
-    /// Grows with each change of the rest.
+    /// Increases with every change to the other fields.
     pub(crate) version: i64,
     /// What decides its plan.
     pub(crate) basis: PlanBasis,
@@ -27,11 +27,11 @@ pub(crate) struct BillingAccount {
     pub(crate) current_period_end: Option<Timestamp>,
     /// Whether the subscription ends with its period.
     pub(crate) cancel_scheduled: bool,
-    /// What the processor calls the account.
+    /// The processor's id of the account.
     pub(crate) customer: Option<String>,
-    /// What it calls the subscription, until that ends.
+    /// Its id of the subscription, until that ends.
     pub(crate) subscription: Option<String>,
-    /// A second subscription, which was paid while the first one granted a plan.
+    /// A second subscription, paid while the first one granted a plan.
     pub(crate) rival: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<
     row.map(Row::account).transpose()
 }
 
-/// The account that the processor knows by this name.
+/// The account with this id at the processor.
 pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Option<BillingAccount>, DbError> {
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
@@ -96,7 +96,7 @@ pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Opt
     row.map(Row::account).transpose()
 }
 
-/// Stores what an account pays, but for the operator's grant. `false`: it changed since this version was read.
+/// Stores what an account pays, except the operator's grant. `false`: it changed since this version was read.
 pub(crate) async fn store(db: &mut Conn<'_>, account: &BillingAccount) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE tenants SET plan_tier = $3, subscription_status = $4, past_due_since = $5, current_period_end = $6,
@@ -112,8 +112,8 @@ pub(crate) async fn store(db: &mut Conn<'_>, account: &BillingAccount) -> Result
     Ok(stored == 1)
 }
 
-/// Forgets what the processor calls an account and its subscriptions, and how they stand. `None`: there is no such account;
-/// else what was stored.
+/// Clears the processor's ids of an account and its subscriptions, and their states. Returns what was stored; `None`:
+/// there is no such account.
 pub(crate) async fn unsubscribe(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<BillingAccount>, DbError> {
     tenants::lock(db, tenant).await?;
     let Some(account) = find(db, tenant).await? else { return Ok(None) };
@@ -141,7 +141,7 @@ pub(crate) async fn grant(db: &mut Conn<'_>, tenant: &TenantId, tier: Option<&Ti
     Ok(execute!(db, SQL; tenant.as_str(), tier.map(Tier::as_str))? == 1)
 }
 
-/// Accounts with a subscription whose paid period is over, or with a second one, in the order of their ids, after this one.
+/// Accounts after this id, in the order of ids, with a subscription whose paid period is over or with a second one.
 pub(crate) async fn due(
     db: &mut Conn<'_>,
     now: Timestamp,
@@ -158,19 +158,19 @@ pub(crate) async fn due(
     rows.into_iter().map(Row::account).collect()
 }
 
-/// Whether an event took effect already.
+/// Whether an event has already taken effect.
 pub(crate) async fn has_event(db: &mut Conn<'_>, id: &str) -> Result<bool, DbError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM stripe_events WHERE id = $1)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(id).fetch_one(c).await)?)
 }
 
-/// Notes that an event takes effect. `false`: it did before.
+/// Records that an event takes effect. `false`: it already had.
 pub(crate) async fn note_event(db: &mut Conn<'_>, id: &str, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "INSERT INTO stripe_events (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
     Ok(execute!(db, SQL; id, now.as_millis())? == 1)
 }
 
-/// Deletes some events of more than thirty days ago; see [`super::expired`].
+/// Deletes some events older than thirty days; see [`super::expired`].
 pub(crate) const EXPIRED_EVENTS: &str = "
     DELETE FROM stripe_events WHERE created_at <= $1 - 2592000000 AND id IN
         (SELECT id FROM stripe_events WHERE created_at <= $1 - 2592000000 LIMIT $2)";

@@ -56,8 +56,8 @@ pub(crate) struct Due {
     pub(crate) tenant: String,
 }
 
-/// At most `max` names that need a certificate now, at most `max_per_tenant` of each tenant. First come those whose
-/// certificate expires first, then those without one: never tried before failed, earliest verified first.
+/// At most `max` names that need a certificate now, at most `max_per_tenant` of each tenant. Renewals come first,
+/// soonest expiry first; then names without a certificate: never tried before failed, earliest verified first.
 pub(crate) async fn due(
     db: &mut Conn<'_>,
     own: &str,
@@ -104,7 +104,7 @@ pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timest
     Ok(())
 }
 
-/// Makes the certificates due whose keys are sealed with a server key that is lost.
+/// Makes certificates due whose keys are sealed with a lost server key.
 pub(crate) async fn renew_sealed_with(db: &mut Conn<'_>, key: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE certificates SET renew_at = 0 WHERE substr(sealed_key, 1, 8) = $1";
     execute!(db, SQL; key)?;
@@ -141,7 +141,7 @@ pub(crate) async fn note_failure(
     Ok(())
 }
 
-/// Deletes the certificates and failures of names that nobody claims any more. A domain that is currently unverified
+/// Deletes the certificates and failures of names that are no longer claimed. A domain that is currently unverified
 /// keeps its certificate, unused: it may be verified again soon, and ACME servers limit how many they issue.
 pub(crate) async fn sweep(db: &mut Conn<'_>, own: &str) -> Result<(), DbError> {
     const CERTIFICATES: &str = "

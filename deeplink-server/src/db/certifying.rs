@@ -148,7 +148,7 @@ async fn names_are_due_without_a_certificate_and_for_renewal() {
     assert_eq!(due(&scratch, "", at(600)).await, ["a.example.com", "b.example.com"]);
 
     scratch.execute("UPDATE domains SET verified_at = NULL WHERE domain = 'a.example.com'".to_owned()).await;
-    assert_eq!(due(&scratch, "", at(9_999)).await, ["b.example.com"], "who is not verified is not renewed");
+    assert_eq!(due(&scratch, "", at(9_999)).await, ["b.example.com"], "unverified names are not renewed");
 }
 
 /// Failing names must delay neither renewals nor other tenants' names.
@@ -236,7 +236,7 @@ async fn a_certificate_is_found_for_a_verified_name_only() {
         const IDS: &str = "SELECT id FROM certificates ORDER BY id";
         let kept: Vec<String> =
             on!(&mut reader.conn(), c => sqlx::query_scalar(IDS).fetch_all(c).await).expect("what is kept");
-        // A claim may be verified again; nothing is kept for a name that nobody claims.
+        // A claim may be verified again; nothing is kept for an unclaimed name.
         assert_eq!(kept, if claimed { vec!["own", "two"] } else { vec!["own"] }, "{lost}");
     }
 }
@@ -309,8 +309,8 @@ async fn x18_private_keys_are_re_encrypted_with_a_new_server_key() {
     assert_eq!(alone.open("acme_accounts", directory, &account.sealed).expect("it opens"), b"the account");
 }
 
-/// With a server key that is lost for good, the certificates that need it are due at once, and the account that orders them
-/// is opened anew; those of other keys stay.
+/// When a server key is lost for good, the certificates that need it are due at once, and the account that orders them
+/// is created anew; those of other keys stay.
 #[tokio::test]
 async fn r10_what_is_lost_with_a_key_is_ordered_anew() {
     let scratch = Scratch::new().await;

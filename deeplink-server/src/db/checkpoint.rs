@@ -89,8 +89,8 @@ impl Wal {
         self.wake.notify_one();
     }
 
-    /// Whether the disk was full a moment ago. Space that is freed is needed for the checkpoint first: the WAL would take all of
-    /// it.
+    /// Whether the disk was full a moment ago. Freed space is needed for the checkpoint first; the WAL would take all
+    /// of it.
     pub(super) fn is_disk_full(&self) -> bool {
         self.is_disk_full.load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Wal {
 /// Checkpoint modes of SQLite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Blocks nobody, and skips pages in use.
+    /// Never blocks; skips pages in use.
     Passive,
     /// Checkpoints everything, so that the next commit restarts the WAL.
     Restart,
@@ -148,7 +148,7 @@ pub(super) async fn run(conn: SqliteConnection, wal: Arc<Wal>, mut ended: watch:
 /// The result of a checkpoint.
 #[derive(Debug, Clone, Copy)]
 struct Checkpointed {
-    /// A reader or the writer was in the way.
+    /// A reader or the writer blocked it.
     is_blocked: bool,
     /// Pages in the WAL, checkpointed or not.
     pages: i64,

@@ -42,8 +42,8 @@ pub(crate) async fn lock(db: &mut Conn<'_>, user: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Who reports a conversion. Visitors have the publishable key of a page, so what it reports cannot use up the idempotency
-/// keys of the account's own servers: the same key is another one there.
+/// Who reports a conversion. Each has its own idempotency keys: visitors have a page's publishable key, and its reports
+/// must not use up the keys of the account's own servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reporter {
     /// A publishable key.

@@ -384,8 +384,8 @@ mod tests {
         let oldest = "SELECT COUNT(*) FROM conversions WHERE emitted_at IS NOT NULL AND position < 500";
         assert_eq!(stage.number(oldest).await, 500, "the oldest first");
         assert!(stage.resume(6_000).await);
-        // Another install whose touch lies before them all: what is under way ends, then it begins anew, and makes no event
-        // again.
+        // Another install whose touch is before all of them: the work under way completes, then starts over, and no
+        // event is created twice.
         assert_eq!(stage.bind(2, 7_000).await, Bound::Theirs { is_left: true });
         assert_eq!((stage.number(credited).await, stage.number(events).await), (1_000 + 400, 1_200));
         assert!(stage.resume(8_000).await);
@@ -426,12 +426,12 @@ mod tests {
         assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits").await, 6 * 2_000);
     }
 
-    /// Up to a hundred links are credited, each of them; of more the first, the last and the latest.
+    /// Up to a hundred links are all credited; of more, only the first, the last and the latest.
     #[tokio::test]
     async fn a_hundred_links_are_credited() {
         let stage = Stage::new().await;
         for nth in 0..150 {
-            // The first three come again, so that they are of the latest.
+            // The first three come again, so that they are among the latest.
             stage.touch(1, if nth < 147 { nth } else { nth - 147 }, nth).await;
             if nth == 99 {
                 stage.touch(2, 5_000, nth).await;
@@ -439,7 +439,7 @@ mod tests {
         }
         assert_eq!(stage.number("SELECT COUNT(*) FROM install_links WHERE install = 1").await, 147);
         assert_eq!(stage.number("SELECT COUNT(*) FROM install_links WHERE install = 1 AND credited").await, 100);
-        // One before its user is known, of a time with exactly a hundred links, one after.
+        // One conversion before its user is known, at a time with exactly a hundred links, and one after.
         stage.convert(0..1, 98).await;
         assert_eq!(stage.bind(1, 1_000).await, Bound::Theirs { is_left: false });
         stage.convert(1..2, 1_000).await;
@@ -451,7 +451,7 @@ mod tests {
         let of_later = "SELECT COUNT(*) FROM conversion_credits WHERE conversion = 1 AND (link < 3 OR link >= 50)";
         assert_eq!(stage.number("SELECT COUNT(*) FROM conversion_credits WHERE conversion = 1").await, 100);
         assert_eq!(stage.number(of_later).await, 100);
-        // The early one has its first and its last link, and those of the latest that came before it.
+        // The early one is credited to its first and last link, and to those of the latest that came before it.
         let ends = "SELECT COUNT(*) FROM conversions WHERE position = 0 AND first_link = 0 AND last_link = 98";
         assert_eq!(stage.number(ends).await, 1);
         let of_early =
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(stage.number(ends).await, 4);
     }
 
-    /// Exactly a hundred links leave none out.
+    /// Exactly a hundred links are all credited.
     #[tokio::test]
     async fn none_of_a_hundred_links_is_left_out() {
         let stage = Stage::new().await;
@@ -477,12 +477,12 @@ mod tests {
         assert_eq!(stage.number("SELECT COUNT(*) FROM install_credits").await, 100);
     }
 
-    /// Of a user's installs those count that were bound last.
+    /// Only a user's most recently bound installs count.
     #[tokio::test]
     async fn a_hundred_installs_credit() {
         let stage = Stage::new().await;
         for install in 1..=103 {
-            // The last to be bound are the first that were touched.
+            // The last ones bound were touched first.
             stage.touch(install, 1_000 + install, 200 - install).await;
             stage.bind(install, 300 + install).await;
         }

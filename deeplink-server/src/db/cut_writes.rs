@@ -68,7 +68,7 @@ async fn f26_a_cancelled_write_leaves_no_transaction_open() {
     assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants WHERE link_count <> 1").await, 0, "no write is partial");
 }
 
-/// What must follow a commit does, also when nobody waits for the write any more; and a panic there takes nothing back.
+/// The follow-up of a commit runs even if the caller no longer waits, and a panic there undoes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_follows_a_commit_does_not_need_its_caller() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -81,19 +81,19 @@ async fn what_follows_a_commit_does_not_need_its_caller() {
         Share::Service,
         new_id(),
         move |tx, id| tenants::insert(tx, id, now).boxed(),
-        move |id: &TenantId, ()| follows.send(id.clone()).expect("somebody waits"),
+        move |id: &TenantId, ()| follows.send(id.clone()).expect("the test receives"),
     );
-    // It is on its way from the first poll on, and this is the last.
+    // The first poll starts the write; it is not polled again.
     assert!(write.now_or_never().is_none());
     timeout(TEST_DATABASE_TIMEOUT, followed).await.expect("in time").expect("it follows");
-    assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants").await, 1, "and the commit was before it");
+    assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants").await, 1, "the commit came first");
     let panicked = db.write_then(
         Share::Service,
         new_id(),
         move |tx, id| tenants::insert(tx, id, now).boxed(),
-        |_: &TenantId, ()| panic!("as it is meant to"),
+        |_: &TenantId, ()| panic!("on purpose"),
     );
     assert!(matches!(panicked.await, Err(DbError::Unknown(_))));
-    open(&db, new_id()).await.expect("writes go on");
+    open(&db, new_id()).await.expect("later writes work");
     assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants").await, 3);
 }

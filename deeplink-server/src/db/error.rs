@@ -9,7 +9,7 @@ pub enum DbError {
     /// Too much pending work.
     #[error("too many pending writes")]
     Overloaded,
-    /// As many writes of the caller's account wait as may.
+    /// The caller's account has its maximum of pending writes.
     #[error("the account's share of pending writes is used up")]
     ShareUsedUp,
     /// The disk is full.

@@ -23,14 +23,14 @@ pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, 
     .transpose()
 }
 
-/// What the service says of itself about a link's tenant.
+/// What the service shows of a link's tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TenantBranding {
     /// ID of the tenant.
     pub(crate) tenant: String,
     /// Verified primary, else any verified domain.
     pub(crate) domain: Option<String>,
-    /// The oldest verified domain of role `primary`: links live there.
+    /// The oldest verified domain of role `primary`, which its links use.
     pub(crate) primary: Option<String>,
     /// The verified domain of role `alternate`.
     pub(crate) alternate: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct AppBranding {
 }
 
 impl AppBranding {
-    /// What people call it.
+    /// Its display name.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }

@@ -24,7 +24,7 @@ pub(crate) enum Inspected {
         links: i64,
         /// Number of pending migrations.
         pending: usize,
-        /// Payments of which it is not known whether they were settled.
+        /// Payments that may or may not have been settled.
         unresolved: Vec<Unresolved>,
         /// The sealed values. While migrations are pending only the check value is known.
         sealed: SealedValues,

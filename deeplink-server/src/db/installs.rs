@@ -225,8 +225,8 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
     Ok(Bound::Theirs { is_left })
 }
 
-/// The kind of binding that an install of this model is for a user, by their other installs. A new device is never
-/// guessed.
+/// The kind of a binding to this user of an install with this model, judged by the user's other installs. Only two
+/// known models can make it a new device.
 async fn compare(db: &mut Conn<'_>, user: i64, model: Option<&str>) -> Result<BoundAs, DbError> {
     const SQL: &str = "
         SELECT EXISTS (SELECT 1 FROM installs WHERE app_user = $1),

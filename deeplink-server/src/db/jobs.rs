@@ -30,7 +30,7 @@ pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, DriverError>>;
 pub(crate) trait Job: Send {
     /// Runs on the connection. Panics are caught by the writer.
     fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
-    /// Runs as a single statement, which is its own transaction, if possible. `false`: nothing was to be done.
+    /// Runs as a single statement, which is its own transaction, if possible. `false`: there was nothing to do.
     fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConn) -> Option<Statement<'a>> {
         let _ = conn;
         None
@@ -49,7 +49,7 @@ pub(crate) trait ClickSource: Send + Sync {
     fn may_grow(&self) -> bool;
 }
 
-/// A write as a job, and where its result will be.
+/// A write as a job, and the receiver of its result.
 pub(crate) fn job<C, T, E, F, A>(context: C, work: F, committed: A) -> (Box<dyn Job>, oneshot::Receiver<Result<T, E>>)
 where
     C: Send + Sync + 'static,

@@ -65,7 +65,7 @@ impl TryFrom<Row> for Caller {
     }
 }
 
-/// The caller that a key authenticates, by its hash. Credentials of inactive affiliates authenticate nobody.
+/// The caller that a key authenticates, by its hash. Credentials of inactive affiliates do not authenticate.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<KeyUse>, DbError> {
     const SQL: &str = "
         SELECT k.id, k.tenant_id, k.affiliate_id, k.last_used_at, t.suspended_at IS NOT NULL AS is_suspended

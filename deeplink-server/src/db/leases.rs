@@ -10,7 +10,7 @@ use super::{Conn, DbError, execute};
 /// For ordering certificates.
 pub(crate) const CERTIFICATES: &str = "certificates";
 
-/// For asking about subscriptions whose period is over.
+/// For checking subscriptions whose period is over.
 pub(crate) const SUBSCRIPTIONS: &str = "subscriptions";
 
 /// Acquires a lease that is free or expired, or renews the holder's own. `false`: another node holds it.

@@ -1,4 +1,4 @@
-//! Lists of links, newest first. Filters are judged on the entries of an index, and rows are read for the page alone.
+//! Lists of links, newest first. Filters are evaluated on index entries, and rows are read only for the page.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{LinkFilter, LinkStatus};
@@ -11,13 +11,13 @@ use super::{Conn, DbError, on};
 /// Bits of a position below its milliseconds.
 pub(crate) const POSITION_BITS: u32 = 21;
 
-/// The first position of a millisecond; the first or last of all for what is too early or late to have one.
+/// The first position of a millisecond, saturating if that is too early or late to have one.
 fn first_of(millis: i64) -> i64 {
     millis.saturating_mul(1 << POSITION_BITS)
 }
 
-/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first. When a link was
-/// created is judged by its position: on a node whose clock was set back that is the later of the two times.
+/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first. The creation time
+/// is taken from the position: on a node whose clock was set back, that is the later of the two times.
 pub(crate) async fn list(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -46,7 +46,7 @@ impl Asked<'_> {
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
-        // A query of its own for the positions, so that an index alone answers it.
+        // A subquery for the positions, so that an index alone answers it.
         let mut query =
             QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (SELECT position FROM links")));
         query.push(" WHERE deleted_at IS NULL AND tenant_id = ").push_bind(self.tenant.as_str().to_owned());
@@ -119,15 +119,16 @@ mod tests {
     use super::*;
     use crate::db::tests::{Scratch, now};
 
-    /// Filters of lists are answered by an index or by bounds on `position`: no filter, alone or with an affiliate, reads a
-    /// row that is not on the page.
+    /// List filters use an index or bounds on `position`: no filter, alone or with an affiliate, reads a row that is
+    /// not on the page.
     #[tokio::test]
     async fn r3_filters_are_answered_by_indexes() {
         let scratch = Scratch::new().await;
         let tenant = scratch.tenant("a@example.com").await;
         let other = scratch.tenant("b@example.com").await;
         let affiliate = AffiliateId::new(now(), &mut Random::system());
-        // Enough for PostgreSQL to prefer an index, a quarter of it the account's and half of that the affiliate's.
+        // Enough rows for PostgreSQL to prefer an index: a quarter are the account's, and half of those the
+        // affiliate's.
         scratch
             .execute(format!(
                 "INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
@@ -147,7 +148,8 @@ mod tests {
             ))
             .await;
         if let Some(url) = scratch.db.postgres_url() {
-            // As PostgreSQL itself does from time to time: before that, an index alone does not say which rows are there.
+            // PostgreSQL does this itself from time to time; until then, an index alone cannot tell which rows are
+            // visible.
             let mut conn = PgConnection::connect(url).await.expect("a connection");
             sqlx::raw_sql("VACUUM ANALYZE links").execute(&mut conn).await.expect("statistics");
         }

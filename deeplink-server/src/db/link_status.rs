@@ -39,12 +39,12 @@ pub(crate) async fn owner(db: &mut Conn<'_>, link_id: &str) -> Result<Owner, DbE
     })
 }
 
-/// What became of a status that was to be set.
+/// The outcome of setting a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatusSet {
-    /// The link has it.
+    /// The status is set.
     Yes,
-    /// The link is active again; because its tenant deleted it, it is gone and its id is free.
+    /// The status is reset; because the tenant had deleted the link, it is removed and its id is free.
     Freed,
     /// The account has no such link.
     NoLink,
@@ -72,7 +72,7 @@ pub(crate) async fn set(
     const UPDATE: &str = "
         UPDATE links SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND link_id = $2
         RETURNING position, deleted_at, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
-    // Its tenant may be deleting the link or making it again.
+    // Its tenant may be deleting or recreating the link.
     tenants::lock(db, tenant).await?;
     let stored = Some(status.as_str()).filter(|_| *status != LinkStatus::Active);
     let row: Option<SetRow> = on!(db, c => sqlx::query_as(UPDATE)
@@ -164,13 +164,13 @@ pub(crate) async fn flag(db: &mut Conn<'_>, threat: &Threat, now: Timestamp) -> 
         WHERE tenant_id = $1 AND link_id = $2 AND position = $3 AND status IS NULL
             AND $4 IN (ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url)";
     let Threat { tenant, link_id, position, url, reason } = threat;
-    // Its tenant may be making a link to the same URL.
+    // Its tenant may be creating a link to the same URL.
     tenants::lock(db, tenant).await?;
     let rows = execute!(db, SQL; tenant.as_str(), link_id, *position, url, now.as_millis())?;
     if rows == 0 {
         return Ok(false);
     }
-    // It is the one URL that is listed, also once it is not any more.
+    // Only the listed URL is refused, and it stays so after it is no longer listed.
     let listed = Destinations { web_url: Some(url.as_str()), ..Destinations::default() };
     takedowns::block(db, tenant, *position, listed).await?;
     record_change(db, tenant, link_id, &LinkStatus::Flagged, reason, now).await?;

@@ -255,7 +255,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) ->
     Ok(find_visited(db, tenant, link_id).await?.filter(|link| !link.is_deleted))
 }
 
-/// The link that visitors of a tenant's hosts find under an id: also one that was taken down and then deleted.
+/// The link that visitors of a tenant's hosts find under an id, including one that was taken down and then deleted.
 pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
     const SQL: &str = select_where!("tenant_id = $1 AND link_id = $2");
     let row: Option<Row> =
@@ -263,7 +263,7 @@ pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
     row.map(Link::try_from).transpose()
 }
 
-/// The link that visitors find under an id on the service's own host, likewise.
+/// The same for an id on the service's own host.
 pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Option<Link>, DbError> {
     const SQL: &str = select_where!("link_id = $1 AND claimed");
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(link_id).fetch_optional(c).await)?;
@@ -309,9 +309,9 @@ pub(crate) async fn update(
     Ok(Some(link))
 }
 
-/// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its affiliate.
-/// One that was flagged or disabled keeps its row, and with it its id, which only an operator frees. `false` if it does not
-/// exist. The caller has locked the account, so nobody enables the link meanwhile.
+/// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its
+/// affiliate. A flagged or disabled link keeps its row and its id, which only an operator can free. `false` if it does
+/// not exist. The caller has locked the account, so the link cannot be enabled meanwhile.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -321,7 +321,7 @@ pub(crate) async fn delete(
     const HIDE: &str = "
         UPDATE links SET deleted_at = $3
         WHERE tenant_id = $1 AND link_id = $2 AND status IS NOT NULL AND deleted_at IS NULL";
-    // The guard decides a race with whoever flags the link: the row that is waited for is looked at again.
+    // The guard on `status` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
     if remove(db, tenant, link_id, now).await? {
         return Ok(true);
     }

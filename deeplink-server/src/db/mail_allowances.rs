@@ -1,7 +1,7 @@
-//! Limits of mails to an address and to a domain of addresses, and of invitations per team, so that no mailbox is flooded.
-//! All are counted in the hour that begins with the first mail.
+//! Limits on mails per address and per domain, and on invitations per team, so that no mailbox is flooded. All are
+//! counted in the hour that begins with the first mail.
 //!
-//! Whoever asks learns nothing of an address by it: every sign-in runs the same statements.
+//! A caller learns nothing about an address from them: every sign-in runs the same statements.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
@@ -11,13 +11,13 @@ use sqlx::FromRow;
 use super::{Conn, DbError, on, users};
 
 const HOUR_MILLIS: i64 = 3_600_000;
-/// Mails of a kind to an address in an hour.
+/// Mails of one kind to an address per hour.
 const MAX_TO_ADDRESS: i64 = 5;
-/// Links to sign in with that are kept for an address with an account, in an hour.
+/// Sign-in links reserved per hour for an address with an account.
 const MAX_KEPT: i64 = 1;
-/// Mails of all kinds in an hour to a domain in which no account has proved an address.
+/// Mails of all kinds per hour to a domain in which no account has proved an address.
 const MAX_TO_DOMAIN: i64 = 200;
-/// Invitations of a team in an hour.
+/// Invitations of a team per hour.
 const MAX_OF_TEAM: i64 = 50;
 
 /// A kind of mail to an address.
@@ -46,12 +46,12 @@ pub(crate) enum Allowed {
     From(Timestamp),
 }
 
-/// What becomes of a link to sign in with.
+/// The outcome for a sign-in link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignInMail {
     /// It is sent.
     Sent,
-    /// It is stored as if it were sent, and is not: an address with an account would have been sent it.
+    /// It is stored as if it were sent, but not sent: an address with an account would have been sent it.
     Void,
     /// It is not sent.
     Refused,
@@ -70,10 +70,10 @@ pub(crate) async fn take_of_team(db: &mut Conn<'_>, team: &TenantId, now: Timest
     Ok(mails.count(db).await?.judged(MAX_OF_TEAM))
 }
 
-/// Counts a link to sign in with, which somebody in a network asks for. An address with an account gets one more than five
-/// in an hour if it is asked for in a network from which none of the five was: whoever used those up is not whoever signs in.
-/// The five are shared by an address with and without a tag; what is kept is the address's own, so that nobody uses it up
-/// with the tags of others. `network` is a keyed hash of one length, behind a space.
+/// Counts a sign-in link requested from a network. An address with an account gets one more than five per hour if it is
+/// requested from a network that requested none of the five: someone else used those up. The five are shared by an
+/// address with and without a tag; the reserved one belongs to the exact address, so requests for other tags cannot use
+/// it up. `network` is a keyed hash of one length, behind a space.
 pub(crate) async fn take_sign_in(
     db: &mut Conn<'_>,
     to: &Email,
@@ -97,7 +97,7 @@ pub(crate) async fn take_sign_in(
     })
 }
 
-/// Counts an allowed mail to a domain. A refused one is not counted and costs the same.
+/// Counts an allowed mail to a domain. A refused one is not counted, but costs the same.
 async fn of_domain(
     db: &mut Conn<'_>,
     to: &Email,
@@ -111,7 +111,7 @@ async fn of_domain(
     Ok(if of_address == Allowed::Now && !is_somebodys { of_domain } else { of_address })
 }
 
-/// The address that a mailbox with tags has without them: `a+b@c` is `a@c`.
+/// The address without its tag: `a+b@c` becomes `a@c`.
 fn untagged(to: &Email) -> String {
     match to.as_str().split_once('+') {
         Some((name, _)) if !name.is_empty() => format!("{name}@{}", to.domain()),
@@ -125,12 +125,12 @@ struct Mails<'a> {
     /// An address, a domain or a team.
     to: &'a str,
     number: i64,
-    /// Where they were asked for, as a keyed hash behind a space; empty where it does not matter.
+    /// The network that requested them, as a keyed hash behind a space; empty where it does not matter.
     network: &'a str,
     now: Timestamp,
 }
 
-/// What was counted in the hour.
+/// The counts of the hour.
 #[derive(FromRow)]
 struct Counted {
     sent: i64,

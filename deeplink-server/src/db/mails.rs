@@ -16,7 +16,7 @@ pub(crate) struct Waiting {
     pub(crate) expires_at: i64,
 }
 
-/// The expiry of a mail that is stored and never sent, for what must not cost less than a mail.
+/// The expiry of a mail that is stored and never sent, so that not sending one costs as much as sending it.
 pub(crate) fn void() -> Timestamp {
     Timestamp::from_millis(0)
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use super::conversions::{self, Reporter};
 use super::tests::{Scratch, now};
 
-/// What stood in the database before, as the release before wrote it.
+/// The table as the previous release created it.
 const BEFORE: [&str; 3] = [
     "DROP TABLE conversion_keys",
     "CREATE TABLE conversion_keys (tenant_id TEXT NOT NULL, key TEXT NOT NULL, conversion TEXT NOT NULL,
@@ -15,7 +15,7 @@ const BEFORE: [&str; 3] = [
     "CREATE INDEX conversion_keys_expiry ON conversion_keys (expires_at)",
 ];
 
-/// The part of the migration that concerns them.
+/// The part of the migration that concerns it.
 fn statements() -> impl Iterator<Item = &'static str> {
     let all = include_str!("../../../migrations/0018_proved_addresses.sql");
     let (_, after) = all.split_once("DROP INDEX conversion_keys_expiry;\n").expect("its first statement");
@@ -24,8 +24,9 @@ fn statements() -> impl Iterator<Item = &'static str> {
     ["DROP INDEX conversion_keys_expiry"].into_iter().chain(of_keys.split(";\n").map(str::trim)).chain([last])
 }
 
-/// The key of a conversion stays taken for whoever may have reported it, so no repeat is counted as another: what came from a
-/// source for servers, and what came with a key for servers and for pages, since nothing says with which.
+/// The key of an earlier conversion stays taken for everyone who may have reported it, so that no repeat counts as a
+/// new conversion: for servers if it came from a source; for servers and pages if it came with a key, since the kind of
+/// key is not recorded.
 #[tokio::test]
 async fn r15_keys_of_earlier_conversions_stay_taken() {
     let scratch = Scratch::new().await;

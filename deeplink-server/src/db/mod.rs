@@ -81,13 +81,13 @@ pub(crate) use jobs::{ClickSource, DriverError, Job, Ran, SqliteConn, Statement,
 pub use open::{Access, OpenError, backup, restore};
 pub(crate) use writer::ForeignCommits;
 
-/// What the notices of PostgreSQL are logged as.
+/// The log target of PostgreSQL's notices.
 pub(crate) const NOTICES: &str = "sqlx::postgres::notice";
 
 /// Maximum pending writes of one share.
 const MAX_WAITING_WRITES: usize = 256;
 
-/// The open database, and how often it was asked for a visit or a credential; cheap to clone.
+/// The open database, and the number of lookups for visits and credentials; cheap to clone.
 #[derive(Clone)]
 pub struct Db(Arc<Kind>, Arc<AtomicU64>);
 
@@ -107,7 +107,7 @@ enum Kind {
         lookups: PgPool,
         reports: Arc<Semaphore>,
         writers: PgPool,
-        /// Who may use them: as many at one time as there are connections.
+        /// The permits to use them: as many as there are connections.
         places: Arc<ShareLimit>,
         /// How long a write may take until its COMMIT; on SQLite the writer's queue has its own deadline.
         commit_timeout: Duration,
@@ -124,7 +124,7 @@ pub enum Conn<'c> {
 }
 
 impl Conn<'_> {
-    /// The same connection for a while.
+    /// The same connection, borrowed for a shorter time.
     pub(crate) fn reborrow(&mut self) -> Conn<'_> {
         match self {
             Self::Sqlite(conn) => Conn::Sqlite(conn),
@@ -150,7 +150,7 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Executes one statement, `execute!(db, SQL; first, second)`, and gives the number of rows that it changed.
+/// Executes one statement, `execute!(db, SQL; first, second)`, and returns the number of rows changed.
 macro_rules! execute {
     ($conn:expr, $sql:expr $(; $($value:expr),+)?) => {
         $crate::db::on!($conn, c => {
@@ -229,8 +229,8 @@ impl Db {
         Ok(all)
     }
 
-    /// The same for a visit or a credential: one row by its key. Nothing else takes these connections, so no other read
-    /// keeps links from being followed and keys from being recognized.
+    /// The same for a visit or a credential: one row by its key. Nothing else uses these connections, so other reads
+    /// never block visits or authentication.
     pub(crate) async fn look_up(&self) -> Result<Reader, DbError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         match &*self.0 {
@@ -239,15 +239,15 @@ impl Db {
         }
     }
 
-    /// How often visits and credentials have asked the database.
+    /// The number of lookups for visits and credentials.
     pub(crate) fn looked_up(&self) -> u64 {
         self.1.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` in a transaction and gives its result once that is committed. When `work` refuses, nothing of it
-    /// stays. An accepted write runs to its end even when the caller has gone. Inside there is only SQL: no network,
-    /// no sleep, and never another `write`. On PostgreSQL `work` runs again after a deadlock: hence `Fn`, and a
-    /// `context` that it borrows. What exceeds the share, or cannot begin in time, is refused and does not run.
+    /// Runs `work` in a transaction and returns its result once that is committed. If `work` refuses, nothing is
+    /// stored. An accepted write completes even if the caller is gone. `work` runs only SQL: no network, no sleep, and
+    /// never another `write`. On PostgreSQL it runs again after a deadlock: hence `Fn`, and a `context` that it
+    /// borrows. A write that exceeds its share, or cannot begin in time, is refused and does not run.
     pub(crate) async fn write<C, T, E, F>(&self, share: impl Into<Share>, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,
@@ -258,8 +258,8 @@ impl Db {
         self.write_then(share, context, work, |_, _| ()).await
     }
 
-    /// The same, with what must follow the COMMIT, such as forgetting a cached row. The task that commits does it before
-    /// it answers, so it happens whether or not the caller still waits. It must be short: on SQLite other writes wait.
+    /// The same, with a callback to run after COMMIT, such as dropping a cached row. The task that commits runs it
+    /// before it answers, whether or not the caller still waits. It must be short: on SQLite other writes wait for it.
     pub(crate) async fn write_then<C, T, E, F, A>(
         &self,
         share: impl Into<Share>,
@@ -292,7 +292,7 @@ impl Db {
                     Ok(value)
                 });
                 let ended = match timeout_at(until, &mut running).await {
-                    // It waits for its place, a connection or a lock, and nothing of it stays.
+                    // It still waits for a permit, a connection or a lock, and is rolled back.
                     Err(_) if race.take() => return Err(DbError::Overloaded.into()),
                     Err(_) => running.await,
                     Ok(ended) => ended,
@@ -383,10 +383,10 @@ fn used_up(share: &Share) -> DbError {
     if share.is_the_callers() { DbError::ShareUsedUp } else { DbError::Overloaded }
 }
 
-/// Runs what follows a commit. A panic there undoes nothing.
+/// Runs the callback after a commit. A panic there undoes nothing.
 fn run_committed<C, T>(committed: impl FnOnce(&C, &T), context: &C, value: &T) -> Result<(), DbError> {
     let ran = std::panic::catch_unwind(AssertUnwindSafe(|| committed(context, value)));
-    ran.map_err(|_| DbError::Unknown("what follows a commit panicked".into()))
+    ran.map_err(|_| DbError::Unknown("the callback after a commit panicked".into()))
 }
 
 /// Decides a race: either the transaction commits, or its caller times out and it is rolled back. The first to take it wins.

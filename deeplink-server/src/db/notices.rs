@@ -104,7 +104,8 @@ impl<'a> Notice<'a> {
     }
 }
 
-/// Receives notifications until the connection is lost, and with it those sent meanwhile. Calls `begun` once connected.
+/// Receives notifications until the connection is lost; those sent after that are lost too. Calls `begun` once
+/// connected.
 pub(crate) async fn hear(url: &str, begun: impl FnOnce(), heard: impl Fn(Notice<'_>)) -> Result<(), DbError> {
     // Not from the pool, where it would occupy a connection permanently.
     let mut listener = PgListener::connect(url).await?;

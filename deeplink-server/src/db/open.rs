@@ -33,7 +33,7 @@ const SQLITE_READERS: u32 = 4;
 const SQLITE_LOOKUPS: u32 = 2;
 /// A node's connections to PostgreSQL, besides the one for notifications.
 const POSTGRES_WRITERS: u32 = 12;
-/// Of them one share has at most so many.
+/// How many of them one share can use.
 const POSTGRES_WRITERS_PER_SHARE: usize = 4;
 const POSTGRES_READERS: u32 = 8;
 const POSTGRES_LOOKUPS: u32 = 4;
@@ -107,7 +107,7 @@ impl Lock {
     pub(super) fn acquire(database: &Path) -> Result<Self, OpenError> {
         let path = with_suffix(database, ".lock");
         let fail = |error| OpenError::File { path: path.clone(), error };
-        // Whoever can open the file can lock it, and then the server does not start.
+        // Anyone who can open the file can lock it, and then the server does not start.
         let mut file =
             private::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
         if file.try_lock().is_err() {
@@ -318,7 +318,7 @@ pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenEr
     if standby || read_only == "on" {
         return Err(OpenError::Unsafe("this PostgreSQL server is read-only; connect to the primary".into()));
     }
-    // With ICU, what the database has as its collation says nothing about the order of texts.
+    // With ICU, the database's collation does not determine the order of texts.
     if provider.as_deref() == Some("i") {
         return Err(OpenError::Unsafe(
             "the database sorts with ICU; create it with TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C'".into(),

@@ -1,5 +1,5 @@
-//! Pages of lists whose rows are in the order of their ids, which is that of their creation, newest first. Rows that are
-//! added or deleted meanwhile move no other row to another page.
+//! Pages of lists in the order of ids, newest first; ids sort by creation time. Rows added or deleted meanwhile move no
+//! other row to another page.
 
 use sqlx::FromRow;
 use sqlx::postgres::PgRow;
@@ -23,7 +23,7 @@ impl Span {
     }
 }
 
-/// A statement that reads a page: what it selects, and from where. `$1` and `$2` are the page's.
+/// A statement that reads a page: what it selects, and from where. `$1` and `$2` are bound to the page.
 macro_rules! newest_first {
     ($select:expr) => {
         concat!($select, " AND id < $1 ORDER BY id DESC LIMIT $2")
@@ -31,8 +31,7 @@ macro_rules! newest_first {
 }
 pub(super) use newest_first;
 
-/// Reads a page with a statement of [`newest_first`]. `prefix` is that of the ids, and `owner` what the statement has from
-/// `$3` on.
+/// Reads a page with a statement of [`newest_first`]. `prefix` is the ids' prefix, and `owner` is bound from `$3` on.
 pub(super) async fn read<R>(
     db: &mut Conn<'_>,
     sql: &'static str,
@@ -43,7 +42,7 @@ pub(super) async fn read<R>(
 where
     R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin,
 {
-    // A digit that no id has, after all that they have.
+    // No id contains this digit; it sorts after all of theirs.
     let end = format!("{prefix}_g");
     let before = span.before.as_deref().unwrap_or(&end);
     Ok(on!(db, c => {

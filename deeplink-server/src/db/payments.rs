@@ -1,6 +1,6 @@
-//! Payments for single requests. A row is stored before the payment is settled, and says from then on what is known of it:
-//! `settling` and `unknown` may have moved money, `refused` has not, `credit` has and got nothing for it yet, `done` has and
-//! got its reply.
+//! Payments for single requests. A row is stored before the payment is settled, and then holds its state: `settling`
+//! and `unknown` may have moved money, `refused` has not, `credit` has but nothing was done for it yet, `done` has and
+//! what it was for is done.
 
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
@@ -8,17 +8,17 @@ use sqlx::FromRow;
 use super::replies::Reply;
 use super::{Conn, DbError, execute, on};
 
-/// How long a payment may take to be settled before somebody else may try.
+/// How long settling a payment may take before another caller may try.
 pub(crate) const LEASE_MILLIS: i64 = 35_000;
 /// Days that payments are kept.
 const KEPT_DAYS: i64 = 90;
 
-/// What is known of a payment.
+/// The state of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is being settled for the first time.
     Settling,
-    /// It was sent to be settled, and it is not known what came of that.
+    /// It was sent to be settled, and the outcome is unknown.
     Unknown,
     /// It was refused, so no money moved.
     Refused,
@@ -53,7 +53,7 @@ pub(crate) struct NewPayment {
     pub(crate) amount: String,
     pub(crate) request: String,
     pub(crate) key_hash: Option<String>,
-    /// What its key is known by beside other payments of its payer.
+    /// The scope of its key: identifies the key among other payments of its payer.
     pub(crate) key_scope: Option<String>,
     pub(crate) is_read: bool,
     /// Whether its payer can repeat the request.
@@ -63,24 +63,24 @@ pub(crate) struct NewPayment {
     pub(crate) payment: String,
 }
 
-/// What came of storing a payment.
+/// The outcome of storing a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
     /// It is stored, and can be settled.
     New,
     /// It was stored before.
     Known,
-    /// Another payment of its payer under the same key is under way, or was used a moment ago.
+    /// Another payment of its payer under the same key is under way, or was just used.
     Busy,
     /// Another payment of its payer under the same key is settled and waits to be used.
     Unused,
 }
 
-/// The reason of a payment in doubt that cannot be read to be settled again.
+/// The reason of a payment in doubt that cannot be settled again because it cannot be read.
 pub(crate) const UNREADABLE: &str = "unreadable";
-/// The reason of a payment in doubt of which the first that the facilitator said is that it was used before.
+/// The reason of a payment in doubt that the facilitator first reported as used before.
 pub(crate) const USED_BEFORE: &str = "used_before";
-/// The reason of a payment in doubt of which the facilitator said something about another payer or chain.
+/// The reason of a payment in doubt for which the facilitator named another payer or chain.
 pub(crate) const MISMATCH: &str = "mismatch";
 
 /// A payment as it is stored.
@@ -166,7 +166,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, id: &str) -> Result<Option<StoredPay
     row.map(StoredPayment::try_from).transpose()
 }
 
-/// Stores a payment that is about to be settled. The background task looks at one after its lease only if its payer can
+/// Stores a payment that is about to be settled. The background task retries one after its lease only if its payer can
 /// repeat the request. `used` is how many payments had been used under its key when the request was tried.
 pub(crate) async fn insert(
     db: &mut Conn<'_>,
@@ -191,7 +191,7 @@ pub(crate) async fn insert(
     if rows == 0 {
         return blocked(db, &new.id, scope, now).await;
     }
-    // Looked at after the row is in: whoever was first has left the open rows by now, and shows here.
+    // Counted after the insert: an earlier payment that is no longer among the open rows shows up here.
     if count_used(db, scope).await? != used {
         delete_unsent(db, &new.id).await?;
         return Ok(Inserted::Busy);
@@ -199,7 +199,7 @@ pub(crate) async fn insert(
     Ok(Inserted::New)
 }
 
-/// What keeps a payment with a key from being stored.
+/// Why a payment with a key could not be stored.
 async fn blocked(db: &mut Conn<'_>, id: &str, scope: &str, now: Timestamp) -> Result<Inserted, DbError> {
     const SQL: &str = "
         SELECT state = 'credit' AND lease_until <= $2 FROM payments
@@ -218,15 +218,15 @@ pub(crate) async fn count_used(db: &mut Conn<'_>, scope: &str) -> Result<i64, Db
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(scope).fetch_one(c).await)?)
 }
 
-/// Forgets a payment that was never sent to be settled.
+/// Deletes a payment that was never sent to be settled.
 pub(crate) async fn delete_unsent(db: &mut Conn<'_>, id: &str) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM payments WHERE id = $1 AND state = 'settling'";
     execute!(db, SQL; id)?;
     Ok(())
 }
 
-/// Takes a payment of which it is not known what came of it, to settle it again. `false` while somebody else does. Should
-/// whoever takes it end before it is settled, the background task looks at it after the lease.
+/// Leases a payment whose outcome is unknown, to settle it again. `false` while another caller has it. If the holder
+/// stops before it is settled, the background task retries it after the lease.
 pub(crate) async fn lease(db: &mut Conn<'_>, id: &str, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE payments SET state = 'unknown', lease_until = $2, retry_at = $2
@@ -234,7 +234,7 @@ pub(crate) async fn lease(db: &mut Conn<'_>, id: &str, now: Timestamp) -> Result
     Ok(execute!(db, SQL; id, now.plus_millis(LEASE_MILLIS).as_millis(), now.as_millis())? == 1)
 }
 
-/// Notes that a payment was refused.
+/// Records that a payment was refused.
 pub(crate) async fn refuse(db: &mut Conn<'_>, id: &str, reason: &str) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE payments SET state = 'refused', reason = $2, retry_at = NULL, payment = NULL
@@ -243,7 +243,7 @@ pub(crate) async fn refuse(db: &mut Conn<'_>, id: &str, reason: &str) -> Result<
     Ok(())
 }
 
-/// Notes that it is not known what came of a payment, and when it is looked at again; gives the lease back.
+/// Records that the outcome of a payment is unknown, and when to try again; releases the lease.
 pub(crate) async fn doubt(
     db: &mut Conn<'_>,
     id: &str,
@@ -265,7 +265,7 @@ pub(crate) async fn attempted(db: &mut Conn<'_>, id: &str) -> Result<(), DbError
     Ok(())
 }
 
-/// Notes that a payment is settled and nothing was done for it yet.
+/// Records that a payment is settled and nothing was done for it yet.
 pub(crate) async fn credit(db: &mut Conn<'_>, id: &str, tx_hash: &str) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE payments SET state = 'credit', tx_hash = $2, reason = NULL, retry_at = NULL, payment = NULL
@@ -274,7 +274,8 @@ pub(crate) async fn credit(db: &mut Conn<'_>, id: &str, tx_hash: &str) -> Result
     Ok(())
 }
 
-/// Holds a payment's row until the write ends. `false` when nothing can be done for it: it was used, or refused.
+/// Locks a payment's row until the write ends. `false` if it was already used or refused, so nothing may be done for
+/// it.
 pub(crate) async fn hold(db: &mut Conn<'_>, id: &str) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE payments SET attempts = attempts WHERE id = $1 AND state IN ('settling', 'unknown', 'credit')";
@@ -292,7 +293,7 @@ pub(crate) struct Use<'a> {
     pub(crate) reply: Option<&'a Reply>,
 }
 
-/// Notes that what a payment was for is done. `false` when it was used already: then nothing may be done for it.
+/// Records that what a payment was for is done. `false` if it was already used: then nothing may be done for it.
 pub(crate) async fn done(db: &mut Conn<'_>, used: Use<'_>) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE payments SET state = 'done', request = $2, is_read = $3, tx_hash = $4, status = $5, location = $6, body = $7,
@@ -314,7 +315,7 @@ pub(crate) async fn due(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<String>
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_all(c).await)?)
 }
 
-/// How many payments are in doubt that the background task does not look at any more.
+/// The number of payments in doubt that the background task no longer retries.
 pub(crate) async fn count_unresolved(db: &mut Conn<'_>, now: Timestamp) -> Result<i64, DbError> {
     const SQL: &str = "
         SELECT COUNT(*) FROM payments
@@ -322,7 +323,7 @@ pub(crate) async fn count_unresolved(db: &mut Conn<'_>, now: Timestamp) -> Resul
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_one(c).await)?)
 }
 
-/// A payment in doubt, as operators are shown it.
+/// A payment in doubt, as shown to operators.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(crate) struct Unresolved {
     pub(crate) network: String,
@@ -341,8 +342,8 @@ pub(crate) async fn unresolved(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<
     Ok(on!(db, c => sqlx::query_as(SQL).bind(now.as_millis()).fetch_all(c).await)?)
 }
 
-/// Deletes some old rows; see [`super::expired`]. A payment that the chain has taken does nothing after that either, however
-/// long it is valid: the first that is heard of it then is that it was used before.
+/// Deletes some old rows; see [`super::expired`]. After that, a payment that the chain has taken still buys nothing,
+/// however long it is valid: the facilitator then reports at first that it was used before.
 pub(crate) const EXPIRED: &str = "
     DELETE FROM payments
     WHERE created_at <= $1 - 7776000000 AND id IN (SELECT id FROM payments WHERE created_at <= $1 - 7776000000 LIMIT $2)";

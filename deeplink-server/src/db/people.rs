@@ -65,8 +65,9 @@ pub(crate) struct ConfirmedSignUp {
     pub(crate) ended_keys: Vec<String>,
 }
 
-/// Confirms a sign-up with its mailed token. What was made before the address was proved may be somebody else's, so whatever
-/// could act for the account ends with it. `None`: the token is used or unknown, or the address is verified elsewhere.
+/// Confirms a sign-up with its mailed token. Anything created before the address was proved may be someone else's, so
+/// everything that can act for the account is deleted. `None`: the token is used or unknown, or the address is verified
+/// elsewhere.
 pub(crate) async fn confirm_sign_up(
     db: &mut Conn<'_>,
     token_hash: &str,
@@ -75,7 +76,8 @@ pub(crate) async fn confirm_sign_up(
     let Some(tenant) = tokens::tenant_of(db, token_hash, tokens::Purpose::Signup, now).await? else {
         return Ok(None);
     };
-    // Held first: whatever a key makes is there now and ends, or comes after this write, when the key is gone.
+    // Locked first: anything that a key creates is either there by now and deleted, or comes after this write, when the
+    // key is deleted.
     tenants::lock(db, &tenant).await?;
     // The mailed link works once the account is resumed.
     if suspensions::is_suspended(db, &tenant).await? {
@@ -90,7 +92,7 @@ pub(crate) async fn confirm_sign_up(
 }
 
 /// Deletes what can act for an account: keys of every kind, sessions, codes, invitations, webhooks and sources. Links,
-/// domains, apps and affiliates stay. Returns the hashes of the keys. The caller holds the account's row.
+/// domains, apps and affiliates stay. Returns the hashes of the keys. The caller has locked the account's row.
 async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const KEYS: [&str; 2] = [
         "DELETE FROM secret_keys WHERE tenant_id = $1 RETURNING key_hash",
@@ -116,7 +118,7 @@ async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>,
     Ok(hashes)
 }
 
-/// Marks a user's address as verified, and ends what others started with it. `false`: the address is
+/// Marks a user's address as verified, and deletes the tokens that others requested for it. `false`: the address is
 /// verified in another account, or the user does not exist.
 pub(crate) async fn confirm(db: &mut Conn<'_>, user: &UserId) -> Result<bool, DbError> {
     const SQL: &str = "

@@ -84,7 +84,7 @@ pub(crate) async fn find(
     row.map(PublishableKeyDetail::try_from).transpose()
 }
 
-/// The caller that a key authenticates, by its hash. None while its domain is not a verified one of its account.
+/// The caller that a key authenticates, by its hash. `None` while its domain is not verified by its account.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Caller>, DbError> {
     const SQL: &str = "
         SELECT k.id, k.tenant_id, t.suspended_at IS NOT NULL FROM publishable_keys k

@@ -1,4 +1,4 @@
-//! The writes that wait for the SQLite writer.
+//! The queue of pending writes of the SQLite writer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,13 +9,13 @@ use super::jobs::Job;
 use super::{DbError, MAX_WAITING_WRITES, used_up};
 use crate::shares::{Share, Turns};
 
-/// A write, and until when it may be begun.
+/// A write, and the deadline for starting it.
 struct Queued {
     job: Box<dyn Job>,
     deadline: Instant,
 }
 
-/// The queue. Nothing of it is run after its deadline.
+/// The queue. No write starts after its deadline.
 pub(super) struct Queue {
     state: Mutex<State>,
     news: Notify,
@@ -32,7 +32,7 @@ impl Queue {
         Self { state: Mutex::new(state), news: Notify::new() }
     }
 
-    /// Adds a write, unless its share of those that wait is used up.
+    /// Adds a write, unless its share of pending writes is used up.
     pub(super) fn push(&self, share: Share, job: Box<dyn Job>, deadline: Instant) -> Result<(), DbError> {
         let refusal = used_up(&share);
         let mut state = self.state();
@@ -47,7 +47,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Resolves when a write waits (`true`), or when none does and none will.
+    /// Resolves when a write is pending (`true`), or when none is and none will be.
     pub(super) async fn ready(&self) -> bool {
         loop {
             {
@@ -64,7 +64,7 @@ impl Queue {
         self.state().turns.len()
     }
 
-    /// The next write in turn. What is overdue is refused instead.
+    /// The next write in turn. Overdue ones are refused instead.
     pub(super) fn next(&self) -> Option<Box<dyn Job>> {
         loop {
             let Queued { job, deadline } = self.state().turns.next(|_| true)?;
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// Refuses what is overdue.
+    /// Refuses overdue writes.
     pub(super) fn refuse_overdue(&self) {
         let now = Instant::now();
         let overdue = self.state().turns.take_over(|queued| queued.deadline <= now);
@@ -92,13 +92,13 @@ impl Queue {
         }
     }
 
-    /// Takes no more writes. Those that wait are still run.
+    /// Accepts no more writes. Pending ones still run.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.news.notify_one();
     }
 
-    /// Whether nothing waits and nothing will.
+    /// Whether the queue is empty and accepts no more writes.
     pub(super) fn has_ended(&self) -> bool {
         let state = self.state();
         state.is_closed && state.turns.len() == 0

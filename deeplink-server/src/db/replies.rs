@@ -37,7 +37,7 @@ struct Row {
 }
 
 impl Row {
-    /// What the reply is to a request with the key.
+    /// What a request with the key gets.
     fn judged(self, id: &str, request: &str) -> Result<Claim, DbError> {
         if self.request != request {
             return Ok(Claim::Other);
@@ -50,7 +50,7 @@ impl Row {
     }
 }
 
-/// What was said to an earlier request with a key, without claiming it.
+/// Looks up the reply to an earlier request with a key, without claiming it.
 pub(crate) async fn find(db: &mut Conn<'_>, id: &str, request: &str, now: Timestamp) -> Result<Claim, DbError> {
     const SQL: &str =
         "SELECT request, status, location, body, expires_at FROM replies WHERE id = $1 AND expires_at > $2";

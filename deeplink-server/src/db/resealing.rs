@@ -25,8 +25,8 @@ async fn texts(scratch: &Scratch, sql: &str) -> Vec<String> {
     on!(&mut reader.conn(), c => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(c).await).expect("texts")
 }
 
-/// Every column whose name says that it is sealed is in the list. That nothing sealed stands in any other column is looked
-/// for at the end of every test of the whole service.
+/// Every column whose name says that it is sealed is in the list. Every test of the whole service checks at its end
+/// that no other column holds sealed values.
 #[tokio::test]
 async fn r10_every_sealed_column_is_listed() {
     let scratch = Scratch::new().await;
@@ -45,7 +45,7 @@ async fn r10_every_sealed_column_is_listed() {
     vault(2, &[1]).reseal(&scratch.db).await.expect("nothing to do");
 }
 
-/// Counting and sealing anew reads sealed replies and no others, of which there are as many as requests in a day.
+/// Counting and resealing read only sealed replies: there are as many others as requests in a day.
 #[tokio::test]
 async fn r10_other_replies_are_not_read() {
     let scratch = Scratch::new().await;
@@ -69,7 +69,7 @@ async fn r10_other_replies_are_not_read() {
     }
 }
 
-/// Values are counted by the key that they name, page by page sealed anew with the first key, and left alone where they do
+/// Values are counted by the key that they name, resealed with the first key page by page, and left alone if they do
 /// not open or need another key.
 #[tokio::test]
 async fn r10_values_of_older_keys_are_counted_and_sealed_anew() {
@@ -115,7 +115,7 @@ async fn r10_values_of_older_keys_are_counted_and_sealed_anew() {
     assert_eq!(kept, [foreign, moved, "{}".to_owned()]);
 }
 
-/// A value that somebody has changed since it was read is not replaced.
+/// A value that was changed since it was read is not replaced.
 #[tokio::test]
 async fn r10_a_value_that_was_changed_meanwhile_stays() {
     let scratch = Scratch::new().await;

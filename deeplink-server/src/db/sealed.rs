@@ -1,4 +1,4 @@
-//! Every column that holds values sealed with the server keys: counted by key, and sealed anew, from this one list.
+//! Every column that holds values sealed with the server keys: counted by key, and resealed, from this one list.
 //!
 //! A sealed value is the id of its key (8 hex digits), a dot and text; `vault` makes and opens it. A column that is missing
 //! here would be lost when its key is removed, so tests look for sealed values everywhere else.
@@ -23,8 +23,8 @@ pub(crate) struct SealedColumn {
     replace: &'static str,
 }
 
-/// Declares a column: `row` is the one whose value its values are bound to, `begin` the position of their first character,
-/// and `only` tells them from other values.
+/// Declares a column: `row` is the column that its values are bound to, `begin` the position of their first character,
+/// and `only` selects them among other values.
 macro_rules! column {
     ($table:literal, $name:literal, row $row:literal, begin $begin:literal, only $only:literal, $one:literal, $many:literal) => {
         SealedColumn {
@@ -67,7 +67,7 @@ macro_rules! column {
                 $row,
                 " LIMIT $3"
             ),
-            // What stands before a value stays. Whoever changed the value since it was read has the last word.
+            // Text before a value is kept. A value that was changed since it was read is not replaced.
             replace: concat!(
                 "UPDATE ",
                 $table,
@@ -91,7 +91,7 @@ macro_rules! column {
     };
 }
 
-/// All of them.
+/// All columns with sealed values.
 #[rustfmt::skip]
 pub(crate) const COLUMNS: [SealedColumn; 11] = [
     column!("service", "value", row "name", begin "1", only "name = 'vault_check'", "check value", "check values"),
@@ -99,7 +99,7 @@ pub(crate) const COLUMNS: [SealedColumn; 11] = [
     column!("certificates", "sealed_key", row "id", begin "1", only "TRUE", "certificate key", "certificate keys"),
     column!("acme_accounts", "sealed", row "directory", begin "1", only "TRUE", "ACME account", "ACME accounts"),
     column!("oauth_states", "sealed", row "hash", begin "1", only "TRUE", "sign-in in progress", "sign-ins in progress"),
-    // As `replies::SEALED` has it.
+    // The prefix is `replies::SEALED`.
     column!("replies", "body", row "id", begin "8", only "substr(body, 1, 7) = 'sealed '", "stored reply", "stored replies"),
     column!("sources", "sealed", row "id", begin "1", only "TRUE", "source URL", "source URLs"),
     column!("payments", "payment", row "id", begin "1", only "payment IS NOT NULL", "payment to settle", "payments to settle"),
@@ -119,7 +119,7 @@ impl SealedColumn {
         self.page
     }
 
-    /// So many of its values in words.
+    /// A number of its values in words.
     pub(crate) fn in_words(&self, values: i64) -> String {
         format!("{values} {}", self.words[usize::from(values != 1)])
     }
@@ -130,7 +130,7 @@ impl SealedColumn {
 pub(crate) struct SealedValues {
     /// The check value of the server keys, if a node has stored it.
     pub(crate) check: Option<String>,
-    /// All of them, by column and key; `None` while migrations are pending, because tables may not be there yet.
+    /// All of them, by column and key; `None` while migrations are pending, because tables may not exist yet.
     pub(crate) counts: Option<Vec<KeyCount>>,
 }
 
@@ -143,7 +143,7 @@ impl SealedValues {
 #[derive(Debug)]
 pub(crate) struct KeyCount {
     pub(crate) column: &'static SealedColumn,
-    /// The key's id; `None` for values that do not say one, which no key opens.
+    /// The key's id; `None` for values that do not name one, which no key opens.
     pub(crate) key: Option<String>,
     pub(crate) values: i64,
 }
@@ -164,7 +164,8 @@ async fn count(db: &mut Conn<'_>) -> Result<Vec<KeyCount>, DbError> {
     Ok(counts)
 }
 
-/// Some values of a column that are sealed with a key, each with the row that it is bound to, in the order of rows after one.
+/// Some values of a column that are sealed with a key, after a row and in the order of rows, each with the row that it
+/// is bound to.
 pub(crate) async fn page(
     db: &mut Conn<'_>,
     column: &SealedColumn,
@@ -175,7 +176,7 @@ pub(crate) async fn page(
     Ok(on!(db, c => sqlx::query_as(column.page).bind(&begin).bind(after).bind(limit).fetch_all(c).await)?)
 }
 
-/// Replaces a value by the same one sealed anew; `false` if it was changed or deleted since it was read.
+/// Replaces a value by the same one resealed; `false` if it was changed or deleted since it was read.
 pub(crate) async fn replace(
     db: &mut Conn<'_>,
     column: &SealedColumn,

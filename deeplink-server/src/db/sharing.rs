@@ -1,5 +1,5 @@
-//! Writes share the writer fairly, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL. Jobs say when they run and wait until
-//! they may end; where time matters it stands still but for what a test moves it on.
+//! Writes share the writer fairly, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL. Jobs report when they run and
+//! wait until they may end; where time matters it is paused, and the test advances it.
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -36,12 +36,12 @@ impl Scene {
         Self { scratch: Scratch::new().await, a, b, ran: Arc::default(), arrived, gate }
     }
 
-    /// How many writes of one account are under way at one time.
+    /// How many writes of one account are under way at once.
     fn at_once(&self) -> usize {
         if self.scratch.db.is_sqlite() { 1 } else { 4 }
     }
 
-    /// A write that notes that it runs. It is queued, or refused at once.
+    /// A write that records that it ran. It is queued, or refused at once.
     fn write<'a>(&'a self, of: &'a TenantId) -> Result<Write<'a>, DbError> {
         let job = (Arc::clone(&self.ran), of.clone());
         let mut write: Write<'a> = Box::pin(self.scratch.db.write(of, job, |_, (ran, of)| {
@@ -58,7 +58,7 @@ impl Scene {
         }
     }
 
-    /// As many writes of an account as can be under way, which stay so until the gate is opened.
+    /// Starts as many writes of an account as can be under way; they stay so until the gate is opened.
     async fn hold(&self, of: &TenantId) -> Vec<tokio::task::JoinHandle<Result<(), DbError>>> {
         let held = (0..self.at_once()).map(|_| {
             let (db, of) = (self.scratch.db.clone(), of.clone());
@@ -90,8 +90,9 @@ impl Scene {
     }
 }
 
-/// However much one account writes, 256 of its writes wait and the others are refused at once; another account's write does
-/// not wait behind them: it is in SQLite's next batch, and beside them on PostgreSQL, where one account has 4 writers.
+/// However much one account writes, 256 of its writes wait and the others are refused at once. Another account's write
+/// does not wait behind them: on SQLite it is in the next batch, and on PostgreSQL, where one account has 4 writers, it
+/// runs beside them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_account_has_a_share_of_the_writers_and_others_keep_their_turn() {
     let scene = Scene::new().await;
@@ -106,7 +107,7 @@ async fn r2_an_account_has_a_share_of_the_writers_and_others_keep_their_turn() {
         let place = scene.ran.lock().expect("the order").iter().position(|of| *of == scene.b);
         assert!(place.expect("it ran") <= 1, "the accounts take turns: {place:?}");
     } else {
-        of_b.await.expect("a write beside those that are held");
+        of_b.await.expect("a write beside the held ones");
         assert_eq!(scene.ran(&scene.a), 0, "no fifth writer");
         scene.open_gate();
     }
@@ -118,7 +119,7 @@ async fn r2_an_account_has_a_share_of_the_writers_and_others_keep_their_turn() {
     scene.write(&scene.a).expect("its share is free again").await.expect("a write");
 }
 
-/// Callers without an account have shares of their own and keep their turn too.
+/// Callers without an account have their own shares and take turns too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_writes_without_an_account_keep_their_turn() {
     let scene = Scene::new().await;
@@ -154,7 +155,7 @@ async fn r2_writes_without_an_account_keep_their_turn() {
     assert_eq!(order.lock().expect("the order").len(), shares.len());
 }
 
-/// Time stands still from here on: a task that blocks keeps the runtime from moving it on. It ends with what is given back.
+/// Pauses time: a blocking task keeps the runtime from advancing it. The task ends when the result is dropped.
 fn stop_time() -> std::sync::mpsc::Sender<()> {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || ended.recv());
@@ -162,14 +163,14 @@ fn stop_time() -> std::sync::mpsc::Sender<()> {
     end
 }
 
-/// A write that has waited for as long as it may is refused and does not run, whatever kept it waiting.
+/// A write that has waited past its deadline is refused and does not run, whatever kept it waiting.
 #[tokio::test]
 async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     let scene = Scene::new().await;
     let _time = stop_time();
     let held = scene.hold(&scene.a).await;
     let waiting: Vec<_> = (0..100).map(|_| scene.write(&scene.a).expect("room")).collect();
-    // The write that is under way takes longer than any may wait.
+    // The write under way takes longer than any write may wait.
     tokio::time::advance(TEST_DATABASE_TIMEOUT + Duration::from_secs(1)).await;
     let in_time = scene.scratch.db.is_sqlite().then(|| scene.write(&scene.b).expect("room"));
     scene.open_gate();
@@ -181,15 +182,15 @@ async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     }
     join_all(held).await;
     assert_eq!(scene.ran(&scene.a), 0, "503 means: not applied");
-    scene.write(&scene.a).expect("room").await.expect("writes go on");
+    scene.write(&scene.a).expect("room").await.expect("later writes work");
 }
 
-/// However long the queue is, what is overdue is refused before the next batch of SQLite's, and not when its turn comes.
+/// However long the queue is, overdue writes are refused before SQLite's next batch, not when their turn comes.
 #[tokio::test]
 async fn r2_what_is_overdue_is_refused_before_the_next_batch() {
     let scene = Scene::new().await;
     if !scene.scratch.db.is_sqlite() {
-        // There each waits by itself.
+        // On PostgreSQL each write waits by itself.
         return;
     }
     let _time = stop_time();
@@ -209,12 +210,12 @@ async fn r2_what_is_overdue_is_refused_before_the_next_batch() {
     assert_eq!((scene.ran(&scene.a), scene.ran(&scene.b)), (0, 100));
 }
 
-/// A batch of SQLite's takes no more writes once they have taken 50 ms. The others stay queued and are in the next one.
+/// A SQLite batch takes no more writes once its writes have taken 50 ms. The others stay queued for the next one.
 #[tokio::test]
 async fn r2_a_batch_ends_after_50_ms_of_work() {
     let scene = Scene::new().await;
     if !scene.scratch.db.is_sqlite() {
-        // There a write is a transaction of its own.
+        // On PostgreSQL each write is a separate transaction.
         return;
     }
     let _time = stop_time();

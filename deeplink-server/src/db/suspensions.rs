@@ -6,7 +6,7 @@ use deeplink_core::time::Timestamp;
 
 use super::{Conn, DbError, execute, notices, on, tenants};
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Changed {
     /// It was made.
@@ -17,7 +17,7 @@ pub(crate) enum Changed {
     NoAccount,
 }
 
-/// Suspends an account. Nothing else of it changes, so that [`resume`] brings everything back as it was.
+/// Suspends an account. Nothing else changes, so that [`resume`] restores everything as it was.
 pub(crate) async fn suspend(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -36,7 +36,7 @@ pub(crate) async fn resume(
     reason: &str,
     now: Timestamp,
 ) -> Result<Changed, DbError> {
-    // The time of the suspension does not count among the days of failures after which a webhook is paused.
+    // The suspension does not count towards the days of failures after which a webhook is paused.
     const LATER: &str = "
         UPDATE webhooks SET failing_since = failing_since + $2 - (SELECT suspended_at FROM tenants WHERE id = $1)
         WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
@@ -69,13 +69,13 @@ async fn changed(db: &mut Conn<'_>, rows: u64, change: Change<'_>) -> Result<Cha
     Ok(Changed::Yes)
 }
 
-/// Whether an account is suspended; one that is not there is not.
+/// Whether an account is suspended; `false` if it does not exist.
 pub(crate) async fn is_suspended(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Why the operator changed an account's state last; `None` if that never happened.
+/// The reason of the operator's last change to an account's state; `None` if there was none.
 pub(crate) async fn last_reason(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<String>, DbError> {
     const SQL: &str = "
         SELECT reason FROM tenant_status_changes WHERE tenant_id = $1 ORDER BY changed_at DESC LIMIT 1";
@@ -89,8 +89,8 @@ mod tests {
     use super::*;
     use crate::db::tests::{Scratch, now};
 
-    /// An account whose row is set twice is changed once; what it was set for last is kept; and the time for which a webhook was
-    /// sent nothing is not among the days of its failures.
+    /// Setting an account to the same state twice changes it once; the reason of the last change is kept; and the time
+    /// in which a webhook was sent nothing does not count towards its days of failures.
     #[tokio::test]
     async fn r12_a_suspension_is_set_once_and_its_time_counts_for_nothing() {
         let scratch = Scratch::new().await;

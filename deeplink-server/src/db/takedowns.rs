@@ -1,8 +1,8 @@
 //! Destinations that a tenant's links may not lead to, because a link of the tenant's that led there was taken down.
 //!
-//! They are compared in the form of [`destination_hash`]. A link is blocked by its web addresses, whichever of `web_url` and
-//! the deep links they stand in; if it has none, by its deep links of other schemes. Pages of the stores are not blocked:
-//! they are the app's and not the link's, as is an app's deep link beside a web address.
+//! They are compared in the form of [`destination_hash`]. A link is blocked by its web addresses, whether in `web_url`
+//! or in the deep links; if it has none, by its deep links of other schemes. Store pages are not blocked: they belong
+//! to the app and not to the link, as does an app's deep link beside a web address.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,7 +15,7 @@ use super::sets::{PADDED_UP_TO, padded_length, placeholders};
 use super::{Conn, DbError, execute, on};
 use crate::threats::{destination_hash, is_web};
 
-/// What a link is blocked by.
+/// The hashes of the destinations that a link is blocked by.
 fn blocked_of<'a>(to: &'a Destinations<Option<&'a str>>) -> BTreeSet<String> {
     let opened = [to.web_url, to.ios_deep_link, to.android_deep_link];
     let (web, other): (Vec<&str>, Vec<&str>) = opened.into_iter().flatten().partition(|url| is_web(url));
@@ -23,7 +23,7 @@ fn blocked_of<'a>(to: &'a Destinations<Option<&'a str>>) -> BTreeSet<String> {
     blocked.into_iter().map(destination_hash).collect()
 }
 
-/// Refuses the destinations of a tenant's link that is taken down, which is named by its position.
+/// Refuses the destinations of a tenant's link that is taken down, given by its position.
 pub(crate) async fn block(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -38,7 +38,7 @@ pub(crate) async fn block(
     Ok(())
 }
 
-/// Lifts what was refused because of a link.
+/// Allows the destinations again that were refused because of a link.
 pub(crate) async fn lift(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM blocked_destinations WHERE link = $1";
     execute!(db, SQL; link)?;

@@ -9,7 +9,7 @@ use sqlx::FromRow;
 
 use super::{Conn, DbError, execute, on};
 
-/// The columns that decide which plan holds.
+/// The columns that decide which plan is in effect.
 #[derive(Debug, FromRow)]
 pub(super) struct PlanColumns {
     plan_tier: String,
@@ -126,7 +126,7 @@ pub(crate) async fn max_people(
     Ok(at_most(MAX_PEOPLE, tier_of(db, tenant, now).await?.limits().max_team_members))
 }
 
-/// What an account can have of something of which no account can have more than `most`.
+/// An account's limit by its plan, where no account can have more than `most`.
 fn at_most(most: i64, plan: Option<i64>) -> i64 {
     plan.map_or(most, |plan| plan.min(most))
 }
@@ -185,7 +185,7 @@ pub(crate) async fn count_events(
 /// An account's usage of what plans limit, and what onboarding needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// The plan that holds.
+    /// The plan in effect.
     pub(crate) tier: Tier,
     pub(crate) links: i64,
     /// Since the start of the calendar month. Counted only if plans are enforced.

@@ -22,7 +22,7 @@ use super::users::Standing;
 use super::*;
 use crate::config::TEST_DATABASE_TIMEOUT;
 
-/// A database of its own.
+/// A temporary database for one test.
 pub(crate) struct Scratch {
     pub(crate) db: Db,
     pub(super) url: String,
@@ -407,7 +407,7 @@ async fn the_oldest_verified_primary_domain_is_used() {
     assert_eq!(primary().await.as_deref(), Some("first.example.com"));
 }
 
-/// A database of the ICU provider does not sort by bytes, whatever it says of its collation, and is refused.
+/// A database with the ICU provider does not sort by bytes, whatever its collation says, and is refused.
 #[tokio::test]
 async fn a_database_that_sorts_with_icu_is_refused() {
     let Some(url) = machine::new_postgres_database("order") else { return };

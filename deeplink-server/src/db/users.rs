@@ -179,8 +179,8 @@ pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<
     Ok(())
 }
 
-/// The account of somebody who has proved that this mail address is theirs; else those that were opened with it, the oldest
-/// 20. An invitation alone does not count.
+/// The account in which a mail address is verified; else the oldest 20 that were opened with it. An invitation alone
+/// does not count.
 pub(crate) async fn accounts_of(db: &mut Conn<'_>, email: &Email) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "
         SELECT tenant_id FROM users WHERE email = $1 AND (verified OR (is_owner AND NOT EXISTS
@@ -190,7 +190,7 @@ pub(crate) async fn accounts_of(db: &mut Conn<'_>, email: &Email) -> Result<Vec<
     ids.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("users", "tenant_id", id))).collect()
 }
 
-/// What accounts have proved of a mail address.
+/// What accounts have proved about a mail address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Proved {
     /// The address itself.
@@ -201,7 +201,7 @@ pub(crate) struct Proved {
 
 /// Whether an account has proved a mail address, or another one in its domain.
 pub(crate) async fn proved(db: &mut Conn<'_>, email: &Email) -> Result<Proved, DbError> {
-    // The second one is the expression of the index `users_verified_domain`.
+    // The second condition uses the expression of the index `users_verified_domain`.
     const SQL: &str = "
         SELECT EXISTS (SELECT 1 FROM users WHERE email = $1 AND verified),
             EXISTS (SELECT 1 FROM users

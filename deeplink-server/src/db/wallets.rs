@@ -5,7 +5,7 @@ use deeplink_core::time::Timestamp;
 
 use super::{Conn, DbError, execute, on, tenants};
 
-/// A wallet by what its address belongs to and its address, as they are compared.
+/// A wallet's namespace and address, in the form in which they are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wallet<'a> {
     pub(crate) namespace: &'a str,
@@ -26,7 +26,7 @@ pub(crate) async fn has(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, Db
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// Makes the account of a wallet that has none. `false` when it has another: a request that came first has made it.
+/// Creates the account of a wallet that has none. `false` if it has another: an earlier request created that.
 pub(crate) async fn ensure(
     db: &mut Conn<'_>,
     wallet: Wallet<'_>,

@@ -206,9 +206,9 @@ pub(crate) async fn find(
     row.map(StoredWebhook::try_from).transpose()
 }
 
-/// Updates a webhook and returns it. Re-enabling one resets its state: the failing period counts from its
-/// next failure, and pending deliveries are cancelled. Its last failure is shown until the next attempt; a new URL has neither
-/// failures nor deliveries yet. One that newly subscribes to clicks gets those from now on.
+/// Updates a webhook and returns it. Re-enabling one resets its state: the failing period counts from its next failure,
+/// and pending deliveries are cancelled. Its last failure is shown until the next attempt; a new URL has neither
+/// failures nor deliveries yet. A webhook that newly subscribes to clicks gets only those from now on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,

@@ -1,10 +1,10 @@
 //! The SQLite writer: one connection, one task, group commit.
 //!
 //! It opens one `BEGIN IMMEDIATE`, takes the queued jobs in turn and runs each in its own savepoint, commits at
-//! `synchronous=FULL`, and only then reports the outcomes. While one batch is synced the next one queues up, so durability
-//! costs one sync per batch. A batch ends early when its work has taken long; the rest stays queued, so that nobody waits for
-//! more than that and a sync. Clicks have a separate queue; a batch of clicks alone commits without waiting for the disk,
-//! because the next full commit or checkpoint, at most a second later, syncs it.
+//! `synchronous=FULL`, and only then reports the outcomes. While one batch is synced the next one queues up, so
+//! durability costs one sync per batch. A batch ends early when its work has taken long; the rest stays queued, so that
+//! no write in it waits for more than that and a sync. Clicks have a separate queue; a batch of clicks alone commits
+//! without waiting for the disk, because the next full commit or checkpoint, at most a second later, syncs it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ use crate::shares::Share;
 
 /// Maximum writes per transaction.
 const MAX_BATCH: usize = 64;
-/// How long the writes of a transaction may take before it takes no more of them.
+/// How long the writes of a transaction may take before it accepts no more.
 const MAX_BATCH_WORK: Duration = Duration::from_millis(50);
 /// How long a batch of clicks alone waits for more.
 const CLICK_BATCH_DELAY: Duration = Duration::from_millis(1);
@@ -116,7 +116,7 @@ impl Writer {
     }
 }
 
-/// Answers what waits when the task ends, also by a panic: nobody else would.
+/// Answers pending writes when the task ends, also by a panic: nothing else would.
 struct Ending(Arc<Queue>);
 
 impl Drop for Ending {
@@ -212,7 +212,7 @@ impl Task {
         }
         let wal = Arc::clone(&self.wal);
         let _guard = wal.block_restart().await;
-        // However long the queue is, nobody learns much later than that it is too late.
+        // However long the queue is, overdue writes are refused soon after their deadline.
         self.queue.refuse_overdue();
         let relaxed = self.queue.len() == 0;
         if relaxed && let Some(outcome) = self.by_statement(&mut clicks).await {
@@ -229,7 +229,7 @@ impl Task {
             return;
         }
         let (mut done, mut broken, mut undone) = (Vec::new(), None, false);
-        // Without what is queued from here on. A batch of clicks alone would not sync it.
+        // Excludes writes queued from here on. A batch of clicks alone takes none, because it would not sync them.
         let most = if self.relaxed { 0 } else { self.queue.len().min(MAX_BATCH) };
         done.reserve_exact(most + 1);
         let began = Instant::now();

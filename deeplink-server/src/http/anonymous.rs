@@ -1,7 +1,7 @@
-//! Callers who have not shown a credential that holds: their bodies share a budget, of which one address has a part, and a
-//! connection without any other caller has few requests at once.
+//! Callers without a valid credential: their request bodies share a budget, of which one address has a part, and a
+//! connection that only they use has few concurrent requests.
 //!
-//! A publishable key is public and a source's URL travels far, so neither ends it; nor does a payment.
+//! A publishable key is public and a source's URL is widely shared, so neither lifts these limits; nor does a payment.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::shares::bodies::AccountBodies;
 
 /// Seconds after which a refused body may be sent again: bodies that do not arrive are given up after 15 to 30.
 const RETRY_SECS: u64 = 5;
-/// Bytes of bodies that one address may have: an eighth of what all have, as of all that is shared.
+/// Bytes of bodies that one address may have: an eighth of the budget, as of everything that is shared.
 const OF_ADDRESS: usize = 4 << 20;
 
 /// What a request carries until its caller is known.
@@ -26,7 +26,7 @@ const OF_ADDRESS: usize = 4 << 20;
 pub(crate) struct Anonymous {
     bodies: Arc<Semaphore>,
     address: Arc<Share>,
-    /// Of a connection with several requests at once.
+    /// Set on a connection with concurrent requests.
     streams: Option<StreamLimit>,
 }
 
@@ -35,7 +35,7 @@ impl Anonymous {
         Self { bodies: Arc::clone(bodies), address: Arc::clone(address), streams }
     }
 
-    /// Ends it, because a credential of the request was found to hold, of this account.
+    /// Lifts these limits, because the request has a valid credential of this account.
     pub(crate) fn end(parts: &mut Parts, accounts: &Arc<AccountBodies>, tenant: &TenantId) {
         if let Some(Self { streams: Some(limit), .. }) = parts.extensions.remove() {
             limit.lift();
@@ -69,14 +69,14 @@ enum Payer {
     Account(Account),
 }
 
-/// What the body of a request takes of a budget: of that of unknown callers, or of its account's.
+/// What a request body takes from a budget: that of unknown callers, or its account's.
 #[derive(Default)]
 pub(crate) struct BodyShare {
     payer: Option<Payer>,
     taken: Option<Taken>,
 }
 
-/// Bytes of a budget, until it is dropped.
+/// Bytes of a budget, held until dropped.
 enum Taken {
     Anonymous { of_all: OwnedSemaphorePermit, address: Arc<Share> },
     Account { account: Account, bytes: usize },
@@ -99,7 +99,7 @@ impl BodyShare {
         Self { payer, taken: None }
     }
 
-    /// Whether the body takes of a budget.
+    /// Whether the body counts against a budget.
     pub(crate) fn is_limited(&self) -> bool {
         self.payer.is_some()
     }
@@ -131,7 +131,7 @@ impl BodyShare {
         }
     }
 
-    /// The body, which gives its share back with its last copy.
+    /// The body, which releases its share when its last copy is dropped.
     pub(crate) fn hold(self, body: BytesMut) -> Bytes {
         match self.taken {
             Some(taken) => Bytes::from_owner(Held { body, _taken: taken }),
@@ -162,8 +162,8 @@ mod tests {
         BodyShare::of(&extensions)
     }
 
-    /// R5: what has arrived is counted and no more, what does not fit is refused, and a body gives back what it took with
-    /// its last copy.
+    /// R5: only bytes that have arrived are counted, what does not fit is refused, and a body releases what it took
+    /// when its last copy is dropped.
     #[test]
     fn r5_bodies_share_a_budget_until_they_are_dropped() {
         let bodies = Arc::new(Semaphore::new(100));
@@ -186,8 +186,8 @@ mod tests {
         BodyShare::of(&Extensions::new()).take(1_000).expect("the service's own requests have no share");
     }
 
-    /// R5: one address has an eighth of the budget, and gets back what its bodies and those that were refused took. Trusted
-    /// proxies have all of it.
+    /// R5: one address has an eighth of the budget, and gets back what its bodies and refused ones took. Trusted
+    /// proxies may use all of it.
     #[test]
     fn r5_an_address_has_a_part_of_the_budget() {
         let bodies = Arc::new(Semaphore::new(8 * OF_ADDRESS));
@@ -204,7 +204,7 @@ mod tests {
         drop(second);
         share.take(10).expect("it was given back");
         let body = share.hold(BytesMut::from("body"));
-        body_from(&bodies, &address).take(1).expect_err("a body that is in use counts");
+        body_from(&bodies, &address).take(1).expect_err("a body in use counts");
         drop(body);
 
         let mut proxy = body_from(&bodies, &Arc::new(Share::of_proxies()));

@@ -1,7 +1,7 @@
 //! Who calls. The extractor in a handler's signature is the permission: [`FullScope`] is a tenant's own key,
 //! [`LinkWriter`] also an affiliate's, [`super::sdk_key::SdkCaller`] also a publishable one, and
-//! [`super::session::Session`] somebody who signed in. A handler without one is public. A wallet that pays for a request
-//! reaches what [`super::x402`] lets it reach, as if it were the key of an account of its own.
+//! [`super::session::Session`] a signed-in user. A handler without one is public. A wallet that pays for a request may
+//! do what [`super::x402`] allows, as if it were the key of its own account.
 
 use std::sync::Arc;
 
@@ -20,9 +20,8 @@ use crate::state::Shared;
 use crate::uses::LastUse;
 
 impl Caller {
-    /// Holds the account's row until the write ends, and refuses a caller whose key is deleted or who has left the team.
-    /// What is remembered of callers may be seconds old; whoever makes or deletes keys is looked up where that cannot
-    /// change any more.
+    /// Locks the account's row until the write ends, and refuses a caller whose key was deleted or who has left the
+    /// team. Cached callers may be seconds old, so writes that create or delete keys check the caller under this lock.
     pub(crate) async fn hold(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
         tenants::lock(tx, &self.tenant).await?;
         match &self.by {
@@ -33,8 +32,8 @@ impl Caller {
     }
 }
 
-/// Refuses what changes something of an account that the operator suspended; reads are answered. Every credential comes
-/// through here: secret keys, affiliates', publishable keys, sources, sessions and wallets.
+/// Refuses changes to an account that the operator suspended; reads are answered. Every kind of credential is checked
+/// here: secret keys, affiliates', publishable keys, sources, sessions and wallets.
 pub(crate) fn admit(is_suspended: bool, method: &Method) -> Result<(), ApiError> {
     if is_suspended && !method.is_safe() { Err(ApiError::account_suspended()) } else { Ok(()) }
 }
@@ -42,15 +41,15 @@ pub(crate) fn admit(is_suspended: bool, method: &Method) -> Result<(), ApiError>
 /// A tenant's own secret key; an affiliate's is refused before anything is looked up.
 pub(crate) struct FullScope {
     pub(crate) caller: Arc<Caller>,
-    /// Nobody makes one elsewhere: a permission comes from a request only.
+    /// Prevents construction elsewhere: a permission comes from a request only.
     _extracted: (),
 }
 
-/// A tenant's own secret key, or an affiliate's for what is the affiliate's.
+/// A tenant's own secret key, or an affiliate's for what belongs to the affiliate.
 pub(crate) struct LinkWriter(pub(crate) Arc<Caller>);
 
-/// The key that a request's header shows. One that is present but not valid is refused at once and never falls through to
-/// a weaker one.
+/// The key in a request's header. One that is present but invalid is refused at once and never falls through to a
+/// weaker one.
 pub(super) fn shown_key(parts: &Parts) -> Result<Option<&str>, ApiError> {
     let mut values = parts.headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -60,7 +59,7 @@ pub(super) fn shown_key(parts: &Parts) -> Result<Option<&str>, ApiError> {
     value.to_str().ok().and_then(bearer).map(Some).ok_or_else(ApiError::invalid_key)
 }
 
-/// Whom the secret key of a request stands for.
+/// The caller that a request's secret key authenticates.
 async fn caller(key: Option<&str>, parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
     let key = key.ok_or_else(ApiError::unauthorized)?;
     let hash = sha256_hex(key);
@@ -95,20 +94,20 @@ fn bearer(value: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= 512).then_some(token)
 }
 
-/// Whom a tenant's own secret key stands for.
+/// The caller that a tenant's own secret key authenticates.
 pub(super) async fn full_scope(key: Option<&str>, parts: &Parts, app: &Shared) -> Result<Arc<Caller>, ApiError> {
     let caller = caller(key, parts, app).await?;
     if caller.affiliate.is_some() { Err(ApiError::forbidden_scope()) } else { Ok(caller) }
 }
 
-/// A wallet that pays for a request. Only what takes payments puts one there.
+/// A wallet that pays for a request. Only the payment layer adds one.
 fn wallet(parts: &Parts) -> Result<Option<Arc<Caller>>, ApiError> {
     let Some(Wallet(caller)) = parts.extensions.get::<Wallet>() else { return Ok(None) };
     admit(caller.is_suspended, &parts.method)?;
     Ok(Some(Arc::clone(caller)))
 }
 
-/// What a request carries that is paid for.
+/// The extension of a request that is paid for.
 #[derive(Debug, Clone)]
 pub(super) struct Wallet(pub(super) Arc<Caller>);
 

@@ -59,8 +59,8 @@ pub(crate) fn limit_key(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The network of an address: the /24 of an IPv4 address, or the /48 of an IPv6 address, which is what one site usually has,
-/// so that nobody is in another network by taking another /64 of their own.
+/// The network of an address: the /24 of an IPv4 address, or the /48 of an IPv6 address, which is what one site usually
+/// has, so that a client does not change networks by using another /64 of its own.
 pub(crate) fn network(address: IpAddr) -> IpNet {
     let address = address.to_canonical();
     let bits = if address.is_ipv4() { 24 } else { 48 };
@@ -68,12 +68,12 @@ pub(crate) fn network(address: IpAddr) -> IpNet {
 }
 
 impl App {
-    /// By what a client is limited.
+    /// The key by which a client is limited.
     pub(crate) fn client_at(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         limit_key(client_ip(peer, headers, &self.config.trusted_proxies))
     }
 
-    /// The same for a request that the router has.
+    /// The same for a request in the router.
     pub(crate) fn client_of(&self, parts: &Parts) -> IpAddr {
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         self.client_at(peer, &parts.headers)

@@ -14,18 +14,18 @@ use serde::de::DeserializeOwned;
 use super::anonymous::BodyShare;
 use crate::error::ApiError;
 
-/// Most bytes of a request's body.
+/// Maximum bytes of a request's body.
 pub(crate) const BODY_LIMIT: usize = 64 << 10;
-/// Most bytes of a bulk request's body.
+/// Maximum bytes of a bulk request's body.
 pub(crate) const BULK_BODY_LIMIT: usize = 1 << 20;
 
-/// Most bytes of an error of the parser, which may repeat a value of the body.
+/// Maximum bytes of a parser error, which may repeat a value of the body.
 const MAX_TOLD: usize = 500;
 
-/// Most bytes of a form that signs in or accepts an invitation: it holds a token and a path.
+/// Maximum bytes of a form that signs in or accepts an invitation: it holds a token and a path.
 pub(crate) const SIGN_IN_BODY_LIMIT: usize = 4 << 10;
 
-/// Most bytes of an event of the payment processor.
+/// Maximum bytes of an event of the payment processor.
 pub(crate) const EVENT_BODY_LIMIT: usize = 256 << 10;
 
 /// Reads a JSON body: 415 before 413 before 400.
@@ -47,7 +47,7 @@ pub(crate) async fn form_body(request: Request, limit: usize) -> Result<Query, A
     Ok(Query(url::form_urlencoded::parse(&body).into_owned().collect()))
 }
 
-/// Reads a body of any media type, as it came. That of an anonymous caller takes from their budget as it arrives.
+/// Reads a body of any media type, unchanged. It counts against its caller's budget, if there is one, as it arrives.
 pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     refuse_coded(&parts.headers)?;
@@ -61,11 +61,11 @@ pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes,
         return Err(too_large());
     }
     let mut body = std::pin::pin!(body);
-    // What a caller says will come takes no memory before it has.
+    // A declared length alone must not take memory.
     let room = if share.is_limited() { 0 } else { declared.unwrap_or(0) };
     let mut read = BytesMut::with_capacity(room);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        let frame = frame.map_err(|_| ApiError::bad_request("the body was cut off"))?;
         if let Ok(data) = frame.into_data() {
             if read.len() + data.len() > limit {
                 return Err(too_large());
@@ -77,7 +77,7 @@ pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes,
     Ok(share.hold(read))
 }
 
-/// Refuses a body that is compressed or coded otherwise (RFC 9110, section 8.4), and names the coding.
+/// Refuses a body with a content coding such as compression (RFC 9110, section 8.4), and names the coding.
 fn refuse_coded(headers: &HeaderMap) -> Result<(), ApiError> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     let Some(coding) = codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) else {
@@ -88,7 +88,7 @@ fn refuse_coded(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::Invalid(Invalid::whole(ErrorCode::UnsupportedMediaType, message)))
 }
 
-/// What the body is said to be, in lower case and without parameters; `None` when that is not said once.
+/// The declared media type, in lower case and without parameters; `None` unless it is declared exactly once.
 fn media_type(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let value = values.next()?.to_str().ok()?;
@@ -120,11 +120,11 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
             return ApiError::bad_request(format!("malformed JSON: {inner}"));
         }
         let text = inner.to_string();
-        // Where it stands in the text is for malformed JSON; here the field's name says it.
+        // The position in the text is for malformed JSON; here the field's name suffices.
         let text = text.split(" at line ").next().unwrap_or_default();
-        // It may hold a value of the body.
+        // It may contain a value of the body.
         let text = &text[..text.floor_char_boundary(MAX_TOLD)];
-        // The name of a field that is missing or stands twice is only in the message.
+        // The name of a missing or repeated field is only in the message.
         let named = text.split_once("field `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
         match named {
             Some(name) => ApiError::bad_field(name, text),
@@ -136,7 +136,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// Path parameters; one that cannot be one is something that is not there.
+/// Path parameters; an invalid one is answered with 404.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -159,7 +159,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Query parameters, or a form's fields, as pairs in the order they came. Unknown names are ignored by whoever reads them.
+/// Query parameters, or a form's fields, as pairs in the order they came. Readers ignore unknown names.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
 

@@ -17,12 +17,12 @@ use super::etag::{matches, tag_of};
 /// A document, ready to be sent.
 pub(crate) struct Fixed {
     plain: Bytes,
-    /// `None` for what does not get smaller, such as a picture.
+    /// `None` if it would not be smaller, such as for a picture.
     gzip: Option<Bytes>,
     media_type: HeaderValue,
-    /// The strong tag that [`matches`] compares with. It is sent as a weak one, because it is that of both forms.
+    /// The strong tag that [`matches`] compares with. It is sent as a weak one, because both forms have it.
     tag: String,
-    /// What every answer carries, a 304 too.
+    /// The headers of every answer, also of a 304.
     headers: HeaderMap,
 }
 
@@ -69,7 +69,7 @@ fn compressed(plain: &[u8]) -> Option<Bytes> {
     (gzip.len() < plain.len()).then(|| gzip.into())
 }
 
-/// Whether `Accept-Encoding` allows gzip (RFC 9110, section 12.5.3). `*` stands for what is not named.
+/// Whether `Accept-Encoding` allows gzip (RFC 9110, section 12.5.3). `*` stands for every coding that is not named.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let (mut named, mut others) = (None, None);
     for line in headers.get_all(ACCEPT_ENCODING) {

@@ -37,7 +37,8 @@ impl FromRequestParts<Shared> for OnServiceHost {
 impl App {
     /// The host that a request names, in lower case, without port and final dot. A trusted proxy may name another.
     pub(crate) fn asked_host<'a>(&self, peer: IpAddr, parts: &'a Parts) -> Result<Cow<'a, str>, ApiError> {
-        // Judged even where a proxy names another: two `Host` lines are two requests to somebody.
+        // Checked even if a proxy names another: with two `Host` lines, someone may read a different request than we
+        // do.
         let asked = host_of(parts);
         let host = match client_ip::forwarded_host(peer, &parts.headers, &self.config.trusted_proxies) {
             Some(forwarded) if asked.is_ok() => normalized(forwarded),
@@ -46,7 +47,7 @@ impl App {
         host.map_err(|_| bad())
     }
 
-    /// Whether a host is the service's own. One that runs on this machine goes by every name of this machine.
+    /// Whether a host is the service's own. A loopback server goes by every loopback name.
     pub(crate) fn is_service_host(&self, host: &str) -> bool {
         host == self.service_host || (self.is_loopback && is_loopback_name(host))
     }
@@ -57,7 +58,7 @@ pub(crate) fn bad() -> ApiError {
     ApiError::bad_request("the request names no host, or more than one")
 }
 
-/// Refuses two `Host` lines also where nobody asks for the host: they are two requests to somebody on the way.
+/// Refuses two `Host` lines even where the host is not used: a server on the way may read a different request.
 pub(crate) fn at_most_one(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(HOST).iter().nth(1).is_some() { Err(bad()) } else { Ok(()) }
 }

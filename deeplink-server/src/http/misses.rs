@@ -1,7 +1,7 @@
-//! Look-ups of what anybody can make up: ids, hosts, keys, tokens.
+//! Lookups of what anyone can make up: ids, hosts, keys, tokens.
 //!
-//! One that finds nothing is a miss of the client's address. While an address has no misses left, memory alone answers it:
-//! what memory does not know is refused before the database is asked, so that guessing costs nothing.
+//! A lookup that finds nothing counts as a miss of the client's address. An address without misses left is answered
+//! from memory only: what is not in memory is refused before the database is asked, so that guessing costs nothing.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use crate::db::DbError;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Runs a look-up for a client, unless its address has no misses left. What memory has seen lately (`is_known`) is always
+/// Runs a lookup for a client, unless its address has no misses left. What was seen lately (`is_known`) is always
 /// looked up.
 ///
-/// The miss is counted before the database is asked and given back unless there is nothing: requests at one time ask for
-/// no more than the address has left, and a client that hangs up gets nothing back.
+/// The miss is counted before the database is asked, and given back unless nothing is found: concurrent requests cannot
+/// exceed what the address has left, and a client that hangs up gets nothing back.
 pub(crate) async fn look_up<T>(
     app: &App,
     client: IpAddr,
@@ -32,7 +32,7 @@ pub(crate) async fn look_up<T>(
     Ok(found?)
 }
 
-/// The same for a token whose holder is looked up each time: memory has only that it was valid lately.
+/// The same for a token whose holder is looked up each time: memory only knows that it was valid lately.
 pub(crate) async fn look_up_token<T>(
     app: &App,
     client: IpAddr,

@@ -1,4 +1,4 @@
-//! The plumbing around handlers: connections, who calls, what may come in, and how it is refused.
+//! The plumbing around handlers: connections, authentication, request limits and refusals.
 
 pub(crate) mod anonymous;
 pub(crate) mod auth;
@@ -23,5 +23,5 @@ pub(crate) mod x402;
 
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 
-/// The header of an answer that must not be kept.
+/// The header of an answer that must not be stored.
 pub(crate) const NO_STORE: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));

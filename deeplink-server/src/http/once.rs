@@ -31,15 +31,15 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// What the reply says.
     type Made: Serialize + Send + Sync + 'static;
 
-    /// Does it. What a repeat must not be refused for is looked up or judged here, because the key is claimed by then.
+    /// Does the work. Checks that must not refuse a repeat belong here, because the key is claimed by then.
     fn run(&self, tx: &mut Conn<'_>) -> impl Future<Output = Result<Outcome<Self::Made>, ApiError>> + Send;
 
-    /// Does what comes last, because others wait for what it takes.
+    /// Does what must come last, because other writes wait for the locks that it takes.
     fn finish(&self, _tx: &mut Conn<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         async { Ok(()) }
     }
 
-    /// The body of the reply, where it is another than what is kept.
+    /// The body of the reply, if it differs from what is kept.
     fn body(&self, made: &Self::Made) -> Result<String, ApiError> {
         to_json(made)
     }
@@ -48,7 +48,7 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn committed(&self, _app: &Shared, _made: &Self::Made) {}
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub(crate) enum Outcome<T> {
     /// It was done, and a repeat gets the same reply.
     Done(Answer<T>),
@@ -56,7 +56,7 @@ pub(crate) enum Outcome<T> {
     Refused(ApiError),
 }
 
-/// Something was made, and this is where it is.
+/// Something was created, at this location.
 pub(crate) fn created<T: Serialize>(location: String, made: T) -> Result<Outcome<T>, ApiError> {
     Answer::first(StatusCode::CREATED, Some(location), made).map(Outcome::Done)
 }
@@ -67,7 +67,7 @@ pub(crate) fn done<T: Serialize>(made: T) -> Result<Outcome<T>, ApiError> {
 }
 
 impl App {
-    /// Does the work of a request, unless its key says that it was done: then the first reply is given again.
+    /// Does the work of a request, unless its key says that it was done: then the first reply is returned again.
     pub(crate) async fn once<W: Work>(self: &Arc<Self>, once: Once, work: W) -> Result<Answer<W::Made>, ApiError> {
         if let Some(charge) = &once.charge {
             charge.form_is_valid()?;
@@ -105,7 +105,7 @@ enum Keeps {
     Whole,
     /// It shows a secret, which this seals.
     Sealed(Box<Vault>),
-    /// It shows a secret to somebody who cannot be shown it twice: that it went out is all that is kept.
+    /// It shows a secret that must not be shown twice: only the fact that it was sent is kept.
     Nothing,
 }
 
@@ -116,7 +116,7 @@ struct Key {
 }
 
 impl Once {
-    /// Of a request that cannot be repeated.
+    /// For a request that cannot be repeated.
     pub(crate) fn none(share: impl Into<Share>) -> Self {
         Self { key: None, keeps: Keeps::Whole, charge: None, share: share.into() }
     }
@@ -126,7 +126,8 @@ impl Once {
         self.key.is_some()
     }
 
-    /// The same for a reply that shows a secret: what is kept of it opens in its own place only, with the server key.
+    /// The same for a reply that shows a secret: it is kept sealed, and opens only in its own row and with the server
+    /// key.
     pub(crate) fn sealed(self, vault: &Vault) -> Self {
         match self.key {
             Some(_) => Self { keeps: Keeps::Sealed(Box::new(vault.clone())), ..self },
@@ -134,7 +135,7 @@ impl Once {
         }
     }
 
-    /// The same for a reply that is said once: a repeat is told no more than that.
+    /// The same for a reply that is given once: a repeat learns only that.
     pub(crate) fn said_once(self) -> Self {
         Self { keeps: Keeps::Nothing, ..self }
     }
@@ -150,7 +151,7 @@ impl Once {
         Ok((Self::read(&headers, caller, &path, &body)?, parse(&body)?))
     }
 
-    /// Reads the key of a POST, and what the request is paid with. The key is scoped to the tenant, the credential's scope and the path.
+    /// Reads the key of a POST, and the payment. The key is scoped to the tenant, the credential's scope and the path.
     pub(crate) fn read(headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
         let (charge, share) = (caller.charge().cloned(), caller.share());
         let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(share) }) };
@@ -165,8 +166,8 @@ impl Once {
         Ok(Self { key: Some(key), keeps: Keeps::Whole, charge, share })
     }
 
-    /// A form that somebody was shown. `id` is the form's own, drawn when it was shown; the same form filled in otherwise
-    /// is another request.
+    /// A form that was shown to a user. `id` is the form's own, generated when it was shown; the same form with other
+    /// values is another request.
     pub(crate) fn form(caller: &Caller, path: &str, id: &str, filled: &str) -> Self {
         let filled = sha256_hex(filled);
         let by = match &caller.by {
@@ -211,20 +212,20 @@ impl Once {
         Ok(Ok(answer))
     }
 
-    /// Claims the key; a reply means that the work was done before and this is what was said.
+    /// Claims the key; a reply means that the work was already done and this was the answer.
     async fn claim(&self, db: &mut Conn<'_>, now: Timestamp) -> Result<Option<Reply>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };
         self.judged(key, replies::claim(db, &key.id, &key.request, now).await?)
     }
 
-    /// The reply to an earlier request with the key: for what calls out before it writes.
+    /// The reply to an earlier request with the key, for operations that call out before they write.
     pub(crate) async fn earlier<T>(&self, app: &App) -> Result<Option<Answer<T>>, ApiError> {
         let Some(key) = &self.key else { return Ok(None) };
         let claim = replies::find(&mut app.db.read().await?.conn(), &key.id, &key.request, app.clock.now()).await?;
         Ok(self.judged(key, claim)?.map(|reply| Answer { reply, made: None }))
     }
 
-    /// What was said before, if anything was; another request with the key is a conflict.
+    /// The earlier reply, if there was one; another request with the key is a conflict.
     fn judged(&self, key: &Key, claim: Claim) -> Result<Option<Reply>, ApiError> {
         match claim {
             Claim::First => Ok(None),
@@ -244,7 +245,7 @@ impl Once {
         }
     }
 
-    /// Gives the key back.
+    /// Releases the key.
     async fn release(&self, db: &mut Conn<'_>) -> Result<(), DbError> {
         match &self.key {
             Some(key) => replies::release(db, &key.id).await,
@@ -279,7 +280,7 @@ impl Once {
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     reply: Reply,
-    /// What the reply says; of a repeated one only the bytes are there.
+    /// The content of the reply; a repeated one has only its bytes.
     pub(crate) made: Option<T>,
 }
 
@@ -289,7 +290,7 @@ impl<T> Answer<T> {
         self.made.is_none()
     }
 
-    /// Where the thing is that an earlier request made, if this repeats its reply.
+    /// The location of what an earlier request created, if this repeats its reply.
     pub(crate) fn replayed_location(&self) -> Option<&str> {
         self.reply.location.as_deref().filter(|_| self.is_replay())
     }
@@ -309,7 +310,7 @@ impl<T: Serialize> Answer<T> {
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    /// The same reply with a body that is made anew from what was kept.
+    /// The same reply with a body that is rebuilt from what was kept.
     pub(crate) fn rebuilt<U: Serialize>(mut self, body: impl FnOnce(T) -> U) -> Result<Answer<U>, ApiError> {
         let is_replay = self.is_replay();
         let (status, location) = (self.reply.status, self.reply.location.take());
@@ -362,7 +363,7 @@ pub(super) fn replied(reply: Reply, is_replay: bool) -> Response {
     if !is_empty {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    // It may show a secret, and it is of no use to anybody else.
+    // It may show a secret, and is only for this caller.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(location) = reply.location.and_then(|path| HeaderValue::try_from(path).ok()) {
         headers.insert(header::LOCATION, location);

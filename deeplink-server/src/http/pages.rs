@@ -37,8 +37,7 @@ impl<'a> Asked<'a> {
         Self { limit: MAX_LIMIT, cursor }
     }
 
-    /// Begins to read a list of the caller's, which is named by its path. Nothing is read for somebody who has not proved who
-    /// pays.
+    /// Begins to read one of the caller's lists, named by its path. Nothing is read until it is verified who pays.
     pub(crate) fn of<'b>(
         self,
         app: &'b App,
@@ -73,7 +72,7 @@ pub(crate) struct Paging<'a> {
 }
 
 impl Paging<'_> {
-    /// Reads the rows as the account's share of lists and reports.
+    /// Reads the rows, within the account's share of lists and reports.
     pub(crate) async fn read<R, F>(&self, work: F) -> Result<Vec<R>, ApiError>
     where
         R: Send + 'static,
@@ -83,7 +82,7 @@ impl Paging<'_> {
         self.app.report(self.caller, move |db, tenant| work(db, tenant, span)).await
     }
 
-    /// Takes the rows that were read to those of the page, and says where the next one begins.
+    /// Truncates the rows that were read to those of the page, and returns where the next one begins.
     pub(crate) fn end<R>(&self, rows: &mut Vec<R>, id: impl Fn(&R) -> &str) -> Result<Option<String>, ApiError> {
         let more = rows.len() > self.limit as usize;
         rows.truncate(self.limit as usize);

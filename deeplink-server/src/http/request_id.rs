@@ -1,4 +1,4 @@
-//! The name of a request, by which a caller, a proxy and the log speak of the same one.
+//! The id of a request, by which a caller, a proxy and the log refer to the same one.
 
 use std::cell::RefCell;
 
@@ -6,14 +6,13 @@ use deeplink_core::secret::Random;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 
-/// Where the name travels, in and out.
+/// The header of the id, in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest name taken over from a caller.
+/// Maximum length of a caller's id.
 const LONGEST: usize = 128;
 
-/// The name that the caller gave, if it is a sane one (1 to 128 of `A-Z a-z 0-9 . _ -`), else a new one: 16 random
-/// hex digits.
+/// The caller's id, if it is valid (1 to 128 of `A-Z a-z 0-9 . _ -`), else a new one: 16 random hex digits.
 pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
     match headers.get(&HEADER) {
         Some(given) if is_sane(given.as_bytes()) => given.clone(),
@@ -23,11 +22,12 @@ pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
 
 fn new() -> HeaderValue {
     thread_local! {
-        /// Seeded once for each thread: asking the operating system each time would be a twentieth of a redirect.
+        /// Seeded once for each thread: asking the operating system each time would be a twentieth of a redirect's
+        /// cost.
         static RANDOM: RefCell<Random> = RefCell::new(Random::system());
     }
     let digits = hex::encode(RANDOM.with_borrow_mut(Random::bytes::<8>));
-    // Hex digits always are a header value.
+    // Hex digits are always a valid header value.
     HeaderValue::try_from(digits).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 

@@ -1,7 +1,8 @@
-//! Who reports what comes from click to conversion: apps and pages by a publishable key, servers by the account's secret
-//! key. [`SdkCaller`] and [`PublishableCaller`] in a handler's signature are the permission.
+//! Who may report what happens between click and conversion: apps and pages with a publishable key, servers with the
+//! account's secret key. [`SdkCaller`] and [`PublishableCaller`] in a handler's signature are the permission.
 //!
-//! A publishable key is public, so it has limits: by key and address, and by key. They are judged before the body is read.
+//! A publishable key is public, so it has limits: by key and address, and by key. They are checked before the body is
+//! read.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -49,12 +50,12 @@ impl FromRequestParts<Shared> for PublishableCaller {
     }
 }
 
-/// The key of the query. One that stands there twice is refused, also where the header says who calls.
+/// The key in the query. A repeated one is refused, even if the header authenticates the caller.
 fn key_in_query(parts: &Parts) -> Result<Option<String>, ApiError> {
     Ok(Query::of(parts).one("key")?.map(str::to_owned))
 }
 
-/// Whom the publishable key of a request stands for. The header outranks the query.
+/// The caller that a request's publishable key authenticates. The header takes precedence over the query.
 async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> {
     let now = app.clock.monotonic_millis();
     let hash = match shown_key(parts)? {

@@ -1,7 +1,7 @@
 //! Who is signed in: the cookie `session_token`. [`Session`] in a handler's signature is the permission.
 //!
-//! A cookie goes along with every request that a browser makes, whoever made the browser make it. So session operations
-//! also ask [`super::csrf`] where a request comes from, and no other operation takes the cookie.
+//! A browser sends a cookie with every request, whichever site caused it. So session operations also check with
+//! [`super::csrf`] where a request comes from, and no other operation accepts the cookie.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::db::sessions;
 use crate::error::ApiError;
 use crate::state::{App, Shared};
 
-/// The session of an operation for programs; without one it is refused.
+/// The session of an operation for programs; a request without one is refused.
 pub(crate) struct Session(pub(crate) Arc<SignedIn>);
 
 impl FromRequestParts<Shared> for Session {
@@ -33,14 +33,14 @@ impl FromRequestParts<Shared> for Session {
     }
 }
 
-/// The session of whoever ends it, which nothing of the account stands in the way of.
+/// The session of a request that may also come from a suspended account, such as signing out.
 pub(crate) struct EndingSession(pub(crate) Arc<SignedIn>);
 
 impl FromRequestParts<Shared> for EndingSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        // A key outranks the cookie, and no key is a session.
+        // A key takes precedence over the cookie, and no key is a session.
         if parts.headers.contains_key(AUTHORIZATION) {
             return Err(ApiError::invalid_key());
         }
@@ -51,14 +51,14 @@ impl FromRequestParts<Shared> for EndingSession {
     }
 }
 
-/// What a request's cookies say.
+/// The session token in a request's cookies.
 #[derive(Debug)]
 pub(crate) enum Presented {
     /// Nothing.
     None,
-    /// A token, which need not be anybody's.
+    /// A token, valid or not.
     One(Token),
-    /// Two tokens: nobody can tell which one is meant.
+    /// Two tokens: it is unclear which one is meant.
     Several,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn presented(headers: &HeaderMap) -> Presented {
     }
 }
 
-/// The value of a cookie; an error when it stands more than once.
+/// The value of a cookie; an error when it occurs more than once.
 pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let pairs =
         headers.get_all(COOKIES).iter().filter_map(|value| value.to_str().ok()).flat_map(|line| line.split(';'));
@@ -83,7 +83,7 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'
     if values.next().is_some() { Err(()) } else { Ok(first) }
 }
 
-/// Who is signed in with a token.
+/// The user who is signed in with a token.
 pub(crate) async fn find(app: &App, parts: &Parts, token: &Token) -> Result<Option<Arc<SignedIn>>, ApiError> {
     if !token.is_well_formed() {
         return Ok(None);

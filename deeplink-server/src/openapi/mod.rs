@@ -1,4 +1,4 @@
-//! The description of the interface, the page that shows it, and the one for language models.
+//! The OpenAPI document, the page that shows it, and the text for language models.
 
 mod webhooks;
 
@@ -111,7 +111,7 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// Adds that a payment is a credential, and what is answered to it.
+/// Adds payment as a credential, and its responses.
 fn can_be_paid_for(operation: &mut Operation) {
     let payment = SecurityRequirement::new::<_, [&str; 0], &str>("x402", []);
     operation.security.get_or_insert_default().push(payment);
@@ -120,10 +120,10 @@ fn can_be_paid_for(operation: &mut Operation) {
     }
 }
 
-/// Adds that what changes something of an account is refused while that is suspended.
+/// Adds that changes to an account are refused while it is suspended.
 fn is_refused_to_the_suspended(operation: &mut Operation) {
     const SAYS: &str = "The account is suspended, and only reads are answered (`account_suspended`)";
-    // Whoever is signed in may always sign out.
+    // Signing out is always allowed.
     if operation.security.as_ref().is_none_or(Vec::is_empty) || operation.operation_id.as_deref() == Some("signout") {
         return;
     }
@@ -146,12 +146,13 @@ pub fn text() -> &'static str {
     &TEXT
 }
 
-/// What changes with a release only: kept by clients, but asked for each time, so that a release is seen at once.
+/// A file that changes only with a release: cached by clients but always revalidated, so that a release is seen at
+/// once.
 fn fixed(document: impl Into<Bytes>, media_type: HeaderValue) -> Fixed {
     Fixed::new(document, media_type).with(CACHE_CONTROL, HeaderValue::from_static("no-cache"))
 }
 
-/// Pages of any origin that show interfaces may read it.
+/// API viewers on any origin may read it.
 static DOCUMENT: LazyLock<Fixed> = LazyLock::new(|| {
     fixed(text(), HeaderValue::from_static("application/json"))
         .with(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))
@@ -161,10 +162,10 @@ static LLMS: LazyLock<Fixed> = LazyLock::new(|| {
     fixed(include_str!("../../templates/llms.txt"), HeaderValue::from_static("text/plain; charset=utf-8"))
 });
 
-/// The description of this interface.
+/// The OpenAPI description of this API.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "service",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the document that is there already")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached document")),
     responses(
         (status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = serde_json::Value, headers(("ETag" = String))),
         (status = 304, description = "It has not changed", headers(("ETag" = String))),
@@ -174,10 +175,10 @@ pub(crate) async fn document(asked: HeaderMap) -> Response {
     DOCUMENT.answer(&asked)
 }
 
-/// The description of this interface for language models.
+/// The description of this API for language models.
 #[utoipa::path(
     get, path = "/llms.txt", operation_id = "llms", tag = "service",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the text that is there already")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached text")),
     responses(
         (status = 200, description = "Markdown", content_type = "text/plain", body = String, headers(("ETag" = String))),
         (status = 304, description = "It has not changed", headers(("ETag" = String))),
@@ -187,7 +188,7 @@ pub(crate) async fn llms(asked: HeaderMap) -> Response {
     LLMS.answer(&asked)
 }
 
-/// The pages around the interface: `/docs` and the small files that crawlers ask for.
+/// The pages around the API: `/docs` and the small files that crawlers request.
 pub(crate) fn pages() -> Router<Shared> {
     let docs = Router::new()
         .route("/docs", get(|| async { Redirect::to("/docs/") }))
@@ -215,7 +216,7 @@ static DOCS: LazyLock<Vec<(&str, Fixed)>> = LazyLock::new(|| {
 });
 
 fn swagger_file(name: &str) -> Option<Fixed> {
-    // The docs page runs scripts of its own origin and nothing else.
+    // The docs page runs only scripts of its own origin.
     const POLICY: HeaderValue = HeaderValue::from_static(
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; connect-src 'self'; \
          base-uri 'none'; frame-ancestors 'none'",

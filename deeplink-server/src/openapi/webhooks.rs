@@ -1,7 +1,7 @@
-//! The `webhooks` of the document: for each kind of event the schema and an example of what receivers get, and how to verify
-//! its signatures.
+//! The `webhooks` of the document: for each kind of event the schema and an example of the posted body, and how to
+//! verify its signatures.
 //!
-//! The example bodies are the samples that `dl webhooks sample` prints, and the example headers are theirs.
+//! The example bodies are the samples that `dl webhooks sample` prints, with matching example headers.
 
 use deeplink_core::event::{EventKind, sample};
 use deeplink_core::signature::{
@@ -15,13 +15,13 @@ use utoipa::openapi::{
     ContentBuilder, OpenApi, PathItem, Paths, PathsBuilder, Ref, Required, ResponseBuilder, ResponsesBuilder,
 };
 
-/// What the example is signed with.
+/// The secret that signs the example.
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-/// The event and the time of the example: the id of a conversion is its own.
+/// The event id and the time of the example; a conversion has its own id.
 const EXAMPLE_ID: &str = "evt_019b76da8000000000000000";
 const EXAMPLE_SECONDS: i64 = 1_767_225_600;
 
-/// A kind, the schema of its data, and when it is sent.
+/// Each kind with the schema of its data and when it is sent.
 const KINDS: [(EventKind, &str, &str); 4] = [
     (EventKind::Click, "ClickEvent", "A person or an agent clicked or resolved a link."),
     (EventKind::Attribute, "AttributeEvent", "A link opened an install."),

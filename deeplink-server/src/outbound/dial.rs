@@ -23,14 +23,14 @@ use url::{Host, Url};
 use super::http::Failed;
 use crate::config::TrustedRoots;
 
-/// How long it may take until there is a connection, secured if it has to be.
+/// How long it may take to connect, including TLS.
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
-/// After how long the next address is tried beside the first (RFC 8305, section 5).
+/// The delay after which the next address is tried in parallel (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Addresses of a host that are tried, so that one call does not open hundreds of connections.
 const MAX_ADDRESSES: usize = 4;
 
-/// Opens a connection to an address, which is the only thing it gets to know.
+/// Opens a connection to an address; it gets nothing else.
 pub(super) type Dial = Arc<dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> + Send + Sync>;
 
 /// A connection.
@@ -42,7 +42,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(super) struct Dialler {
     dial: Dial,
     trusted: Option<TrustedRoots>,
-    /// Made when it is needed first: it reads the system's certificates.
+    /// Created on first use: it reads the system's certificates.
     tls: OnceCell<TlsConnector>,
 }
 
@@ -65,7 +65,7 @@ impl Dialler {
     ) -> Result<(Box<dyn Stream>, SocketAddr), Failed> {
         let connect = async {
             let (address, stream) = self.first_of(addresses).await.map_err(Failed::Connect)?;
-            // Whether small packets wait changes nothing but speed.
+            // This affects only speed.
             let _ = stream.set_nodelay(true);
             if url.scheme() != "https" {
                 return Ok((Box::new(stream) as Box<dyn Stream>, address));
@@ -109,7 +109,7 @@ impl Dialler {
     }
 }
 
-/// The two families in turns, the first one's first, so that a machine which has but one of them comes to it soon (RFC
+/// The two families alternately, the first one's first, so that a machine with only one of them comes to it soon (RFC
 /// 8305, section 4).
 fn in_turns(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
     let is_first = |address: &&SocketAddr| Some(address.is_ipv6()) == addresses.first().map(SocketAddr::is_ipv6);
@@ -123,7 +123,7 @@ fn connector(trusted: Vec<CertificateDer<'static>>) -> Result<TlsConnector, rust
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider))?;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    // "Dangerous" is to choose who verifies; this one does, with the system's authorities.
+    // "Dangerous" means choosing the verifier; this one does verify, with the system's authorities.
     let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = config.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

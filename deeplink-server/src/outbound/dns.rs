@@ -1,7 +1,7 @@
-//! Asks the domain name system. "There is no such record" and "nobody could say" are different answers, because only
-//! the first may cost somebody their domain.
+//! Queries the domain name system. "There is no such record" and "there was no answer" are different results, because
+//! only the first may cost a tenant their domain.
 //!
-//! Nothing is remembered between two questions: who has just mended a record and asks again must see it.
+//! Nothing is cached between two queries: someone who has just fixed a record and asks again must see it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may take before it is asked once more.
 const TRY_TIMEOUT: Duration = Duration::from_millis(2_400);
-/// CNAME records that are followed.
+/// Maximum CNAME records that are followed.
 const MAX_CNAMES: usize = 8;
 
 /// Why there is no answer. It says nothing about what is in the domain name system.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
-    /// Nobody said anything.
+    /// No server answered.
     #[error("no name server answered within 5 seconds")]
     InTime,
     /// A server said that it cannot answer.
     #[error("the name server could not answer ({0})")]
     Refused(ResponseCode),
-    /// A server knows others who might know.
+    /// A server only named others that might know.
     #[error("the name server answered with a referral only")]
     Referred,
-    /// The records lead on and on.
+    /// There are too many CNAME records.
     #[error("the name leads through more than 8 CNAME records")]
     TooFar,
-    /// What came back is no whole answer.
+    /// The answer is incomplete or invalid.
     #[error("the name server's answer could not be read")]
     Broken(#[source] NetError),
-    /// There is nobody to ask.
+    /// There is no server to ask.
     #[error("no name server is set up here")]
     NoServer(#[source] NetError),
 }
@@ -56,27 +56,27 @@ impl From<ProtoError> for Unanswered {
 /// What a name's TXT records say.
 #[derive(Debug, Default)]
 pub(crate) struct TxtRecords {
-    /// Each record's value, its strings joined. None: there is surely no such record.
+    /// Each record's value, its strings joined. Empty: there certainly is no such record.
     pub(crate) values: Vec<String>,
-    /// Whether CNAME records led out of the domain that was asked about. What stands there may be for other eyes: the
-    /// service's resolver can see names that the public cannot.
+    /// Whether CNAME records led out of the domain that was asked about. What is there may not be public: the service's
+    /// resolver can see names that the public cannot.
     pub(crate) is_elsewhere: bool,
 }
 
-/// Whom to ask.
+/// The DNS client.
 #[derive(Debug, Clone)]
 pub(crate) struct Dns {
-    /// Instead of the system's servers.
+    /// Replaces the system's servers.
     server: Option<SocketAddr>,
 }
 
 impl Dns {
-    /// Asks this server, or without one the system's.
+    /// Asks this server, or the system's if there is none.
     pub(crate) fn new(server: Option<SocketAddr>) -> Self {
         Self { server }
     }
 
-    /// What the TXT records of a name say, whose first label stands under the domain in question.
+    /// The values of a name's TXT records; its first label is below the domain in question.
     pub(crate) async fn txt(&self, name: &str) -> Result<TxtRecords, Unanswered> {
         in_time(async {
             let name = absolute(name)?;
@@ -87,8 +87,8 @@ impl Dns {
         .await
     }
 
-    /// The addresses of a host, of both kinds; none if it surely has none. One kind that nobody can say leaves all of
-    /// them unknown: what is judged is every address, or nothing.
+    /// The addresses of a host, of both kinds; none if it certainly has none. If one kind cannot be determined, the
+    /// result is an error: every address is checked, or none.
     pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Unanswered> {
         in_time(async {
             let name = absolute(host)?;
@@ -99,7 +99,7 @@ impl Dns {
         .await
     }
 
-    /// The values of a name's records of one kind, and the name where they stand, at the end of its CNAME records.
+    /// The values of a name's records of one kind, and the name that has them, at the end of its CNAME records.
     async fn follow<T>(
         &self,
         mut name: Name,
@@ -130,7 +130,7 @@ impl Dns {
         }
     }
 
-    /// Fresh connections for each question, so that none waits behind another's.
+    /// Fresh connections for each query, so that none waits behind another.
     fn pool(&self) -> Result<NameServerPool<TokioRuntimeProvider>, NetError> {
         let (servers, mut options) = match self.server {
             Some(server) => (vec![at(server)], ResolverOpts::default()),
@@ -149,7 +149,7 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Unanswered>>) -> Resu
     tokio::time::timeout(TIMEOUT, answer).await.unwrap_or(Err(Unanswered::InTime))
 }
 
-/// With the final dot: no search list is ever applied.
+/// With the final dot, so that no search list is applied.
 fn absolute(name: &str) -> Result<Name, Unanswered> {
     Ok(Name::from_ascii(format!("{}.", name.trim_end_matches('.')))?)
 }
@@ -160,7 +160,7 @@ fn at(server: SocketAddr) -> NameServerConfig {
     config
 }
 
-/// What the answer to a question holds; nothing when there is surely no such record.
+/// The records that answer a query; none if there certainly is no such record.
 async fn ask(
     pool: &NameServerPool<TokioRuntimeProvider>,
     name: &Name,
@@ -181,12 +181,12 @@ async fn ask(
     }
 }
 
-/// Tells "there is none" from "nobody could say".
+/// Tells "there is none" from "there was no answer".
 fn nothing(error: NetError) -> Result<Vec<Record>, Unanswered> {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code, ns, soa, .. })) => match response_code {
             ResponseCode::NXDomain => Ok(Vec::new()),
-            // Somebody else's name servers and no SOA record: this one was never responsible for the name.
+            // Other name servers and no SOA record: this one was never responsible for the name.
             ResponseCode::NoError if ns.is_some() && soa.is_none() => Err(Unanswered::Referred),
             ResponseCode::NoError => Ok(Vec::new()),
             other => Err(Unanswered::Refused(other)),
@@ -197,7 +197,7 @@ fn nothing(error: NetError) -> Result<Vec<Record>, Unanswered> {
     }
 }
 
-/// The value of a TXT record. A long one comes as several strings, which mean one text (RFC 7208, section 3.3).
+/// The value of a TXT record. A long one comes as several strings, which form one text (RFC 7208, section 3.3).
 fn text(record: &Record) -> Option<String> {
     let RData::TXT(txt) = &record.data else { return None };
     Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned())

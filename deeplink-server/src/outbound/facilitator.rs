@@ -1,7 +1,6 @@
-//! The facilitator: who verifies payments for single requests and settles them on the chain.
+//! The facilitator, which verifies payments for single requests and settles them on the chain.
 //!
-//! It is asked what it was told by us, and what it answers is judged before it counts: an answer that is not what it should
-//! be says nothing about whether money moved.
+//! Its answers are checked before they count: an invalid answer says nothing about whether money moved.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -21,30 +20,30 @@ use crate::config::{Config, X402};
 
 /// Largest answer, in bytes.
 const LARGEST: usize = 64 << 10;
-/// Calls at one time.
+/// Maximum concurrent calls.
 const MAX_CONCURRENT: usize = 80;
-/// How many of them may be other calls than settlements: what costs nobody anything keeps no paid request waiting.
+/// How many of them may be calls other than settlements, so that unpaid requests never delay paid ones.
 const MAX_UNPAID: usize = 64;
-/// How long it may take to say what it can settle.
+/// Timeout for asking what it can settle.
 const SUPPORTED: Duration = Duration::from_secs(5);
-/// After this long a facilitator that settles nothing that is wanted is asked again.
+/// After this long a facilitator that settles nothing we want is asked again.
 const ASK_AGAIN_MILLIS: u64 = 10_000;
-/// After this long one that settles some of it is asked again.
+/// After this long one that settles some of what we want is asked again.
 const ASK_STILL_MILLIS: u64 = 600_000;
-/// How reasons begin for which a payment is not sent to the chain.
+/// Prefixes of reasons for which a payment is not sent to the chain.
 const BEFORE_SENDING: [&str; 3] = ["insufficient_", "invalid_", "unsupported_"];
-/// How those end that look like it, but are also said of what was sent.
+/// Suffixes of reasons that look like those, but also apply to payments that were sent.
 const MAYBE_SENT: [&str; 2] = ["invalid_transaction_state", "transaction_failed"];
 /// Characters of a reason that are shown.
 const SHOWN: usize = 80;
 
-/// Adds to a call what the facilitator knows its customer by. Those of some vendors want a token made for each call.
+/// Adds the customer's credentials to a call. Some vendors require a token made for each call.
 pub(crate) trait Credentials: Send + Sync {
     /// The headers of a call.
     fn headers(&self, method: &Method, path: &str) -> HeaderMap;
 }
 
-/// A facilitator that asks for no credential.
+/// For a facilitator that requires no credentials.
 struct Open;
 
 impl Credentials for Open {
@@ -53,7 +52,7 @@ impl Credentials for Open {
     }
 }
 
-/// A facilitator that gave its customer a token.
+/// For a facilitator that gave its customer a token.
 struct Bearer(HeaderValue);
 
 impl Credentials for Bearer {
@@ -63,43 +62,42 @@ impl Credentials for Bearer {
 }
 
 fn credentials(token: Option<&SecretString>) -> Box<dyn Credentials> {
-    // The settings let no other token through.
+    // The settings accept no token that is not a header value.
     let value = token.and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).ok());
     let Some(mut value) = value else { return Box::new(Open) };
     value.set_sensitive(true);
     Box::new(Bearer(value))
 }
 
-/// What it says of a payment.
+/// Its answer about a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verified {
-    /// It could be settled, and this is who pays, if that is said.
+    /// It could be settled; who pays, if the answer says so.
     Valid(Option<String>),
-    /// It could not.
+    /// It could not, for this reason.
     Invalid(String),
 }
 
-/// What it says came of a payment.
+/// Its answer to a settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It is on the chain.
     Success { transaction: String, network: String, payer: Option<String> },
-    /// It says that it is not, which is not always sure.
+    /// It says that the payment is not, which is not always certain.
     Refused(Refused),
 }
 
-/// That a payment was not settled, as the facilitator says it.
+/// A settlement that it refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) reason: String,
-    /// Empty where none was sent, or none is known.
+    /// Empty if none was sent or none is known.
     pub(crate) transaction: String,
     status: StatusCode,
 }
 
 impl Refused {
-    /// Whether nothing was sent to the chain, so that no money can have moved. Any other reason may be one for which it
-    /// did.
+    /// Whether nothing was sent to the chain, so that no money can have moved. For any other reason it may have.
     pub(crate) fn is_before_sending(&self) -> bool {
         self.transaction.is_empty()
             && !self.status.is_server_error()
@@ -108,12 +106,12 @@ impl Refused {
     }
 }
 
-/// It did not answer, or said what cannot be understood; the text is for the log.
+/// It did not answer, or not in a form that we understand; the text is for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct Unclear {
     why: String,
-    /// Whether it may have read what it was asked.
+    /// Whether it may have read the request.
     pub(crate) was_sent: bool,
 }
 
@@ -123,21 +121,21 @@ impl Unclear {
     }
 }
 
-/// The right to one of the calls at one time.
+/// A permit for one of the concurrent calls.
 #[derive(Debug)]
 pub(crate) struct Place<'a>(#[expect(dead_code, reason = "it is held until the call is over")] SemaphorePermit<'a>);
 
-/// What a facilitator can settle of what is wanted: by version, what a requirement says beside the usual.
+/// What a facilitator can settle of what we want: for each version, the extra fields of a requirement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kinds {
     pub(crate) v1: Option<Extra>,
     pub(crate) v2: Option<Extra>,
 }
 
-/// What a requirement says beside the usual.
+/// The extra fields of a requirement.
 pub(crate) type Extra = Option<Value>;
 
-/// The facilitator, and the way to it.
+/// The client of the facilitator.
 pub(crate) struct Facilitator {
     http: Http,
     base: String,
@@ -147,14 +145,14 @@ pub(crate) struct Facilitator {
     settle_timeout: Duration,
     credentials: Box<dyn Credentials>,
     places: Semaphore,
-    /// What calls other than settlements take as well.
+    /// A second permit, for calls other than settlements.
     unpaid: Semaphore,
     known: RwLock<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// What it said last.
+    /// Its last answer.
     kinds: Option<Kinds>,
     asked_at: Option<u64>,
 }
@@ -194,14 +192,14 @@ struct SettleAnswer {
 }
 
 impl Kinds {
-    /// Whether there is none.
+    /// Whether it settles nothing that we want.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Facilitator {
-    /// As the operator set it up.
+    /// With the operator's settings.
     pub(crate) fn new(config: &Config, x402: &X402) -> Self {
         Self {
             http: Http::for_operator(config),
@@ -217,7 +215,7 @@ impl Facilitator {
         }
     }
 
-    /// What it can settle of what is wanted, which may be nothing; `None` until it has said that.
+    /// What it can settle of what we want, which may be nothing; `None` until it has answered.
     pub(crate) fn kinds(&self) -> Option<Kinds> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()
     }
@@ -230,7 +228,7 @@ impl Facilitator {
         known.asked_at.is_none_or(|at| now_millis.saturating_sub(at) >= wait)
     }
 
-    /// Asks what it settles. While it does not say, what it said before is believed.
+    /// Asks what it settles. If it does not answer, its earlier answer still counts.
     pub(crate) async fn ask(&self, now_millis: u64) {
         let supported = self.call(Method::GET, "/supported", Bytes::new(), SUPPORTED).await;
         let kinds = match supported {
@@ -260,7 +258,7 @@ impl Facilitator {
         Kinds { v1: find(Version::V1, self.network.v1()), v2: find(Version::V2, Some(self.network.as_str())) }
     }
 
-    /// What the facilitator wants said, and what the token's signatures cover.
+    /// The facilitator's extra fields, and ours, which the token's signatures cover.
     fn with_own(&self, theirs: Extra) -> Extra {
         match (theirs, self.extra.clone()) {
             (Some(Value::Object(mut theirs)), Some(Value::Object(own))) => {
@@ -282,7 +280,7 @@ impl Facilitator {
         }
     }
 
-    /// A place for one call, to be had before anything is stored that the call is for.
+    /// A permit for one call, to be acquired before anything is stored for the call.
     pub(crate) fn place(&self) -> Result<Place<'_>, Unclear> {
         self.places.try_acquire().map(Place).map_err(full)
     }
@@ -294,7 +292,7 @@ impl Facilitator {
             self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
         let transaction = answer.transaction.unwrap_or_default();
         if !is_plain(&transaction) {
-            return Err(Unclear::sent("it names a transaction that can be none"));
+            return Err(Unclear::sent("it names an invalid transaction"));
         }
         if !answer.success {
             return Ok(Settled::Refused(Refused { reason: reason(answer.error_reason), transaction, status }));
@@ -316,7 +314,7 @@ impl Facilitator {
         Ok(self.exchange(method, path, body, total).await?.1)
     }
 
-    /// An answer of any status counts if it is the JSON that it should be. Whoever calls has a place.
+    /// Makes a call, for which the caller has a permit. An answer of any status counts if it is the expected JSON.
     async fn exchange<T: for<'de> Deserialize<'de>>(
         &self,
         method: Method,
@@ -335,17 +333,17 @@ impl Facilitator {
         let answer = self.http.call_with_head(call).await;
         let answer = answer.map_err(|failed| Unclear { why: failed.in_short(), was_sent: failed.was_sent() })?;
         let read = serde_json::from_slice(answer.body());
-        let read = read.map_err(|_| Unclear::sent("its answer is not the JSON it should be"))?;
+        let read = read.map_err(|_| Unclear::sent("its answer is not the expected JSON"))?;
         Ok((answer.status(), read))
     }
 }
 
-/// There is no place for a call.
+/// There is no permit for a call.
 fn full(_: TryAcquireError) -> Unclear {
     Unclear { why: "too many calls wait for it".into(), was_sent: false }
 }
 
-/// A reason as it can be shown: the facilitator may say anything.
+/// A reason in a form that can be shown: the facilitator may send anything.
 fn reason(said: Option<String>) -> String {
     let said = said.unwrap_or_default();
     let plain: String = said.chars().filter(|char| is_word(*char)).take(SHOWN).collect();

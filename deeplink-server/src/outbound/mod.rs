@@ -1,4 +1,4 @@
-//! What the service calls: slow, broken and hostile answers end here as values.
+//! Calls to other services: slow, broken and hostile answers become values here.
 
 mod dial;
 pub(crate) mod dns;

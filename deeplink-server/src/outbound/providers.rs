@@ -1,6 +1,6 @@
-//! Identity providers: where people are sent to sign in, and how it is asked afterwards whose address they proved.
+//! Identity providers: where people are sent to sign in, and how we then learn which address they proved.
 //!
-//! Nothing that a provider says reaches a caller, and only an address that it vouches for counts.
+//! Nothing that a provider says reaches a caller, and only an address that it has verified counts.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::config::{Config, OauthProvider};
 const TOTAL: Duration = Duration::from_secs(8);
 /// Largest answer of a provider, in bytes.
 const LARGEST: usize = 64 << 10;
-/// Sign-ins that wait for a provider at one time.
+/// Sign-ins that wait for a provider at once.
 const MAX_CONCURRENT: usize = 64;
 
 /// A provider that people can sign in with.
@@ -45,7 +45,7 @@ impl Name {
     /// Every provider.
     pub(crate) const ALL: [Self; 2] = [Self::Google, Self::Github];
 
-    /// As it stands in paths and rows.
+    /// The name in paths and rows.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Google => "google",
@@ -66,17 +66,17 @@ impl Name {
     }
 }
 
-/// Why nobody could be identified.
+/// Why a person could not be identified.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unidentified {
-    /// The provider failed, or said what cannot be understood; the text is for the log.
+    /// The provider failed, or its answer is not understood; the text is for the log.
     #[error("{0}")]
     Provider(String),
-    /// It knows addresses, none of which it has verified.
-    #[error("no address of theirs is verified")]
+    /// It knows addresses, but has verified none of them.
+    #[error("none of their addresses is verified")]
     Unverified,
     /// It knows no address.
-    #[error("they have no address there")]
+    #[error("they have no address at the provider")]
     NoEmail,
 }
 
@@ -88,7 +88,7 @@ impl From<Failed> for Unidentified {
 
 type Client = BasicClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 
-/// The providers that are set up, and the way to them.
+/// The configured providers, and the client to call them.
 pub(crate) struct Providers {
     http: Http,
     places: Semaphore,
@@ -102,20 +102,20 @@ struct Provider {
     asked: Asked,
 }
 
-/// Where a provider says which addresses are somebody's.
+/// Where a provider lists a person's addresses.
 enum Asked {
-    /// With who they are.
+    /// In the user's profile.
     User(String),
-    /// In a list of its own.
+    /// In a separate list.
     Emails(String),
 }
 
 impl Providers {
-    /// As the operator set them up.
+    /// With the operator's settings.
     pub(crate) fn new(config: &Config, public_url: &Url) -> Self {
         let provider = |name: Name| {
             let made = Provider::new(name, name.of(config).filter(|_| config.sessions)?, public_url);
-            // The parts were URLs before, so this is only said in case.
+            // The parts were URLs before, so this should not fail.
             made.inspect_err(|error| tracing::error!(provider = name.as_str(), %error, "cannot be used")).ok()
         };
         Self {
@@ -138,8 +138,8 @@ impl Providers {
         self.get(name).is_some()
     }
 
-    /// Where a person signs in. `verifier` is shown when the code is exchanged; the provider is told its SHA-256
-    /// (RFC 7636, section 4.2). `None`: the provider is not set up.
+    /// Where a person signs in. `verifier` is sent when the code is exchanged; the provider gets its SHA-256 now (RFC
+    /// 7636, section 4.2). `None`: the provider is not set up.
     pub(crate) fn address(&self, name: Name, state: &Token, verifier: &Token) -> Option<Url> {
         let provider = self.get(name)?;
         let verifier = PkceCodeVerifier::new(verifier.expose().to_owned());
@@ -152,7 +152,7 @@ impl Providers {
         Some(request.url().0)
     }
 
-    /// Whose address it is that a code stands for.
+    /// The address of the person that a code stands for.
     pub(crate) async fn identify(&self, name: Name, code: &str, verifier: &str) -> Result<Email, Unidentified> {
         let provider = self.get(name).ok_or_else(|| Unidentified::Provider("it is not set up".into()))?;
         let Ok(_place) = self.places.try_acquire() else {
@@ -165,7 +165,7 @@ impl Providers {
             .set_pkce_verifier(PkceCodeVerifier::new(verifier.to_owned()))
             .request_async(&Exchange { http: &self.http, terms })
             .await
-            // What it answered may hold a token, so nothing of it is repeated.
+            // Its answer may contain a token, so none of it is repeated.
             .map_err(|error| match error {
                 oauth2::RequestTokenError::Request(failed) => Unidentified::from(failed),
                 oauth2::RequestTokenError::ServerResponse(_) => Unidentified::Provider("it refused the code".into()),
@@ -181,19 +181,18 @@ impl Providers {
     async fn get_json<T: DeserializeOwned>(&self, url: &str, bearer: &str, terms: Terms) -> Result<T, Unidentified> {
         let mut headers = HeaderMap::new();
         let mut bearer = HeaderValue::try_from(format!("Bearer {bearer}"))
-            .map_err(|_| Unidentified::Provider("its token is no header text".into()))?;
+            .map_err(|_| Unidentified::Provider("its token is not a valid header value".into()))?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
         let body = self.http.call(call).await?;
-        serde_json::from_slice(&body)
-            .map_err(|_| Unidentified::Provider("its answer is not the JSON it should be".into()))
+        serde_json::from_slice(&body).map_err(|_| Unidentified::Provider("its answer is not the expected JSON".into()))
     }
 }
 
-/// The way on which codes are exchanged for tokens.
+/// The HTTP client that exchanges codes for tokens.
 struct Exchange<'a> {
     http: &'a Http,
     terms: Terms,
@@ -244,7 +243,7 @@ impl Provider {
     }
 }
 
-/// What a provider says of somebody (OpenID Connect Core 1.0, section 5.1).
+/// What a provider says about a person (OpenID Connect Core 1.0, section 5.1).
 #[derive(Deserialize)]
 struct User {
     email: Option<String>,
@@ -252,7 +251,7 @@ struct User {
     email_verified: Verified,
 }
 
-/// `true`, or as some write it, `"true"`.
+/// `true` or, as some providers write it, `"true"`.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
 enum Verified {
@@ -274,7 +273,7 @@ impl User {
     }
 }
 
-/// One of somebody's addresses at GitHub.
+/// One of a person's addresses at GitHub.
 #[derive(Deserialize)]
 struct Address {
     email: String,
@@ -284,8 +283,8 @@ struct Address {
     verified: bool,
 }
 
-/// The primary address if it is verified, else the first one that is. What GitHub makes up for people is no address of
-/// theirs: no mail reaches it.
+/// The primary address if it is verified, else the first one that is. An address that GitHub generates does not count:
+/// no mail reaches it.
 fn verified_of(emails: &[Address]) -> Result<Email, Unidentified> {
     if emails.is_empty() {
         return Err(Unidentified::NoEmail);

@@ -34,7 +34,7 @@ struct Step {
 #[template(path = "pages/overview.html")]
 struct Overview<'a> {
     frame: &'a Frame,
-    /// Empty once all of them are done.
+    /// Empty once all steps are done.
     steps: Vec<Step>,
     report: Report,
     plan: Plan,
@@ -42,10 +42,10 @@ struct Overview<'a> {
     base: &'a str,
 }
 
-/// Links in the overview's report: as many as one report takes.
+/// Links in the overview's report: the maximum of one report.
 const MAX_LINKS: u32 = 100;
 
-/// The report on all links of an account, or on its newest where there are too many for one report.
+/// The report on all links of an account, or on its newest if there are too many for one report.
 async fn report_of(app: &App, caller: &Caller) -> Result<Report, ApiError> {
     let found = api::links::page_of(app, caller, LinkFilter::new(), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();

@@ -1,4 +1,4 @@
-//! Affiliates: the list with the form for one more, and one affiliate with its credentials.
+//! Affiliates: the list with a form to add one, and one affiliate with its credentials.
 
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): 
     after_deletion(deleted, "/account/affiliates", "affiliate-deleted")
 }
 
-/// Creates a credential and shows it, this once.
+/// Creates a credential and shows it once.
 pub(super) async fn mint(State(app): State<Shared>, person: Person, Path(id): Path<String>, form: Form) -> PageResult {
     let back = format!("/account/affiliates/{id}");
     let affiliate = named(&app, &person, &id).await?;

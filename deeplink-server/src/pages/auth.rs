@@ -50,7 +50,7 @@ const KEY: &str = "M15.5 3a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M11.6 12.4 3 21M
 const ENVELOPE: &str = "M4.5 5.5h15A1.5 1.5 0 0 1 21 7v10a1.5 1.5 0 0 1-1.5 1.5h-15A1.5 1.5 0 0 1 3 17V7a1.5 1.5 0 0 1 1.5-1.5M3.5 7.5 12 13l8.5-5.5";
 const PEOPLE: &str = "M9 4a4 4 0 1 0 0 8 4 4 0 0 0 0-8M2 20.5c.6-3.6 3.4-5.5 7-5.5s6.4 1.9 7 5.5M19 8v6M16 11h6";
 
-/// Shows the form of a mailed link. Nothing is used up by it, however often it is opened.
+/// Shows the form of a mailed link. Opening it does not use up the token.
 #[utoipa::path(
     get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
     params(
@@ -90,7 +90,7 @@ fn sign_in_page(nonce: &str, host: &str, token: &str, next: Option<&str>) -> ask
     .render()
 }
 
-/// Shows the form that confirms a sign-up. Nothing is used up by it, however often it is opened.
+/// Shows the form that confirms a sign-up. Opening it does not use up the token.
 pub(super) async fn sign_up(State(app): State<Shared>, query: Query) -> PageResult {
     let token = token(&query)?;
     Ok(page(&app, StatusCode::OK, |nonce| sign_up_page(nonce, &app.service_host, token)))
@@ -119,10 +119,10 @@ fn sign_up_page(nonce: &str, host: &str, token: &str) -> askama::Result<String> 
     .render()
 }
 
-/// Where a token leads that confirms nothing: also when the page with the new key is loaded again.
+/// Redirect for an invalid token; also when the page with the new key is reloaded.
 const INVALID: &str = "/signin?error=signup_invalid";
 
-/// Confirms a sign-up, and shows the account's new key, this once.
+/// Confirms a sign-up, and shows the account's new key once.
 pub(super) async fn confirm(
     State(app): State<Shared>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -147,7 +147,7 @@ pub(super) async fn confirm(
     Ok(response)
 }
 
-/// Shows the form of an invitation. Nothing is used up by it, however often it is opened.
+/// Shows the form of an invitation. Opening it does not use up the token.
 #[utoipa::path(
     get, path = "/v1/auth/verify", operation_id = "verify_page", tag = "team",
     params(("token" = String, Query, description = "The invitation's token")),
@@ -193,8 +193,8 @@ mod tests {
 
     type Render = fn(&str, &str, &str) -> askama::Result<String>;
 
-    /// S11: whatever stands in the place of a token or a path, the page is made of the same elements, fetches nothing, and
-    /// its form sends back exactly that.
+    /// S11: whatever the token or path contains, the page has the same elements, fetches nothing, and its form sends
+    /// back exactly that text.
     #[test]
     fn s11_a_token_is_a_value_of_one_hidden_field() {
         let plain =

@@ -1,5 +1,5 @@
 //! Charts of the last 30 days: clicks by day, the funnel from click to conversion, and conversions by type. They are
-//! drawn here, without a script; what a chart shows is also there as text.
+//! drawn on the server, without a script; their data is also shown as text.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::api;
 use crate::caller::Caller;
 use crate::state::App;
 
-/// Types of conversions that have a bar of their own; the rest are summed up.
+/// Conversion types with their own bar; the rest are summed up.
 const MAX_TYPES: usize = 8;
 /// Width of a day in the chart, including the gap.
 const DAY_WIDTH: usize = 10;
 /// Height of the chart of days, and length of the longest horizontal bar.
 const SCALE: i64 = 100;
 
-/// What a page shows of the last 30 days.
+/// The report on the last 30 days, as shown on a page.
 pub(super) enum Report {
     /// There are no links yet.
     NoLinks,
@@ -117,9 +117,9 @@ pub(super) struct Day {
 pub(super) struct Bar {
     pub(super) name: String,
     pub(super) count: Count,
-    /// Of 100.
+    /// The length of the bar, out of 100.
     pub(super) length: i64,
-    /// Its share of the step above, such as "12.5% of clicks".
+    /// Its share of the previous step, such as "12.5% of clicks".
     pub(super) share: Option<String>,
 }
 
@@ -147,7 +147,7 @@ impl Charts {
         let by_day = report.groups.as_deref().unwrap_or_default();
         let counts = by_day.iter().filter_map(|group| Some((day(&group.key)?, group.clicks)));
         let counts: Vec<(Timestamp, i64)> = counts.collect();
-        // Of equally busy days, the latest.
+        // The latest of equally busy days.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
         let max = busiest.map_or(0, |(_, clicks)| clicks);
         let days = counts.iter().enumerate().map(|(at, (day, clicks))| {
@@ -177,7 +177,7 @@ impl Charts {
         self.clicks.is_zero() && self.steps.iter().all(|step| step.count.is_zero()) && !self.has_returned()
     }
 
-    /// Whether anybody returned.
+    /// Whether any user returned.
     pub(super) fn has_returned(&self) -> bool {
         self.returning.iter().any(|count| !count.is_zero())
     }

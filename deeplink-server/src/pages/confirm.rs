@@ -8,18 +8,18 @@ use super::frame::{Frame, Section, answer};
 use super::person::Person;
 use crate::state::App;
 
-/// What is asked. The form is sent to the page's own path.
+/// The question to confirm. The form is submitted to the page's own path.
 pub(super) struct Question<'a> {
     pub(super) section: Section,
     pub(super) title: String,
-    /// What it is about.
+    /// What the action applies to.
     pub(super) subject: &'a str,
-    /// What follows from it.
+    /// The consequences of the action.
     pub(super) lead: &'a str,
     pub(super) submit: String,
-    /// The link that does nothing.
+    /// The label of the link that cancels.
     pub(super) keep: &'static str,
-    /// Where it leads.
+    /// The target of that link.
     pub(super) back: &'a str,
 }
 
@@ -29,7 +29,7 @@ struct ConfirmPage<'a> {
     frame: &'a Frame,
     question: &'a Question<'a>,
     action: &'a str,
-    /// So that what creates something creates it once.
+    /// An id, so that a confirmed action creates something only once.
     form_id: String,
     error: Option<&'a str>,
 }
@@ -41,7 +41,7 @@ impl<'a> Question<'a> {
         Self { section, title, subject, lead, submit, keep: "Cancel", back }
     }
 
-    /// The page; `error` is why it could not be done.
+    /// The page; `error` is why the action failed.
     pub(super) fn ask(&self, app: &App, person: &Person, error: Option<&FormError>) -> Response {
         let frame = Frame::of(app, person, self.section, &*self.title).failed(error.is_some());
         let text = error.map(|error| error.text.as_str());

@@ -28,9 +28,9 @@ struct DeliveryView {
     id: String,
     event: String,
     event_id: String,
-    /// Whether it is a test or a retry by hand.
+    /// Set if it is a test or a manual replay.
     label: Option<&'static str>,
-    /// The delivery whose event is sent again.
+    /// The delivery that it replays.
     replay_of: Option<String>,
     class: &'static str,
     status: &'static str,
@@ -106,15 +106,15 @@ struct ListPage<'a> {
     frame: &'a Frame,
     webhook: WebhookView,
     deliveries: Vec<DeliveryView>,
-    /// The filters by status, the first being all: the query's value, and its label.
+    /// The status filters, starting with "all": the query's value, and its label.
     filters: Vec<(&'static str, &'static str)>,
-    /// The one that applies.
+    /// The active filter.
     filter: &'static str,
     is_first: bool,
     next: Option<String>,
 }
 
-/// The status to filter by; none, when the query says something else.
+/// The status to filter by; `None` if the query names no status.
 fn filter(value: Option<&str>) -> Option<&'static DeliveryStatus> {
     DeliveryStatus::ALL.iter().find(|status| Some(status.as_str()) == value)
 }

@@ -1,4 +1,4 @@
-//! Domains: the list with the form for one more, the DNS records that a domain needs, and its verification.
+//! Domains: the list with a form to add one, the DNS records that a domain needs, and its verification.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
             Ok(see_other(&format!("/account/domains/{domain}?done=domain-added")))
         }
         Err(error) => match api::domains::find(&app, &person.caller, form.value("domain")).await {
-            // The form was sent twice, or the domain was added before, which is as good.
+            // The form was submitted twice, or the domain was added before, which is just as good.
             Ok(own) if own.role == role => Ok(see_other(&format!("/account/domains/{}?done=domain-there", own.domain))),
             _ => list_page(&app, &person, View::refused(&form, error)?).await,
         },
@@ -106,9 +106,9 @@ struct DomainPage<'a> {
 
 /// Why a verification failed.
 struct Failure {
-    /// Whole sentences.
+    /// Full sentences.
     text: String,
-    /// The TXT records that were there instead.
+    /// The TXT records that were found instead.
     txt_found: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ fn page(app: &App, frame: &Frame, domain: DomainDetail, failure: Option<Failure>
     answer(app, outcome, frame, &page)
 }
 
-/// A verified domain's record is gone.
+/// A verified domain's record is missing.
 const MISSING: &str =
     "The TXT record is missing. Add it again, or the domain will lose its verification in about 3 days.";
 /// A verified domain's record could not be looked up.

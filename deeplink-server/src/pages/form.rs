@@ -1,4 +1,4 @@
-//! Forms: what a browser sends, the fields that a page shows, and what is wrong with one of them.
+//! Forms: what a browser sends, the fields that a page shows, and errors in them.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ use crate::http::extract::{BODY_LIMIT, Query, form_body};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 
-/// Fields that a form may have; ours have far fewer.
+/// Maximum number of fields in a form; ours have far fewer.
 const MAX_FIELDS: usize = 100;
 
 /// A form as it was sent (`application/x-www-form-urlencoded`), at most 64 KiB.
 #[derive(Debug, Default)]
 pub(super) struct Form {
-    /// Values are trimmed, and CRLF in them is LF.
+    /// Values are trimmed, with CRLF replaced by LF.
     pairs: Vec<(String, String)>,
 }
 
@@ -53,12 +53,12 @@ impl Form {
         self.pairs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// All fields as text, to tell two forms apart.
+    /// All fields as text, to compare forms.
     pub(super) fn whole(&self) -> String {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
     }
 
-    /// Reads a form of at most so many bytes.
+    /// Reads a form of at most `limit` bytes.
     pub(super) async fn read(request: Request, limit: usize) -> Result<Self, ApiError> {
         Self::of(form_body(request, limit).await?.pairs())
     }
@@ -89,9 +89,9 @@ pub(super) enum Kind {
     Line(&'static str),
     /// Several lines.
     Area,
-    /// A checkbox; checked it is sent as `yes`, otherwise not at all.
+    /// A checkbox: sent as `yes` if checked, otherwise not at all.
     Checkbox,
-    /// Sent back unseen.
+    /// A hidden field that is sent back.
     Hidden,
     /// One of these: value and label.
     Choice(Vec<(Cow<'static, str>, Cow<'static, str>)>),
@@ -152,7 +152,7 @@ impl Field {
         Self { kind: Kind::Checkbox, ..Self::line(name, label, "") }
     }
 
-    /// A field that people do not see.
+    /// A hidden field.
     pub(super) fn hidden(name: &'static str) -> Self {
         Self { kind: Kind::Hidden, ..Self::line(name, "", "") }
     }
@@ -205,7 +205,7 @@ impl Field {
 
 /// Fields that belong together.
 pub(super) struct Group {
-    /// Empty where the form is one group.
+    /// Empty if the form is one group.
     pub(super) legend: &'static str,
     pub(super) hint: &'static str,
     pub(super) fields: Vec<Field>,
@@ -222,7 +222,7 @@ impl Group {
     }
 }
 
-/// What is wrong with a form.
+/// An error in a form.
 pub(super) struct FormError {
     outcome: Outcome,
     pub(super) text: String,
@@ -231,7 +231,7 @@ pub(super) struct FormError {
 }
 
 impl FormError {
-    /// Takes an error that the form can show; others are pages of their own.
+    /// Takes an error that the form can show; other errors get their own page.
     pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
         let body = error.body();
         let status = error.status();
@@ -240,7 +240,7 @@ impl FormError {
         let retry_after = error.retry_after();
         let text = match status.as_u16() {
             _ if is_about_input => text_of(&body.code, body.field.as_deref(), &error.to_string()),
-            // It passes, and what was filled in is worth keeping until then.
+            // The error is temporary, so the input is kept.
             429 | 503 if retry_after.is_some() => {
                 if status.is_server_error() {
                     tracing::warn!(%error, "form could not be processed; showing it again");
@@ -253,22 +253,22 @@ impl FormError {
         Ok(Self { outcome: Outcome { status, retry_after }, text, field: body.field })
     }
 
-    /// What a page finds wrong with a field by itself.
+    /// An error that the page itself found in a field.
     pub(super) fn at(field: &str, text: &str) -> Self {
         Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.to_owned(), field: Some(field.to_owned()) }
     }
 }
 
-/// The status of a page that shows a form, and this error in it.
+/// The status of a page that shows a form with this error.
 pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
     error.map_or(StatusCode::OK.into(), |error| error.outcome)
 }
 
 /// Why a page with a form is shown.
 pub(super) enum View<'a> {
-    /// Somebody opened it; its query may say what the form before did.
+    /// The page was opened; its query may have the result of the previous form.
     Opened(Option<&'a Query>),
-    /// What was sent was refused. Without a form, it was sent by another button of the page.
+    /// The submitted form was refused. `None`: another button of the page was used.
     Refused(Option<&'a Form>, FormError),
 }
 
@@ -278,7 +278,7 @@ impl<'a> View<'a> {
         Ok(Self::Refused(form.into(), FormError::of(error)?))
     }
 
-    /// The page of a list that was opened. A refused form is shown with the first one.
+    /// The cursor of the opened list page. A refused form is shown with the first page.
     pub(super) fn cursor(&self) -> Result<Option<&str>, ApiError> {
         if let Self::Opened(Some(query)) = self { query.one("cursor") } else { Ok(None) }
     }
@@ -295,14 +295,14 @@ impl<'a> View<'a> {
 /// A form as a page shows it.
 pub(super) struct FormView {
     pub(super) groups: Vec<Group>,
-    /// So that what it creates is created once, however often it is sent.
+    /// An id, so that submitting the form repeatedly creates one thing.
     pub(super) id: String,
-    /// What is wrong, if it is not about one field.
+    /// The error, if it is not about one field.
     pub(super) error: Option<String>,
 }
 
 impl FormView {
-    /// With the values and the error of a form that was refused, else with `initial` values.
+    /// Filled with the values and the error of a refused form, else with `initial` values.
     pub(super) fn new(app: &App, mut groups: Vec<Group>, initial: &Form, view: &View<'_>) -> Self {
         let values = if let View::Refused(Some(form), _) = view { form } else { initial };
         let at_fault = view.error().and_then(|error| error.field.as_deref());
@@ -318,7 +318,7 @@ impl FormView {
     }
 }
 
-/// An error in words for people: the API's messages are written for programs, which know the fields by name.
+/// An error message for people: the API's messages are for programs, which know fields by name.
 fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "This field is required.",
@@ -335,7 +335,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
         ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
         ErrorCode::NoCustomer => "The payment service does not know you as a customer, so there is nothing to manage.",
-        ErrorCode::NoSubscription => "You have no subscription that could be canceled.",
+        ErrorCode::NoSubscription => "You have no subscription to cancel.",
         ErrorCode::ThreatDetected if message.ends_with("threat list") => {
             "This URL is on a list of unsafe sites, so links cannot lead there."
         }
@@ -359,7 +359,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     format!("{first}{}.", characters.as_str().trim_end_matches('.'))
 }
 
-/// A page that is a form, sent to the page's own path.
+/// A page that is a form, submitted to the page's own path.
 pub(super) struct FormPage<'a> {
     pub(super) section: Section,
     pub(super) title: &'a str,
@@ -395,13 +395,13 @@ impl FormPage<'_> {
     }
 }
 
-/// A new id for a form that must not be processed twice.
+/// A new id for a form that must be processed only once.
 pub(super) fn draw_id(app: &App) -> String {
     app.random(|random| hex::encode(random.bytes::<16>()))
 }
 
-/// A form whose answer shows a secret. Sent again, whatever it says then, it creates none and shows none; a form that
-/// was refused has not been used.
+/// The idempotency of a form whose response shows a secret. Submitted again, even with other values, it creates and
+/// shows none; a refused form does not count as submitted.
 pub(super) fn secret_of(person: &Person, path: &str, form: &Form) -> Once {
     Once::form(&person.caller, path, form.value("form"), "").said_once()
 }
@@ -436,8 +436,8 @@ mod tests {
             (None, "the plan includes 50 links; there are 50", "The plan includes 50 links; there are 50."),
             (
                 Some("domain"),
-                "this account has go.example.com already; GET /v1/domains shows its DNS records",
-                "This account has go.example.com already.",
+                "this account already has go.example.com; GET /v1/domains shows its DNS records",
+                "This account already has go.example.com.",
             ),
         ] {
             assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);

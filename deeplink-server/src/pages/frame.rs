@@ -1,4 +1,4 @@
-//! What all pages have around their content: the head, the navigation, and who is signed in.
+//! The frame around every page's content: the head, the navigation, and who is signed in.
 
 use std::sync::LazyLock;
 
@@ -99,13 +99,13 @@ pub(super) struct Frame {
     pub(super) email: Option<String>,
     /// Whether the operator suspended the account.
     pub(super) is_suspended: bool,
-    /// What the form before did.
+    /// The result of the previous form.
     pub(super) notice: Option<&'static str>,
-    /// Whether the form has an error, which the title says first.
+    /// Whether the form has an error, which the title then starts with.
     pub(super) failed: bool,
     /// Whether accounts have a plan here.
     pub(super) has_plan: bool,
-    /// Where forms may lead besides this service and its website.
+    /// Where forms may redirect to besides this service and its website.
     forms_lead_to: String,
 }
 
@@ -116,7 +116,7 @@ impl Frame {
         Self { section: Some(section), email, is_suspended, ..Self::alone(app, title) }
     }
 
-    /// The frame of a section's list with the form that adds to it.
+    /// The frame of a section's list with its form.
     pub(super) fn list(app: &App, person: &Person, section: Section, view: &View<'_>) -> Self {
         Self::of(app, person, section, section.name).showing(view)
     }
@@ -137,7 +137,8 @@ impl Frame {
         }
     }
 
-    /// Lets forms of the page lead to the payment processor. Its pages can be on any domain, which only its answer names.
+    /// Lets forms of the page redirect to the payment processor. Its pages can be on any domain, known only from its
+    /// response.
     pub(super) fn leading_to_payment(mut self, app: &App) -> Self {
         if let Some(stripe) = &app.config.stripe {
             self.forms_lead_to = format!(" https: {}", stripe.base.origin().ascii_serialization());
@@ -145,13 +146,13 @@ impl Frame {
         self
     }
 
-    /// Says what the form before did.
+    /// Shows the result of the previous form.
     pub(super) fn after(mut self, query: &Query) -> Self {
         self.notice = query.one("done").ok().flatten().and_then(notice::sentence);
         self
     }
 
-    /// Says what the form before did, or that this one was refused.
+    /// Shows the result of the previous form, or that this one was refused.
     pub(super) fn showing(self, view: &View<'_>) -> Self {
         match view {
             View::Opened(Some(query)) => self.after(query),
@@ -166,7 +167,7 @@ impl Frame {
         self
     }
 
-    /// Where the section's list is, to which its form is sent.
+    /// The path of the section's list, which its form is submitted to.
     pub(super) fn section_path(&self) -> &'static str {
         self.section.map_or("", |section| section.path)
     }
@@ -178,7 +179,7 @@ impl Frame {
     }
 }
 
-/// The way through a list that comes in pages.
+/// Navigation through a paginated list.
 pub(super) struct Pager {
     pub(super) is_first: bool,
     /// The cursor of the next page.
@@ -186,7 +187,7 @@ pub(super) struct Pager {
 }
 
 impl Pager {
-    /// Of the page at `cursor`.
+    /// For the page at `cursor`.
     pub(super) fn new(cursor: Option<&str>, next: Option<String>) -> Self {
         Self { is_first: cursor.is_none(), next }
     }

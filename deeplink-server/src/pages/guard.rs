@@ -1,4 +1,4 @@
-//! What holds for every page: its host, who may send its forms, and how errors look.
+//! Rules for every page: its host, who may submit its forms, and how errors look.
 
 use askama::Template;
 use axum::extract::{FromRequestParts, Request, State};
@@ -15,7 +15,7 @@ use crate::http::host::OnServiceHost;
 use crate::http::{csrf, request_id};
 use crate::state::{App, Shared};
 
-/// Pages are on the service's own host, forms sent by other sites do nothing, and an error is a page.
+/// Pages are on the service's own host, forms from other sites do nothing, and an error is a page.
 pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Err(error) = OnServiceHost::from_request_parts(&mut parts, &app).await {
@@ -42,13 +42,13 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
 struct ErrorPage<'a> {
     frame: &'a Frame,
     advice: &'static str,
-    /// The request's id in the log, where somebody may have to look for it.
+    /// The request's id in the log, if an operator may need to look it up.
     request_id: Option<&'a str>,
     /// Where to go from here, and the label of that button.
     next: (&'a str, &'static str),
 }
 
-/// The page for an error that no form can show.
+/// The page for an error that a form cannot show.
 fn error_page(app: &App, refused: &Response, record: &Record, (path, request_id): (&str, &str)) -> Response {
     let status = refused.status();
     let (heading, advice) = text_of(&record.body().code, status);
@@ -68,11 +68,11 @@ fn error_page(app: &App, refused: &Response, record: &Record, (path, request_id)
     page
 }
 
-/// An error in words for people: what happened, and what to do.
+/// An error message for people: what happened, and what to do.
 pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'static str) {
     match (code, status.as_u16()) {
         (code, _) if code.is_not_configured() => {
-            ("This is not set up on this service", "Ask whoever runs the service to set it up.")
+            ("This is not set up on this service", "Ask the operator of the service to set it up.")
         }
         (ErrorCode::InvalidCursor, _) => ("This list has changed", "Start again from the newest."),
         (ErrorCode::AccountSuspended, _) => (
@@ -90,6 +90,6 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
         (ErrorCode::StorageFull, _) => ("The service is out of storage", "Nothing was saved. Try again later."),
         (_, 503) => ("The service is temporarily unavailable", "Nothing was saved. Try again in a moment."),
         (_, 400..500) => ("The request is not valid", "Go back, check what you entered, and try again."),
-        _ => ("Something went wrong", "Try again. If it keeps happening, contact whoever runs this service."),
+        _ => ("Something went wrong", "Try again. If it keeps happening, contact the operator of this service."),
     }
 }

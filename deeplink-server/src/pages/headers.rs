@@ -26,15 +26,15 @@ pub(crate) fn nonce(app: &App) -> String {
 }
 
 /// The headers of every page; `nonce` is fresh for each response and is the one given to its template. No script runs
-/// and nothing is fetched from other hosts. Browsers apply `form-action` to redirects after a form, too; `forms_lead_to`
-/// are further sources for it, each after a space.
+/// and nothing is fetched from other hosts. Browsers also apply `form-action` to redirects after a form;
+/// `forms_lead_to` has further sources for it, each after a space.
 pub(crate) fn headers(app: &App, nonce: &str, forms_lead_to: &str) -> [(HeaderName, HeaderValue); 6] {
     let website = app.config.marketing_url_at(&app.public_url).origin().ascii_serialization();
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; img-src 'self' data:; form-action 'self' {website}{forms_lead_to}; \
          base-uri 'none'; frame-ancestors 'none'"
     );
-    // A nonce is base64. Should it ever be something else, nothing is allowed rather than everything.
+    // A nonce is base64. If it ever were something else, nothing would be allowed rather than everything.
     let policy = HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
@@ -60,8 +60,8 @@ pub(crate) fn page(app: &App, status: StatusCode, render: impl FnOnce(&str) -> a
     }
 }
 
-/// The response to a form that deletes: a redirect to the list, saying what happened. What no longer exists is no
-/// error: the form may have been sent twice.
+/// The response to a form that deletes: a redirect to the list with a notice. It is no error if the thing no longer
+/// exists: the form may have been submitted twice.
 pub(super) fn after_deletion(deleted: Result<(), ApiError>, list: &str, done: &str) -> PageResult {
     match deleted {
         Ok(()) => Ok(see_other(&format!("{list}?done={done}"))),

@@ -1,4 +1,4 @@
-//! Keys: the secret ones that programs call the API with, and the publishable ones that apps and web pages embed.
+//! Keys: secret keys, with which programs call the API, and publishable keys, which apps and web pages embed.
 
 use std::sync::Arc;
 
@@ -57,9 +57,9 @@ struct ListPage<'a> {
     secret: Vec<KeyRow>,
     max_secret: i64,
     publishable: Vec<PublishableKeyRow>,
-    /// The form for a publishable key; without fields as long as no domain is verified.
+    /// The form for a publishable key; without fields while no domain is verified.
     form: FormView,
-    /// What is wrong with the button for a secret key.
+    /// The error of the button for a secret key.
     secret_error: Option<String>,
 }
 
@@ -92,7 +92,7 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     Ok(answer(app, view.outcome(), page.frame, &page))
 }
 
-/// Creates a secret key and shows it, this once. The same form again shows and creates nothing.
+/// Creates a secret key and shows it once. Submitting the same form again creates and shows nothing.
 pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = secret_of(&person, "/account/keys", &form);
     match api::secret_keys::issue_for(&app, &person.caller, &person.who.user, once).await {
@@ -111,7 +111,7 @@ pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form)
     }
 }
 
-/// Creates a publishable key and shows it, this once.
+/// Creates a publishable key and shows it once.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = secret_of(&person, "/account/keys/publishable", &form);
     let asked = CreatePublishableKey::new(form.value("domain"));

@@ -34,12 +34,12 @@ use crate::state::{App, Shared};
 
 /// Links per page of the list.
 const PAGE_SIZE: u32 = 25;
-/// Days whose clicks are counted.
+/// Days over which clicks are counted.
 const DAYS: i64 = 30;
 
 struct LinkRow {
     id: String,
-    /// Its title, else its destination.
+    /// The link's title, else its destination.
     name: Option<String>,
     status: Status,
     created: DisplayTime,
@@ -72,10 +72,10 @@ struct ListPage<'a> {
     pager: Pager,
 }
 
-/// Clicks of the last days, by `links.position`.
+/// Clicks of the last `DAYS` days, by `links.position`.
 async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
     let from = now.plus_days(-DAYS).as_millis();
-    // Whole hours are answered from the hourly counts, without the click log.
+    // Whole hours are read from the hourly counts, without the click log.
     let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
     clicks::count(db, scope, By::Link).await
 }
@@ -144,7 +144,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
 }
 
-/// The value of a field; one that the form does not have keeps its current value.
+/// The value of a field; a field missing from the form keeps its current value.
 fn value_or(form: &Form, name: &str, now: Option<String>) -> Option<String> {
     if form.has(name) { form.filled(name) } else { now }
 }
@@ -293,7 +293,7 @@ pub(super) async fn qr(
     Path((id, format)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> PageResult {
-    // Large enough for a poster, with error correction that survives some dirt.
+    // Large enough for a poster, with error correction that tolerates some dirt.
     let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), "size=1024&level=M", &headers).await?;
     let name = format!("attachment; filename=\"{id}.{format}\"");
     let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
@@ -322,14 +322,14 @@ pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Pa
     Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
 }
 
-/// Changes a link to what the form says: an empty field clears the value, and an absent one keeps it.
+/// Applies the form to a link: an empty field clears the value, an absent one keeps it.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
     Path(id): Path<String>,
     form: Form,
 ) -> PageResult {
-    // A link that does not exist is a 404, whatever the form says.
+    // A link that does not exist is a 404, whatever the form contains.
     let now = api::links::get_for(&app, &person.caller, &id).await?;
     let has = |part: &str| form.names().any(|name| name.starts_with(part));
     let patch = |name: &str| match form.filled(name) {

@@ -1,8 +1,8 @@
 //! Pages for people: signing in, and the account with its forms.
 //!
-//! They are rendered here and need no script. What a form does is what the API operation of the same name does: the
-//! handlers call the same functions. Everything goes through [`guard::guard`]: these pages are on the service's own host
-//! only, no other site can send their forms, and errors are pages too.
+//! They are rendered on the server and need no script. A form does the same as the API operation of that name: the
+//! handlers call the same functions. All requests pass [`guard::guard`]: these pages are on the service's own host
+//! only, no other site can submit their forms, and errors are pages too.
 
 mod account;
 mod affiliates;
@@ -39,7 +39,7 @@ use crate::state::Shared;
 
 macro_rules! table {
     ($(.route($path:literal, $methods:expr))+) => {
-        /// The paths of the pages, as the router has them.
+        /// The paths of the pages, as router templates.
         pub(crate) const PATHS: &[&str] = &[$($path),+];
 
         fn table() -> Router<Shared> {
@@ -98,7 +98,7 @@ table! {
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }
 
-/// What the handler of a page answers.
+/// The result of a page's handler.
 type PageResult = Result<Response, ApiError>;
 
 /// Every page.

@@ -1,6 +1,6 @@
-//! What a page says of the form before: a fixed code in the query stands for a fixed sentence.
+//! The notice that a page shows about the previous form: a code in the query selects a fixed sentence.
 
-/// The sentence for a code; an unknown code says nothing.
+/// The sentence for a code; `None` for an unknown code.
 pub(super) fn sentence(code: &str) -> Option<&'static str> {
     Some(match code {
         "link-made" => "Your link is ready.",

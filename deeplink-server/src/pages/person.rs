@@ -1,4 +1,5 @@
-//! Who looks at a page. [`Person`] in a handler's signature is the permission; without a session it redirects to sign-in.
+//! The user of a page. [`Person`] in a handler's signature is the permission; without a session it redirects to
+//! sign-in.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::http::auth::admit;
 use crate::http::session::{self, Presented};
 use crate::state::Shared;
 
-/// Somebody who is signed in. Only the session's cookie counts here.
+/// A signed-in user. Only the session cookie counts here.
 pub(super) struct Person {
     pub(super) who: Arc<SignedIn>,
-    /// The same person as a caller of the API's operations.
+    /// The same user as a caller of the API's operations.
     pub(super) caller: Arc<Caller>,
     /// The page's path.
     pub(super) path: String,
@@ -35,7 +36,7 @@ impl FromRequestParts<Shared> for Person {
     }
 }
 
-/// Somebody who signs out, which nothing of the account stands in the way of.
+/// A user who signs out, which is always allowed, whatever the account's state.
 pub(super) struct Leaving(pub(super) Person);
 
 impl FromRequestParts<Shared> for Leaving {
@@ -58,7 +59,7 @@ impl FromRequestParts<Shared> for Leaving {
     }
 }
 
-/// Redirects to sign-in and from there back to the page; a form cannot be sent again by itself.
+/// Redirects to sign-in and from there back to the page; a form cannot be resubmitted automatically.
 fn to_signin(parts: &Parts, had_one: bool) -> Response {
     let here = match parts.uri.path_and_query() {
         Some(path) if parts.method == Method::GET => path.as_str(),
@@ -73,7 +74,7 @@ fn to_signin(parts: &Parts, had_one: bool) -> Response {
     see_other(&format!("/signin?{}", query.finish()))
 }
 
-/// The page that shows a form: most forms are sent to their own page.
+/// The page that shows a form: most forms are submitted to their own page.
 fn page_of(form: &str) -> &str {
     ["/signout", "/publishable", "/credentials", "/checkout", "/portal"]
         .iter()
@@ -81,7 +82,7 @@ fn page_of(form: &str) -> &str {
         .unwrap_or(form)
 }
 
-/// The person who is signed in, if any.
+/// The signed-in user, if any.
 pub(super) struct MaybeSignedIn(pub(super) Option<Arc<SignedIn>>);
 
 impl FromRequestParts<Shared> for MaybeSignedIn {

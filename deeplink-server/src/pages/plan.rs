@@ -1,4 +1,4 @@
-//! The plan: what it includes, how much of it is used, and how it is paid for.
+//! The plan: what it includes, its usage, and payment.
 
 use askama::Template;
 use axum::extract::State;
@@ -25,17 +25,17 @@ use crate::work::subscriptions;
 
 const PATH: &str = "/account/plan";
 
-/// A plan, and how much of it is used.
+/// A plan and its usage.
 pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Whether this service enforces limits at all.
     pub(super) is_limited: bool,
     pub(super) items: Vec<Item>,
-    /// Days for which individual clicks are kept; `None`: for ever.
+    /// Days for which individual clicks are kept; `None`: forever.
     kept_days: Option<Count>,
 }
 
-/// How much of one thing is used.
+/// The usage of one resource.
 pub(super) struct Item {
     pub(super) name: &'static str,
     pub(super) used: Count,
@@ -52,7 +52,7 @@ impl Item {
 }
 
 impl Plan {
-    /// The plan whose limits hold for an account that uses this much.
+    /// A plan's limits with an account's usage.
     pub(super) fn of(tier: &Tier, is_limited: bool, usage: &Usage) -> Self {
         let limits = tier.limits();
         let item = |name, used: i64, limit: Option<i64>| {
@@ -60,7 +60,7 @@ impl Plan {
             Item { name, used: used.into(), limit }
         };
         let mut items = vec![item("Links", usage.links, limits.max_links)];
-        // They are counted only for their limit.
+        // Events are counted only for their limit.
         if is_limited {
             items.push(item("Monthly events", usage.events_this_month, limits.max_events_per_month));
         }
@@ -120,23 +120,23 @@ impl Offer {
 #[template(path = "pages/plan.html")]
 struct PlanPage<'a> {
     frame: &'a Frame,
-    /// Class and label of how the subscription stands.
+    /// Class and label of the subscription's state.
     sign: Option<(&'static str, &'static str)>,
     error: Option<&'a str>,
-    /// Whether there is more to say than what is used.
+    /// Whether there is more to show than usage.
     has_plan: bool,
     plan: Plan,
     lead: String,
-    /// Days that matter.
+    /// Relevant dates.
     facts: Vec<(&'static str, DisplayTime)>,
-    /// Whether another plan is a change of the subscription.
+    /// Whether choosing another plan changes a subscription.
     is_paid: bool,
     can_manage: bool,
     can_cancel: bool,
     offers: Vec<Offer>,
 }
 
-/// The plan and its use.
+/// The plan and its usage.
 pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     page(&app, &person, &View::Opened(Some(&query))).await
 }
@@ -156,7 +156,7 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
         lead: standing.lead(),
         facts: standing.facts(),
         is_paid: standing.is_subscribed(),
-        // Who has paid before still has invoices.
+        // Former payers still have invoices.
         can_manage: has_stripe && account.customer.is_some(),
         can_cancel: has_stripe && standing.can_cancel(),
         offers,
@@ -164,13 +164,13 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// The plans above the present one.
+/// The plans above the current one.
 fn offers(status: &BillingStatus) -> Vec<Offer> {
     let present = status.plan_tier.rank().max(status.effective_tier.rank());
     Tier::ALL.iter().filter(|tier| tier.rank() > present).map(Offer::of).collect()
 }
 
-/// How an account stands.
+/// The state of an account's subscription.
 struct Standing {
     status: BillingStatus,
     account: BillingAccount,
@@ -184,12 +184,13 @@ impl Standing {
         Ok(Self { status, account, now: app.clock.now() })
     }
 
-    /// Whether there is a subscription that grants a plan, or has lately.
+    /// Whether there is a subscription that grants a plan, or recently did.
     fn is_granting(&self) -> bool {
         self.account.running_subscription().is_some()
     }
 
-    /// Whether there is one that grants nothing but is not over either: it is unpaid, paused or for another price.
+    /// Whether there is a subscription that has not ended but grants nothing: it is unpaid, paused or for another
+    /// price.
     fn is_on_hold(&self) -> bool {
         self.account.subscription.is_some() && !self.is_granting()
     }
@@ -198,8 +199,8 @@ impl Standing {
         self.account.subscription.is_some()
     }
 
-    /// Until when a subscription that is cancelled now grants its plan; `None`: it grants none. If a payment failed, this may
-    /// be before the end of the period.
+    /// Until when a subscription grants its plan if it is canceled now; `None`: it grants none. If a payment failed,
+    /// this may be before the end of the period.
     fn granted_until(&self) -> Option<String> {
         let end = self.account.current_period_end;
         let failed = self.account.basis.past_due_since.map(|since| since.plus_days(PAST_DUE_DAYS));
@@ -208,7 +209,8 @@ impl Standing {
         self.account.is_granted(self.now).then_some(until)
     }
 
-    /// What is kept once the subscription is over: what was made, and clicks for as long as the plan says that holds then.
+    /// What is kept once the subscription is over: everything created, and clicks for as long as the next plan keeps
+    /// them.
     fn kept(&self, verb: &str) -> String {
         let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
         match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
@@ -221,7 +223,7 @@ impl Standing {
         self.account.basis.comp.as_ref().unwrap_or(&Tier::Free)
     }
 
-    /// What follows from the end of the subscription.
+    /// The consequences of the end of the subscription.
     fn afterwards(&self) -> String {
         let kept = self.kept("is");
         if !self.status.quotas_enforced {
@@ -245,7 +247,7 @@ impl Standing {
         }
     }
 
-    /// How the plan came about and what becomes of it, in whole sentences.
+    /// The plan's origin and what happens to it next, in full sentences.
     fn lead(&self) -> String {
         let (paid, holds) = (&self.status.plan_tier, &self.status.effective_tier);
         let subscription = match &self.status.status {
@@ -278,7 +280,7 @@ impl Standing {
         [subscription, granted].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Days that matter: when a payment failed and until when the plan stays all the same, and when the period ends.
+    /// Relevant dates: when a payment failed and until when the plan is kept anyway, and when the period ends.
     fn facts(&self) -> Vec<(&'static str, DisplayTime)> {
         let is_late = self.status.status == SubscriptionStatus::PastDue;
         let failed = self.account.basis.past_due_since.filter(|_| is_late).map(|since| {
@@ -300,7 +302,7 @@ pub(super) async fn back(_: Person) -> PageResult {
     Ok(see_other(PATH))
 }
 
-/// Leads to the page on which a plan is paid for.
+/// Redirects to the checkout page for a plan.
 pub(super) async fn checkout(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let session = async {
         let tier = paid_tier(form.value("tier"))?;
@@ -313,7 +315,7 @@ pub(super) async fn checkout(State(app): State<Shared>, person: Person, form: Fo
     }
 }
 
-/// Leads to the page on which cards and invoices are managed.
+/// Redirects to the page to manage cards and invoices.
 pub(super) async fn portal(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
     match api::stripe::portal_for(&app, &person.caller, Once::none(person.caller.share())).await {
         Ok(made) => Ok(see_other(&made.into_made()?.portal_url)),

@@ -1,4 +1,4 @@
-//! The page that shows a new secret, this once.
+//! The page that shows a new secret once.
 
 use askama::Template;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use super::headers::see_other;
 use super::person::Person;
 use crate::state::App;
 
-/// What a secret is for, and so which example the page shows.
+/// The kind of secret, which determines the example that the page shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretKind {
     /// Authenticates API calls.
@@ -20,15 +20,15 @@ pub(super) enum SecretKind {
     WebhookSecret,
 }
 
-/// A new secret. The page is the form's own answer and is kept nowhere: to load it again sends the form again, which
-/// leads to the list.
+/// A new secret. The page is the direct response to the form and is not stored: reloading it submits the form again,
+/// which redirects to the list.
 pub(super) struct Secret<'a> {
     pub(super) section: Section,
     pub(super) title: &'a str,
     pub(super) lead: &'a str,
     pub(super) kind: SecretKind,
     pub(super) back: &'a str,
-    /// What the page behind says when the form was sent again, and nothing can be shown.
+    /// The notice on the list when the form was submitted again, and nothing can be shown.
     pub(super) repeated: &'static str,
 }
 
@@ -43,7 +43,7 @@ struct SecretPage<'a> {
 }
 
 impl Secret<'_> {
-    /// The page; without a secret, because the form was sent before, a redirect.
+    /// The page; a redirect if there is no secret because the form was submitted before.
     pub(super) fn show(&self, app: &App, person: &Person, secret: Option<&str>) -> Response {
         let Some(secret) = secret else { return see_other(&format!("{}?done={}", self.back, self.repeated)) };
         let frame = Frame::of(app, person, self.section, self.title);

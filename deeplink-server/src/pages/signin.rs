@@ -24,7 +24,7 @@ struct SigninPage<'a> {
     frame: &'a Frame,
     error: Option<&'a str>,
     notice: Option<&'static str>,
-    /// With a field for the email address; without fields where email is not set up.
+    /// With a field for the email address; without fields if email is not set up.
     form: FormView,
     /// Identity providers: their names and where signing in with them starts.
     providers: Vec<(&'static str, String)>,
@@ -37,7 +37,7 @@ struct SigninPage<'a> {
 #[template(path = "pages/sent.html")]
 struct SentPage<'a> {
     frame: &'a Frame,
-    /// Whether emails are files on this machine, which only its operator can know.
+    /// Whether emails are written to files on this machine.
     is_in_files: bool,
 }
 
@@ -53,7 +53,7 @@ struct AlreadyPage<'a> {
 
 const JOINED: &str = "You have joined the team. Sign in with the address that was invited.";
 
-/// The text for the `error` in the query. An unknown one gets a general text, and none of it is shown.
+/// The text for the `error` in the query. An unknown code gets a general text and is not itself shown.
 fn text_of(error: &str) -> &'static str {
     match error {
         "link_expired" => "That link has already been used, or it is more than 15 minutes old. Request a new one.",
@@ -80,14 +80,14 @@ fn text_of(error: &str) -> &'static str {
     }
 }
 
-/// The sign-in page. Anyone already signed in goes on to `next`.
+/// The sign-in page. Anyone already signed in is redirected to `next`.
 pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSignedIn, query: Query) -> Response {
     let next = query.one("next").ok().flatten().map(NextPath::read).unwrap_or_default();
     let has = |name: &'static str| !matches!(query.one(name), Ok(None));
     let error = has("error").then(|| query.one("error").ok().flatten().unwrap_or_default());
     let has_joined = matches!(query.one("invite"), Ok(Some("accepted")));
     if let Some(who) = who {
-        // An expired session does not matter to somebody who has signed in again; anything else is shown first.
+        // An expired session does not matter to someone who has signed in again; other errors are shown first.
         return match error {
             None | Some("session_expired") if !has_joined => see_other(next.as_str()),
             _ => already(&app, &who.email, error.map(text_of), &next),
@@ -109,7 +109,7 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
     page(&app, &View::Opened(None), error.map(text_of), notice, &next)
 }
 
-/// The page for somebody who is signed in already: what happened, and where to go.
+/// The page for someone already signed in: what happened, and where to go.
 fn already(app: &App, email: &str, error: Option<&'static str>, next: &NextPath) -> Response {
     let frame = Frame::alone(app, "You are signed in").failed(error.is_some());
     let notice = error.is_none().then_some(JOINED);
@@ -141,7 +141,7 @@ fn providers(app: &App, next: &NextPath) -> Vec<(&'static str, String)> {
     set_up.map(|(name, word, _)| (name, format!("/v1/auth/oauth/{word}/start?next={next}"))).collect()
 }
 
-/// Emails the link. Nothing in the response tells whether the address has an account.
+/// Emails the link. The response does not reveal whether the address has an account.
 pub(super) async fn send(
     State(app): State<Shared>,
     Extension(Peer(peer)): Extension<Peer>,

@@ -1,5 +1,5 @@
-//! Sources: the list with the form for one more, a source's URL, and deletion. The URL is a credential, so the list does
-//! not show it; to see it, somebody asks for it with a form, which no other site can send.
+//! Sources: the list with a form to add one, a source's URL, and deletion. The URL is a credential, so the list does
+//! not show it; it is requested with a form, which no other site can submit.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const LIST: &str = "/account/sources";
 struct SourceRow {
     id: String,
     name: String,
-    /// The URL up to its token, or that it cannot be read.
+    /// The URL up to its token, or a text that it cannot be read.
     masked_url: String,
     created: DisplayTime,
 }
@@ -98,7 +98,8 @@ pub(super) async fn reveal(State(app): State<Shared>, person: Person, Path(id): 
     Ok(source_page(&app, &person, &api::sources::find(&app, &person.caller, &id).await?))
 }
 
-/// Redirects to the list: the URL is shown to a form only, and a sign-in or a bookmark comes back without one.
+/// Redirects to the list: the URL is shown only in response to a form, and a sign-in or a bookmark comes back without
+/// one.
 pub(super) async fn back() -> Response {
     see_other(LIST)
 }

@@ -1,4 +1,4 @@
-//! The team: its members and invitations, inviting somebody, and removing somebody.
+//! The team: its members and invitations, inviting and removing people.
 
 use askama::Template;
 use axum::extract::State;
@@ -26,7 +26,7 @@ struct MemberRow {
     email: String,
     is_pending: bool,
     is_owner: bool,
-    /// Nobody removes themselves here: they would be left without the page they are on.
+    /// People cannot remove themselves here: they would lose access to the page they are on.
     is_me: bool,
     since: DisplayTime,
 }
@@ -37,7 +37,7 @@ struct ListPage<'a> {
     frame: &'a Frame,
     members: Vec<MemberRow>,
     pager: Pager,
-    /// The form for an invitation; without fields where email is not set up.
+    /// The form for an invitation; without fields if email is not set up.
     form: FormView,
 }
 
@@ -70,7 +70,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, members, pager, form }))
 }
 
-/// Invites somebody.
+/// Invites a person.
 pub(super) async fn invite(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = Once::form(&person.caller, "/account/team", form.value("form"), &form.whole());
     let invited = async {
@@ -107,7 +107,7 @@ fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&Fo
     question.ask(app, person, error)
 }
 
-/// Removes somebody else.
+/// Removes another person.
 pub(super) async fn remove(State(app): State<Shared>, person: Person, Path(id): Path<String>, _: Form) -> PageResult {
     if id == person.who.user.as_str() {
         return Err(ApiError::not_found());

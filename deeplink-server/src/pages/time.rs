@@ -1,10 +1,10 @@
-//! Times as people read them. The server does not know the reader's time zone, so they are in UTC.
+//! Times formatted for people. The server does not know the reader's time zone, so they are in UTC.
 
 use std::fmt;
 
 use deeplink_core::time::Timestamp;
 
-/// A point in time: the day for people, all of it for machines.
+/// A point in time: the day for people, the full timestamp for machines.
 pub(super) struct DisplayTime(Timestamp);
 
 impl DisplayTime {

@@ -1,4 +1,4 @@
-//! Webhooks: the list with the form for one more, a secret that is shown once, and one webhook with its actions.
+//! Webhooks: the list with a form to add one, a secret that is shown once, and one webhook with its actions.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) struct WebhookView {
     pub(super) active: bool,
     class: &'static str,
     status: &'static str,
-    /// When it began to fail, or its last successful delivery.
+    /// When it began to fail, or when a delivery last succeeded.
     since: Option<DisplayTime>,
     dropped: i64,
     created: DisplayTime,
@@ -77,14 +77,14 @@ impl From<WebhookDetail> for WebhookView {
 /// The field that filters conversions.
 const AFFILIATE: &str = "filters.affiliate_id";
 
-/// The fields of a webhook, whose conversions may be filtered by an affiliate already.
+/// The fields of a webhook, whose conversions may already be filtered by an affiliate.
 async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<Group>, ApiError> {
     let hint = "A public URL of yours that starts with https://.";
     let url = Field::url("url", "Endpoint URL", hint).required().placeholder("https://hooks.example.com/deeplink");
     let kinds = KINDS.iter().map(|(name, _, label)| Field::checkbox(name, label)).collect();
     let affiliates = api::affiliates::all_of(app, &person.caller).await?;
     let all = [(String::new(), "All conversions".to_owned())];
-    // One that is deleted still filters; a form without it would silently send more.
+    // A deleted affiliate still filters; a form without it would silently send more.
     let deleted = filter.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
     let deleted = deleted.map(|id| (id.to_owned(), "Deleted affiliate".to_owned()));
     let existing = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
@@ -129,7 +129,7 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, webhooks, is_full, form }))
 }
 
-/// Creates a webhook and shows its secret, this once.
+/// Creates a webhook and shows its secret once.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let once = secret_of(&person, LIST, &form);
     let asked = CreateWebhook::new(form.value("url"), kinds_in(&form)).filters(filters_in(&form));
@@ -161,7 +161,7 @@ struct WebhookPage<'a> {
     form: FormView,
 }
 
-/// What may be a mistake in a webhook, though it is allowed.
+/// Allowed settings of a webhook that may be a mistake.
 fn warnings(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str> {
     let filters_nothing = !webhook.filters.is_empty() && !webhook.events.contains(&EventKind::Conversion);
     let is_duplicate = |other: &WebhookDetail| other.id != webhook.id && other.url == webhook.url && other.active;
@@ -248,7 +248,7 @@ fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Optio
     question.ask(app, person, error)
 }
 
-/// Gives a webhook a new secret and shows it, this once.
+/// Rotates a webhook's secret and shows the new one once.
 pub(super) async fn rotate(
     State(app): State<Shared>,
     person: Person,

@@ -27,13 +27,13 @@ const ENTRY_BYTES: usize = 160;
 /// Draws codes on the threads for blocking work, so that redirects do not wait, and caches them.
 #[derive(Debug)]
 pub(crate) struct Codes {
-    /// By entity tag.
+    /// Images by entity tag.
     images: Cache<Box<str>, Bytes, Weight>,
     /// Values of `src`, by the link's URL.
     page_images: Cache<String, Arc<str>, Weight>,
     /// Accounts take turns.
     slots: Arc<ShareLimit>,
-    /// A page's code is small, so it has a slot of its own and does not wait for large ones.
+    /// A page's code is small, so it has its own slot and does not wait for large ones.
     page_slot: Arc<Semaphore>,
 }
 
@@ -53,7 +53,8 @@ impl Codes {
         self.images.get(tag)
     }
 
-    /// Runs an account's task once a slot is free, or refuses it at once. Of a caller who hangs up drawing does not start.
+    /// Runs an account's task once a slot is free, or refuses it at once. If the caller hangs up first, drawing does
+    /// not start.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -89,7 +90,7 @@ fn at_once() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs a task on the threads for blocking work. It has its slot until it is done, even if its caller has gone.
+/// Runs a task on the threads for blocking work. It holds its slot until it is done, even if its caller has gone.
 async fn draw_holding<T: Send + 'static>(
     slot: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
@@ -107,7 +108,7 @@ fn source_of(content: &str) -> Result<Arc<str>, ApiError> {
     let svg = draw(&layout, &style, content, None);
     let mut source = String::with_capacity(svg.len() + svg.len() / 8);
     source.push_str("data:image/svg+xml,");
-    // Escapes what would end the attribute or the URL; adds a third of what base64 would.
+    // Escapes characters that would end the attribute or the URL; this adds a third of the overhead of base64.
     for byte in svg {
         match byte {
             b'"' => source.push('\''),
@@ -149,7 +150,8 @@ mod tests {
         format!("tnt_{number:024x}").parse().expect("an id")
     }
 
-    /// Q2: one code per core is drawn at a time, 16 of an account wait, and its next is refused at once; another account's is not.
+    /// Q2: one code per core is drawn at a time, 16 of an account wait, and the next is refused at once; another
+    /// account's is not.
     #[tokio::test]
     async fn q2_the_queue_is_limited() {
         let (codes, tenants) = (Codes::new(), [tenant(1), tenant(2)]);
@@ -184,7 +186,7 @@ mod tests {
         let (begun, at_work) = tokio::sync::oneshot::channel();
         let work = codes.run(&tenant, move || {
             let _ = begun.send(());
-            assert!(closed.recv().is_err(), "until the other end is gone");
+            assert!(closed.recv().is_err(), "until the other end is dropped");
         });
         tokio::select! {
             _ = work => panic!("it cannot be done yet"),

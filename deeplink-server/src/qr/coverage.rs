@@ -7,8 +7,8 @@ pub(super) const WHOLE: u32 = SAMPLES * SAMPLES;
 /// Sub-units of a pixel: each sample is the centre of a cell of four.
 const UNIT: u32 = 4 * SAMPLES;
 
-/// What a round corner cuts off the pixels at it: `WHOLE` is all of a pixel. The corner is the upper left one; as it is
-/// symmetric, mirrored indices give the others.
+/// How much a round corner cuts off its pixels: `WHOLE` is all of a pixel. This is the upper left corner; mirrored
+/// indices give the others.
 pub(super) struct Cut {
     edge: usize,
     samples: Vec<u32>,
@@ -30,7 +30,7 @@ impl Cut {
         Self { edge: edge as usize, samples }
     }
 
-    /// What is cut off the pixel at this row and column from the corner.
+    /// How much is cut off the pixel at this row and column from the corner.
     fn at(&self, row: usize, column: usize) -> u32 {
         if row < self.edge && column < self.edge { self.samples[row * self.edge + column] } else { 0 }
     }
@@ -58,7 +58,7 @@ fn cut(radius: u32, row: u32, column: u32) -> u32 {
 pub(super) struct Shape<'a> {
     /// Edge in pixels.
     pub(super) edge: usize,
-    /// What each corner cuts off. Their parts must not overlap.
+    /// The cut of each corner. Cuts must not overlap.
     pub(super) corners: [Option<&'a Cut>; 4],
 }
 
@@ -132,7 +132,7 @@ mod tests {
         assert!((0..81).all(|at| shape.at(at / 9, at % 9) == WHOLE));
     }
 
-    /// An odd number of pixels: both corners cut the one in the middle, and what each cuts counts.
+    /// An odd number of pixels: both corners cut the middle one, and both cuts count.
     #[test]
     fn corners_that_share_a_pixel_both_count() {
         let cut = Cut::new(2, 3);

@@ -1,8 +1,8 @@
-//! The shape of a dot: which of its corners are round depends on the dots beside it.
+//! The shape of a dot: which of its corners are round depends on the adjacent dots.
 
 use deeplink_core::qr::DotType;
 
-/// The four dots beside a dot, as bits.
+/// The four dots adjacent to a dot, as bits.
 pub(super) type Neighbours = u8;
 pub(super) const LEFT: Neighbours = 1;
 pub(super) const RIGHT: Neighbours = 2;

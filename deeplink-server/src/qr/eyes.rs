@@ -33,7 +33,7 @@ pub(super) fn covers(modules: u32, row: u32, column: u32) -> bool {
         || last.contains(&row) && first.contains(&column)
 }
 
-/// The frame: its outline, and what is cut out of it.
+/// The frame: its outline, and the square cut out of it.
 pub(super) fn frame(style: CornerSquareType) -> (Square, Square) {
     let (outer, inner) = match style {
         CornerSquareType::Square => (0, 0),
@@ -43,7 +43,7 @@ pub(super) fn frame(style: CornerSquareType) -> (Square, Square) {
     (Square { edge: 7, radius: outer }, Square { edge: 5, radius: inner })
 }
 
-/// The pupil. A sharp square inside a ring misleads readers along the diagonals, so there it is a little round.
+/// The pupil. A sharp square inside a ring misleads scanners along the diagonals, so there it is slightly rounded.
 pub(super) fn pupil(style: CornerDotType, frame: CornerSquareType) -> Square {
     let radius = match (style, frame) {
         (CornerDotType::Dot, _) => 6,

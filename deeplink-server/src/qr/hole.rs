@@ -17,7 +17,7 @@ pub(super) struct Hole {
 }
 
 impl Hole {
-    /// The hole in which this logo is drawn widest; of several the smallest, then the narrowest. `None` if the level
+    /// The hole in which this logo is drawn widest; of equals the smallest, then the narrowest. `None` if the level
     /// allows no hole at this size.
     pub(super) fn for_logo(level: QrLevel, modules: u32, logo: &Logo) -> Option<Self> {
         Self::for_picture(level, modules, (logo.width(), logo.height()))
@@ -30,7 +30,7 @@ impl Hole {
             .flat_map(|width| edges().map(move |height| (width, height)))
             .filter(|(width, height)| width * height <= budget)
             .map(|(width, height)| {
-                // Half a module stays clear all round. As products of whole numbers, so that equal is equal.
+                // Half a module stays clear all round. Products of whole numbers compare exactly.
                 let reach = (u64::from(width - 1) * u64::from(logo.1)).min(u64::from(height - 1) * u64::from(logo.0));
                 Self { width, height, reach, logo }
             })
@@ -62,7 +62,7 @@ pub(super) fn is_allowed(level: QrLevel, modules: u32) -> bool {
     budget(level, modules) >= 9
 }
 
-/// How many modules may be missing: less than the level corrects, to leave a margin for dirt.
+/// How many modules may be missing: fewer than the level corrects, to leave a margin for dirt.
 fn budget(level: QrLevel, modules: u32) -> u32 {
     let area = modules * modules;
     match level {
@@ -73,7 +73,7 @@ fn budget(level: QrLevel, modules: u32) -> u32 {
     }
 }
 
-/// The hole stays between the eyes.
+/// The longest edge with which the hole stays between the eyes.
 fn longest_edge(modules: u32) -> u32 {
     modules.saturating_sub(14)
 }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn of_equal_holes_the_smallest_and_then_the_narrowest_is_taken() {
-        // As wide as may be: the height is what the width leaves, and no more.
+        // As wide as allowed; the height is what the width leaves.
         let found = hole(QrLevel::H, 10, (4_096, 1)).expect("a hole");
         assert_eq!((found.width, found.height), (43, 3));
         let turned = hole(QrLevel::H, 10, (1, 4_096)).expect("a hole");

@@ -1,12 +1,13 @@
-//! The geometry of a code: the version that holds the content, and the mapping of modules to pixels or units. All of it follows
-//! from the style and the content's length, so a request that cannot be drawn is refused before the symbol is computed.
+//! The geometry of a code: the version that holds the content, and the mapping of modules to pixels or units. It
+//! depends only on the style and the content's length, so a request that cannot be drawn is refused before the symbol
+//! is computed.
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::qr::{MAX_MARGIN, MAX_SIZE, QrFormat, QrLevel, QrShape, QrStyle};
 
 use super::hole;
 
-/// Fewest pixels of a module; readers fail below.
+/// Minimum pixels per module; scanners fail below that.
 const MIN_SCALE: u32 = 2;
 
 /// Why a code cannot be drawn.
@@ -140,7 +141,7 @@ fn modules(version: u8) -> u32 {
     17 + 4 * u32::from(version)
 }
 
-/// The least a with (n + 2a)² ≥ 2n²: the disc's edge meets the symbol's corners from outside.
+/// The smallest a with (n + 2a)² ≥ 2n²: the disc encloses the symbol's corners.
 fn ring(modules: u32) -> u32 {
     (0..modules).find(|ring| (modules + 2 * ring).pow(2) >= 2 * modules.pow(2)).unwrap_or(modules)
 }

@@ -1,4 +1,4 @@
-//! A logo as it is drawn: pixels without the rest of their file.
+//! A logo's pixels, without the rest of its file.
 
 use std::fmt;
 
@@ -20,8 +20,8 @@ impl Logo {
         (pixels > 0 && rgba.len() == pixels * 4).then_some(Self { width, height, rgba, digest })
     }
 
-    /// Decodes a PNG, JPEG or lossy WebP file: its first frame, as it is stored, with 8 bits a channel. What has more than
-    /// 2,048 px on an edge or 262,144 px in all, which is about what the largest codes draw, is scaled down. Everything
+    /// Decodes a PNG, JPEG or lossy WebP file: its first frame, as stored, with 8 bits per channel. An image with more
+    /// than 2,048 px on an edge or 262,144 px in total, about what the largest codes draw, is scaled down. Everything
     /// but the pixels is dropped.
     pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
         Picture::read(file)?.decode()

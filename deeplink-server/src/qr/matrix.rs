@@ -95,7 +95,7 @@ impl Field {
         self.dots[at]
     }
 
-    /// The dots beside a dot.
+    /// The dots adjacent to a dot.
     pub(super) fn neighbours(&self, at: usize) -> Neighbours {
         let stride = self.stride();
         let bit = |at: usize, bit| if self.dots[at] { bit } else { 0 };
@@ -103,7 +103,7 @@ impl Field {
     }
 }
 
-/// The symbol: one segment of bytes at exactly the asked version and level, with the mask of lowest penalty.
+/// The symbol: one byte segment at exactly the given version and level, with the mask of lowest penalty.
 fn symbol(layout: &Layout, content: &str) -> QrCode {
     let level = match layout.level() {
         QrLevel::L => QrCodeEcc::Low,

@@ -1,7 +1,7 @@
 //! Draws links as QR codes.
 //!
-//! The same options, content and logo give the same bytes, on every node and after a restart; a change of what
-//! is drawn raises [`RENDERER_VERSION`]. Drawing is pure computation, so the caller chooses the thread.
+//! The same options, content and logo give the same bytes, on every node and after a restart; any change to the output
+//! raises [`RENDERER_VERSION`]. Drawing is pure computation, so the caller chooses the thread.
 
 mod codes;
 mod coverage;
@@ -31,7 +31,7 @@ use matrix::Field;
 /// The renderer's version, a part of every `ETag`, so that cached images of an older one are not used.
 pub const RENDERER_VERSION: u32 = 1;
 
-/// The finished file: a PNG, or an SVG in UTF-8. `layout` must be that of the same style and content.
+/// The finished file: a PNG, or an SVG in UTF-8. `layout` must be made for the same style and content.
 ///
 /// # Panics
 ///

@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// What is transparent has a colour too, which must not be seen.
+    /// Transparent pixels have a colour too, which must not show.
     #[test]
     fn transparent_pixels_leave_no_fringe() {
         let source = logo(64, 64, |_, column| if column < 32 { [0, 255, 0, 0] } else { [255, 0, 0, 255] });

@@ -1,5 +1,5 @@
-//! The code as SVG: a background, at most three paths in units of one module, and the logo. It holds
-//! neither text of the caller nor external references.
+//! The code as SVG: a background, at most three paths in units of one module, and the logo. It contains no text of the
+//! caller and no external references.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What the request bodies of known callers take, by account: anybody may open one.
+//! Memory of known callers' request bodies, by account, since anyone may open an account.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use deeplink_core::id::TenantId;
 
-/// Bytes of bodies that one account may have: 32 of the largest.
+/// Maximum bytes of bodies per account: 32 of the largest.
 const OF_ACCOUNT: usize = 32 << 20;
-/// Bytes of bodies that all accounts may have. Beyond it an account may still have what most requests need, so that whoever
-/// opens many accounts keeps nobody else from writing.
+/// Maximum bytes of bodies of all accounts. Beyond it an account may still have what most requests need, so that
+/// opening many accounts does not block others from writing.
 const OF_ALL: usize = 8 * OF_ACCOUNT;
 const ALWAYS: usize = 64 << 10;
 
-/// The bytes of the bodies that are held.
+/// The bytes of bodies in memory.
 #[derive(Debug, Default)]
 pub(crate) struct AccountBodies(Mutex<Counts>);
 
@@ -25,7 +25,7 @@ struct Counts {
 }
 
 impl AccountBodies {
-    /// Counts bytes, unless there is no room for them; then why.
+    /// Counts bytes, or returns why there is no room for them.
     pub(crate) fn take(&self, tenant: &TenantId, bytes: usize) -> Result<(), &'static str> {
         let mut counts = self.counts();
         let of_account = counts.of.get(tenant).copied().unwrap_or(0) + bytes;
@@ -40,7 +40,7 @@ impl AccountBodies {
         Ok(())
     }
 
-    /// Counts them no longer.
+    /// Releases bytes.
     pub(crate) fn give_back(&self, tenant: &TenantId, bytes: usize) {
         let mut counts = self.counts();
         if let Entry::Occupied(mut of) = counts.of.entry(tenant.clone()) {
@@ -61,7 +61,7 @@ impl AccountBodies {
 mod tests {
     use super::*;
 
-    /// An account has a part of what the bodies of all may take, and gets back what it took.
+    /// An account has a share of the total, and can reuse what it released.
     #[test]
     fn r5_bodies_of_an_account_are_bounded() {
         let bodies = AccountBodies::default();

@@ -1,4 +1,4 @@
-//! A concurrency limit with shares, so that one tenant whose name servers hang keeps nobody else from being served.
+//! A concurrency limit with shares, so that one tenant whose name servers hang does not block others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Share, Turns};
 
-/// Limits how much is done at one time, overall and for each share.
+/// Limits concurrency, overall and for each share.
 #[derive(Debug)]
 pub(crate) struct ShareLimit {
     per_share: usize,
@@ -16,39 +16,39 @@ pub(crate) struct ShareLimit {
 
 #[derive(Debug)]
 struct State {
-    /// Permits that nobody has.
+    /// Free permits.
     free: usize,
-    /// How many permits a share has; never 0.
+    /// Permits held by each share; never 0.
     held: HashMap<Share, usize>,
     waiting: Turns<Waiting>,
 }
 
-/// One who waits for a permit, because all are taken, or those of the share.
+/// A waiter, because all permits are taken, or those of its share.
 #[derive(Debug)]
 struct Waiting {
     share: Share,
     permit: oneshot::Sender<Permit>,
 }
 
-/// A permit, given back when it is dropped.
+/// A permit, released on drop.
 #[derive(Debug)]
 pub(crate) struct Permit(Option<(Arc<ShareLimit>, Share)>);
 
 impl ShareLimit {
-    /// At most `all` permits at one time, of which one share has at most `per_share`.
+    /// At most `all` permits at once, of which one share has at most `per_share`.
     pub(crate) fn new(all: usize, per_share: usize) -> Arc<Self> {
         let state = State { free: all, held: HashMap::new(), waiting: Turns::new() };
         Arc::new(Self { per_share, state: Mutex::new(state) })
     }
 
-    /// A permit for this share, if there is one now.
+    /// A permit for this share, if one is free now.
     pub(crate) fn try_acquire(self: &Arc<Self>, share: Share) -> Option<Permit> {
         let is_taken = self.state().take(&share, self.per_share);
         is_taken.then(|| self.permit(share))
     }
 
-    /// A permit as soon as there is one for this share: first come, first served within a share, while the shares that are
-    /// not used up take turns. `None`, at once, if `waiting` of this share wait already.
+    /// Waits for a permit for this share: first come, first served within a share, while shares with free permits take
+    /// turns. Returns `None` at once if `waiting` requests of this share are already waiting.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         share: Share,
@@ -57,7 +57,7 @@ impl ShareLimit {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state();
         if state.take(&share, self.per_share) {
-            // The other end is here.
+            // The receiver is held in this function.
             let _ = sender.send(self.permit(share));
         } else {
             state.waiting.forget(&share, |waiting| waiting.permit.is_closed());
@@ -69,7 +69,7 @@ impl ShareLimit {
         drop(state);
         let limit = Arc::clone(self);
         Some(async move {
-            // While the limit is there, nobody is forgotten who waits.
+            // While the limit exists, every waiter is served.
             let _limit = limit;
             let Ok(permit) = permit.await else { std::future::pending().await };
             permit
@@ -80,14 +80,14 @@ impl ShareLimit {
         Permit(Some((Arc::clone(self), share)))
     }
 
-    /// Hands what is free to those who wait.
+    /// Hands free permits to waiters.
     fn hand_out(self: &Arc<Self>, state: &mut State) {
         while state.free > 0 {
             let State { held, waiting, .. } = state;
             let next = waiting.next(|share| held.get(share).is_none_or(|held| *held < self.per_share));
             let Some(Waiting { share, permit }) = next else { return };
             state.take(&share, self.per_share);
-            // Who has gone hands it back, here and not by dropping it, which would wait for this lock.
+            // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
             if let Err(mut unused) = permit.send(self.permit(share))
                 && let Some((_, share)) = unused.0.take()
             {
@@ -148,7 +148,7 @@ mod tests {
         Share::from(&id)
     }
 
-    /// Whether nobody has or waits for anything.
+    /// Whether all permits are free and nothing waits.
     fn has_all(limit: &ShareLimit, all: usize) -> bool {
         let state = limit.state();
         state.held.is_empty() && state.free == all && state.waiting.len() == 0
@@ -171,7 +171,7 @@ mod tests {
         assert!(has_all(&limit, 2));
     }
 
-    /// One is woken for each permit, in order of arrival; one that left the queue delays nobody.
+    /// One waiter is woken per permit, in order of arrival; one that left the queue delays no other.
     #[tokio::test]
     async fn whoever_came_first_is_served_first_and_nobody_else_is_woken() {
         let limit = ShareLimit::new(4, 1);

@@ -5,16 +5,17 @@ use std::collections::{HashMap, VecDeque};
 
 use super::Share;
 
-/// How much may wait in all. Beyond it an account that has something waiting can add nothing, and others one each: whoever
-/// opens many accounts takes nothing from what is nobody's alone, such as sign-ins and the service's own tasks.
+/// Maximum number of waiting items. Beyond it an account with an item waiting can add nothing, and others one each:
+/// opening many accounts takes nothing from shares that belong to no account, such as sign-ins and the service's own
+/// tasks.
 const MAX_WAITING: usize = 4_096;
 
-/// What waits, first come, first served within a share; the shares take turns, one at a time.
+/// Waiting items, first come, first served within a share; the shares take turns.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
-    /// Of each share what waits; never empty.
+    /// The waiting items of each share; never empty.
     waiting: HashMap<Share, VecDeque<T>>,
-    /// The shares that have something waiting, the next one first.
+    /// The shares with waiting items, the next one first.
     order: VecDeque<Share>,
     len: usize,
 }
@@ -24,12 +25,12 @@ impl<T> Turns<T> {
         Self { waiting: HashMap::new(), order: VecDeque::new(), len: 0 }
     }
 
-    /// How much waits in all.
+    /// Number of waiting items.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds to a share of which at most `most` may wait; `false` if there is no room.
+    /// Adds an item to a share, of which at most `most` may wait; `false` if there is no room.
     pub(crate) fn push(&mut self, share: Share, most: usize, item: T) -> bool {
         let is_full = self.len >= MAX_WAITING && share.is_the_callers();
         match self.waiting.entry(share) {
@@ -49,7 +50,7 @@ impl<T> Turns<T> {
         true
     }
 
-    /// Takes what is next among the shares whose turn `may` come; a share that is passed over is asked again last.
+    /// Takes the next item among the shares that `may` allows; a share that is skipped moves to the end.
     pub(crate) fn next(&mut self, may: impl Fn(&Share) -> bool) -> Option<T> {
         for _ in 0..self.order.len() {
             let share = self.order.pop_front()?;
@@ -70,7 +71,7 @@ impl<T> Turns<T> {
         None
     }
 
-    /// Drops what is gone of a share.
+    /// Drops a share's items that are gone.
     pub(crate) fn forget(&mut self, share: &Share, is_gone: impl Fn(&T) -> bool) {
         let Some(queue) = self.waiting.get_mut(share) else { return };
         let before = queue.len();
@@ -82,7 +83,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes what `is_over` from the front of each share.
+    /// Takes the items that `is_over` from the front of each share.
     pub(crate) fn take_over(&mut self, is_over: impl Fn(&T) -> bool) -> Vec<T> {
         let mut over = Vec::new();
         self.waiting.retain(|_, queue| {
@@ -132,7 +133,7 @@ mod tests {
         assert!(turns.push(share(16), 256, 0) && !turns.push(share(16), 256, 1), "one, and no more");
         assert!(!turns.push(share(0), 1_000, 0));
         for number in 0..3 {
-            assert_eq!(turns.push(Share::Service, 2, number), number < 2, "the share of nobody alone stays what it is");
+            assert_eq!(turns.push(Share::Service, 2, number), number < 2, "the service's own share is unchanged");
         }
         assert_eq!(all(&mut turns).len(), MAX_WAITING + 1 + 2);
     }

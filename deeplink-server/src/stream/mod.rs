@@ -275,7 +275,7 @@ impl StreamReader {
         permits
     }
 
-    /// Leaves the queue for the database, so that nobody waits for a reader that may not read for a while.
+    /// Leaves the queue for the database, so that no other reader waits for one that may not read for a while.
     pub(crate) fn leave_queue(&mut self) {
         self.queued = None;
     }

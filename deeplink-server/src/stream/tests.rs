@@ -44,7 +44,7 @@ fn an_account_has_at_most_ten_readers() {
     assert!(lock(&streams.feeds).is_empty());
 }
 
-/// A click log with so many clicks of each of [`tenants`], one after the other, with this `User-Agent`.
+/// A click log with these numbers of clicks of [`tenants`], one tenant after the other, with this `User-Agent`.
 async fn log(clicks: [i64; 2], agent: &str) -> Scratch {
     let scratch = Scratch::new().await;
     let hash = if scratch.db.is_sqlite() { "X'01'" } else { "'\\x01'::bytea" };

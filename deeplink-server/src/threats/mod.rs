@@ -162,7 +162,7 @@ fn without_needless_encoding(url: &str) -> String {
     text
 }
 
-/// The line up to the first `#` after white space; a `#` without is a fragment's.
+/// The line up to the first `#` after white space; any other `#` starts a fragment.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     let end =
@@ -296,7 +296,7 @@ impl Threats {
         }
     }
 
-    /// Refuses a link of which any destination is listed.
+    /// Refuses a link with any listed destination.
     pub(crate) fn check(&self, to: &Destinations) -> Result<(), Invalid> {
         self.check_urls(to.as_deref())
     }

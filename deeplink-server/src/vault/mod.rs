@@ -1,10 +1,10 @@
 //! The server keys: they encrypt ("seal") secrets that must be read back from the database, sign cursors, and hash
 //! confirmation codes.
 //!
-//! The first key encrypts and all keys decrypt, so keys can be rotated: every node must know the new one before any node
-//! encrypts with it, and the old one goes when no value needs it. A sealed value names its key and is bound to its table and
-//! row. Where keys come from, and how a node checks that they match the database, is in `unlock`; `reseal` encrypts anew what
-//! older keys have encrypted.
+//! The first key encrypts and all keys decrypt, so keys can be rotated: every node must know the new one before any
+//! node encrypts with it, and the old one is removed when no value needs it. A sealed value names its key and is bound
+//! to its table and row. Where keys come from, and how a node checks that they match the database, is in `unlock`;
+//! `reseal` re-encrypts the values of older keys.
 
 mod reseal;
 mod unlock;
@@ -168,7 +168,7 @@ impl Vault {
         hex::encode(mac.finalize().into_bytes())
     }
 
-    /// The keyed hash of a client's network, 16 hex digits: in a dump of the database nobody finds out who asked.
+    /// The keyed hash of a client's network, 16 hex digits: a dump of the database does not reveal the client.
     pub fn network_mac(&self, network: &str) -> String {
         let mac = self.first.network.clone().chain_update(network).finalize().into_bytes();
         hex::encode(&mac[..8])
@@ -182,7 +182,7 @@ impl Vault {
     }
 }
 
-/// What the MAC of a confirmation code covers: the account, the mail address and the code. None contains a line break.
+/// The input of a confirmation code's MAC: the account, the mail address and the code. None contains a line break.
 fn mac_input(tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> Zeroizing<String> {
     Zeroizing::new(format!("{tenant}\n{email}\n{}", code.expose()))
 }

@@ -1,7 +1,7 @@
-//! Encrypts with the first key what older keys have encrypted, so that these can be removed.
+//! Re-encrypts values of older keys with the first key, so that the older ones can be removed.
 //!
-//! Values are read in pages and replaced in short writes. Each replacement names the bytes that it replaces, so that a value
-//! that was changed meanwhile stays, and any number of nodes can do this at once.
+//! Values are read in pages and replaced in short writes. Each replacement names the bytes that it replaces, so that a
+//! value changed in the meantime stays, and any number of nodes can do this at once.
 
 use futures_util::FutureExt;
 use zeroize::Zeroizing;
@@ -19,18 +19,18 @@ struct Renewed {
 }
 
 impl Vault {
-    /// The ids of the keys that decrypt only.
+    /// The ids of the keys that only decrypt.
     fn older_ids(&self) -> impl Iterator<Item = &str> {
         self.key_ids().skip(1).filter(|id| *id != self.first.id)
     }
 
-    /// Whether there are keys to be replaced by the first one.
+    /// Whether there are older keys to replace.
     pub(crate) fn has_older_keys(&self) -> bool {
         self.older_ids().next().is_some()
     }
 
-    /// Does it while this node's first key is the one that the service changed to last: nodes that still begin with an older
-    /// one would undo it.
+    /// Reseals only if this node's first key is the one that the service changed to last: nodes whose first key is
+    /// older would undo it.
     pub(crate) async fn reseal_if_latest(&self, db: &Db) -> Result<(), DbError> {
         match vault_check::find(&mut db.read().await?.conn()).await? {
             Some(check) if self.is_current(&check) => self.reseal(db).await,
@@ -38,8 +38,8 @@ impl Vault {
         }
     }
 
-    /// Encrypts with the first key what is encrypted with any other of the configured ones. A value that does not open
-    /// stays as it is.
+    /// Re-encrypts values of the other configured keys with the first one. A value that cannot be opened stays as it
+    /// is.
     pub(crate) async fn reseal(&self, db: &Db) -> Result<(), DbError> {
         for key in self.older_ids() {
             for column in &COLUMNS {
@@ -53,7 +53,7 @@ impl Vault {
         Ok(())
     }
 
-    /// The number of values that were replaced.
+    /// Returns the number of replaced values.
     async fn reseal_column(&self, db: &Db, column: &'static SealedColumn, key: &str) -> Result<i64, DbError> {
         let (mut after, mut replaced) = (String::new(), 0);
         loop {

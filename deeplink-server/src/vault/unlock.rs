@@ -65,12 +65,12 @@ pub enum UnlockError {
     MustBeSet,
     /// Values are encrypted with keys that are not configured.
     #[error(
-        "the server keys do not match this database, which needs: {needed}. Add what is missing to DEEPLINK_MASTER_KEY, after \
+        "the server keys do not match this database, which needs: {needed}. Add the missing keys to DEEPLINK_MASTER_KEY, after \
          the key that encrypts and separated by a comma. If a key is lost for good, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
          without the values that need it"
     )]
     MissingKeys {
-        /// The ids of the keys, each with how many values of which kind need it.
+        /// The ids of the keys, each with the number and kind of values that need it.
         needed: String,
         /// The ids alone, separated by commas.
         ids: String,
@@ -174,7 +174,8 @@ impl Vault {
         .await
     }
 
-    /// Lets what is lost with a key be ordered anew where nobody else can: certificates, and the account that orders them.
+    /// Marks for renewal the values of lost keys that only the service can replace: certificates, and the ACME account
+    /// that orders them.
     async fn give_up(&self, db: &Db, lost: &[String]) -> Result<(), DbError> {
         let lost: Vec<_> = lost.iter().filter(|lost| self.key_ids().all(|known| known != *lost)).cloned().collect();
         if lost.is_empty() {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::DecryptError;
 
-/// Most different reasons that are logged.
+/// Maximum number of different reasons that are logged.
 const MAX_LOGGED: usize = 64;
 
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The association files: which apps open the links of a host. They depend on the host alone, need no credential, and
-//! never redirect: Apple and Google follow no redirect.
+//! The association files: which apps open the links of a host. They depend only on the host, need no credential, and
+//! never redirect: Apple and Google follow no redirects.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,32 +36,32 @@ pub(crate) const GOOGLE: &str = "/.well-known/assetlinks.json";
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Says which iOS apps open the links of this host.
+/// Lists the iOS apps that open the links of this host.
 ///
-/// The host decides: a verified domain of a tenant with an iOS app has the file, every other host has none.
+/// A verified domain of a tenant with an iOS app has the file; every other host has none.
 #[utoipa::path(
     get, path = "/.well-known/apple-app-site-association", operation_id = "apple_association", tag = "resolve",
     responses(
         (status = 200, description = "The apps, oldest first", body = AppleAssociation, headers(("ETag" = String), ("Cache-Control" = String))),
-        (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
+        (status = 304, description = "`If-None-Match` names the file's current tag"),
         Unavailable,
-        (status = 404, description = "The host is no verified domain, or has no iOS app", body = ErrorBody),
+        (status = 404, description = "The host is not a verified domain, or has no iOS app", body = ErrorBody),
     )
 )]
 pub(crate) async fn apple(State(app): State<Shared>, request: Request) -> Response {
     on_any_host(&app, request).await
 }
 
-/// Says which Android apps open the links of this host.
+/// Lists the Android apps that open the links of this host.
 ///
-/// The host decides: a verified domain of a tenant with an Android app has the file, every other host has none.
+/// A verified domain of a tenant with an Android app has the file; every other host has none.
 #[utoipa::path(
     get, path = "/.well-known/assetlinks.json", operation_id = "asset_links", tag = "resolve",
     responses(
         (status = 200, description = "One statement for each app, oldest first", body = Vec<AssetStatement>, headers(("ETag" = String), ("Cache-Control" = String))),
-        (status = 304, description = "`If-None-Match` names the tag of the file as it is"),
+        (status = 304, description = "`If-None-Match` names the file's current tag"),
         Unavailable,
-        (status = 404, description = "The host is no verified domain, or has no Android app", body = ErrorBody),
+        (status = 404, description = "The host is not a verified domain, or has no Android app", body = ErrorBody),
     )
 )]
 pub(crate) async fn asset_links(State(app): State<Shared>, request: Request) -> Response {
@@ -77,7 +77,7 @@ async fn on_any_host(app: &Shared, request: Request) -> Response {
     }
 }
 
-/// Answers a request for one of the two files on the host where it arrived.
+/// Answers a request for one of the two files on the requested host.
 pub(crate) async fn answer(app: &App, host: &VisitedHost, parts: &Parts) -> Response {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return ApiError::MethodNotAllowed(Some("GET, HEAD")).into_response();
@@ -139,7 +139,7 @@ async fn files(app: &App, tenant: &TenantId) -> Result<Arc<AssociationFiles>, Ap
 async fn listed(app: &App, tenant: &TenantId) -> Result<Vec<AppDetail>, DbError> {
     let all = Span::newest(2 * MAX_APPS);
     let mut listed = apps::list(&mut app.db.look_up().await?.conn(), tenant, &all).await?;
-    // The files list the oldest first.
+    // The files list the oldest app first.
     listed.reverse();
     Ok(listed)
 }
@@ -162,7 +162,7 @@ fn served(asked: &HeaderMap, TaggedFile { body, tag }: TaggedFile) -> Response {
     }
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, CACHE_CONTROL);
-    // Hex digits in quotes are always a header value.
+    // Hex digits in quotes are always a valid header value.
     if let Ok(tag) = HeaderValue::try_from(tag) {
         headers.insert(header::ETAG, tag);
     }

@@ -1,5 +1,5 @@
-//! Answers an ACME server that asks whether a name leads here (http-01, RFC 8555, section 8.3): any node answers, over
-//! plain http, for the name that the challenge is for, while its order is open. Otherwise the path does not exist.
+//! Answers ACME challenges (http-01, RFC 8555, section 8.3): any node answers, over plain http, for the challenge's
+//! name while its order is open. Otherwise the path does not exist.
 
 use std::net::IpAddr;
 
@@ -14,12 +14,12 @@ use crate::http::misses;
 use crate::state::App;
 
 const PATH: &str = "/.well-known/acme-challenge/";
-/// Longer than any authority's.
+/// Longer than any CA's tokens.
 const LONGEST_TOKEN: usize = 256;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The answer to a pending challenge. `None`: this is no request for one, and goes on as any other.
+/// The answer to a pending challenge. `None`: not such a request; it is handled like any other.
 pub(crate) async fn answer(app: &App, peer: IpAddr, parts: &Parts) -> Option<Response> {
     app.config.tls.as_ref()?;
     let token = token(parts.uri.path())?;
@@ -39,7 +39,7 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, token: &str) -> Result<Opt
     misses::look_up(app, app.client_at(peer, &parts.headers), false, found).await
 }
 
-/// The token that a path names, if it can be one: base64url without padding.
+/// The token in a path, if it is well-formed: base64url without padding.
 fn token(path: &str) -> Option<&str> {
     let token = path.strip_prefix(PATH)?;
     let can_be = (1..=LONGEST_TOKEN).contains(&token.len())

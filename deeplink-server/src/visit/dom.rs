@@ -1,4 +1,4 @@
-//! A page as a browser's parser reads it, for tests.
+//! A page parsed like in a browser, for tests.
 
 use html5ever::tendril::TendrilSink;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
@@ -39,7 +39,7 @@ impl Dom {
         first
     }
 
-    /// What the page is made of, without its texts and without what attributes say, ids excepted.
+    /// The structure of the page, without texts and attribute values, except ids.
     pub(crate) fn shape(&self) -> Vec<String> {
         let names = |element: &Element| {
             let attributes = element

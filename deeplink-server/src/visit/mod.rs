@@ -3,8 +3,8 @@
 //! The link comes from the cache, the decision from `deeplink_core::resolve`, and the click is recorded before the
 //! response leaves. A visit is never refused because its click could not be recorded.
 //!
-//! A visit's future is moved several times before it is polled, so what is seldom awaited (a database query, a landing
-//! page) is boxed: it would enlarge the future of every redirect.
+//! A visit's future is moved several times before it is polled, so rarely awaited parts (a database query, a landing
+//! page) are boxed: they would enlarge the future of every redirect.
 
 pub(crate) mod association;
 pub(crate) mod challenge;
@@ -56,14 +56,14 @@ pub(crate) enum VisitedHost {
     Service,
     /// A tenant's verified host.
     Custom(Arc<Host>),
-    /// A host that is not known here.
+    /// An unknown host.
     Unknown,
 }
 
 /// Follows a link.
 ///
 /// A browser gets a redirect or a page, a program that asks for JSON gets the link's data. One click is counted for
-/// each GET of an active link that is no prefetch.
+/// each GET of an active link that is not a prefetch.
 #[utoipa::path(
     get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
     params(
@@ -151,7 +151,7 @@ fn is_prefetched(headers: &HeaderMap) -> bool {
     is_prefetch([value("sec-purpose"), value("purpose")], value("x-moz"))
 }
 
-/// The id in the path, percent-decoded once; what cannot be an id is not looked up.
+/// The id in the path, percent-decoded once; a malformed id is not looked up.
 fn id_in(path: &str) -> Option<std::borrow::Cow<'_, str>> {
     let segment = path.strip_prefix("/r/").or_else(|| path.strip_prefix('/'))?;
     if is_link_id(segment) {
@@ -174,7 +174,7 @@ fn id_in(path: &str) -> Option<std::borrow::Cow<'_, str>> {
     String::from_utf8(bytes).ok().filter(|id| is_link_id(id)).map(Into::into)
 }
 
-/// The link that the request asks for, from memory or from the database.
+/// The requested link, from memory or from the database.
 async fn find(app: &App, peer: IpAddr, parts: &Parts, host: &VisitedHost) -> Result<Option<Arc<CachedLink>>, ApiError> {
     let Some(id) = id_in(parts.uri.path()) else { return Ok(None) };
     let owner = match host {
@@ -185,8 +185,8 @@ async fn find(app: &App, peer: IpAddr, parts: &Parts, host: &VisitedHost) -> Res
     known(app, owner, &id, Some((peer, &parts.headers))).await
 }
 
-/// A tenant's link of this id, or without a tenant the one that holds it on the service's own host; from memory or from
-/// the database. Misses are counted for a visitor; who shows a key has other limits. Hits are never limited.
+/// A tenant's link with this id, or without a tenant the one that holds it on the service's own host; from memory or
+/// from the database. Misses are counted for visitors; callers with a key have other limits. Hits are never limited.
 pub(crate) async fn known(
     app: &App,
     owner: Option<&TenantId>,
@@ -246,7 +246,7 @@ async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result
     Ok(Some(Arc::new(CachedLink::pack(&link, &url, branding, under, read_at))))
 }
 
-/// What a tenant shows of itself, and when it was read; its links share one copy.
+/// A tenant's branding, and when it was read; its links share one copy.
 async fn branding_of(
     app: &App,
     db: &mut Conn<'_>,
@@ -344,7 +344,7 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
         Ok(page) => {
             let mut response = Response::new(Body::from(page));
             *response.status_mut() = status;
-            // With room for the headers that are added later.
+            // Reserves room for the headers that are added later.
             *response.headers_mut() = HeaderMap::with_capacity(16);
             response.headers_mut().extend(page::headers(&nonce));
             with_negotiation(response)
@@ -386,7 +386,7 @@ async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>) -> R
     page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
 }
 
-/// The page shows the oldest app of the visitor's platform, else the tenant's oldest.
+/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest.
 fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
     let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
     let prefers_android = match platform {
@@ -415,7 +415,7 @@ fn notice_page(app: &App, status: &LinkStatus) -> Response {
     page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
 }
 
-/// An error in the form that was asked for: a small page where HTML was requested and there is one, else JSON.
+/// An error in the requested form: a small page if HTML was requested and there is one, else JSON.
 fn refused(app: &App, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
@@ -456,7 +456,7 @@ fn preflight() -> Response {
 mod tests {
     use super::*;
 
-    // Copying 8 KiB for each visit took a tenth of a redirect's time.
+    // Copying 8 KiB per visit took a tenth of a redirect's time.
     #[test]
     fn a_visit_is_a_small_future() {
         fn size<'a, F>(_: fn(&'a Shared, IpAddr, &'a Parts) -> F) -> usize {

@@ -1,6 +1,6 @@
-//! Small pages that say why there is nothing to open.
+//! Small pages that explain why a link does not open.
 //!
-//! They hold none of a link's values, no link and no script: the link's creator has no control over them.
+//! They contain none of a link's values, no hyperlink and no script: the link's creator has no control over them.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub(crate) enum Notice {
     Disabled,
     /// The link was flagged as unsafe; its destinations are not shown.
     Flagged,
-    /// No such link here.
+    /// There is no such link.
     NotFound,
     /// Too many unknown links from one address.
     TooMany,
@@ -55,7 +55,7 @@ const BROKEN_LINK: &str = "m12.5 7.5 3.5-3.5a4.24 4.24 0 0 1 6 6l-3.5 3.5M11.5 1
 const TRIANGLE: &str = "M12 3 2.5 20h19zM12 10v4.5M12 17.2v.1";
 const MAGNIFIER: &str = "M10.5 3.5a7 7 0 1 0 0 14 7 7 0 0 0 0-14M15.5 15.5l5 5";
 
-/// The page for a notice; it goes out with [`Notice::status`] and [`super::page::headers`].
+/// The page for a notice; send it with [`Notice::status`] and [`super::page::headers`].
 pub(crate) fn render(notice: Notice, nonce: &str) -> askama::Result<String> {
     let (icon, title, advice) = match notice {
         Notice::Expired => (

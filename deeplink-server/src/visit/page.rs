@@ -1,4 +1,4 @@
-//! What all pages of a visit share: their headers, host names as shown, and JSON that is inert inside a script.
+//! Parts shared by all pages of a visit: headers, host names for display, and JSON that is inert inside a script.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 /// The CSS that every page needs.
 pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
 
-/// Style sheets as they are sent: without comments, which have lines of their own, and without unneeded white space.
+/// Minifies style sheets: drops comments, which are on their own lines, and unneeded white space.
 pub(crate) fn compact_css(sheets: &[&str]) -> String {
     let rules: String = sheets.iter().flat_map(|sheet| lines_of_code(sheet, "/*")).collect();
     const UNNEEDED: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];
     UNNEEDED.iter().fold(rules, |rules, (with_space, without)| rules.replace(with_space, without))
 }
 
-/// A script as it is sent: without comments on lines of their own, and without indentation.
+/// Minifies a script: drops comments on their own lines, and indentation.
 pub(super) fn compact_js(script: &str) -> String {
     lines_of_code(script, "//").collect::<Vec<_>>().join("\n")
 }
@@ -38,7 +38,7 @@ pub(crate) fn headers(nonce: &str) -> [(HeaderName, HeaderValue); 7] {
         "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ]
     .concat();
-    // A nonce is base64. Should it ever be something else, nothing inline runs rather than everything.
+    // A nonce is base64. If it ever were something else, nothing inline would run rather than everything.
     let policy = HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),

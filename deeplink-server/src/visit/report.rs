@@ -31,7 +31,7 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Opti
         referer: referer.map(|text| texts.admit(link.branding(), now, text)),
     };
     let mut body = json::render(link, &status);
-    // It ends with the brace of the object.
+    // Drops the closing brace of the object.
     body.pop();
     body.push_str(",\"platform\":\"");
     body.push_str(platform.as_str());

@@ -14,7 +14,7 @@ use crate::state::{App, Shared};
 
 /// Interval between scans for work of other nodes or an earlier process.
 const SCAN_INTERVAL: Duration = Duration::from_secs(15);
-/// Between two writes, so that others come first.
+/// Pause between two writes, so that others come first.
 const WRITE_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(app: Weak<App>) {
@@ -54,7 +54,7 @@ async fn scan(app: &Shared) -> Result<(), DbError> {
             }
             tokio::time::sleep(WRITE_PAUSE).await;
         }
-        // What failed is retried by the next scan.
+        // Failed users are retried by the next scan.
         failed?;
     }
 }

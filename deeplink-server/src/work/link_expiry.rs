@@ -1,5 +1,5 @@
-//! Lifts the expiry of links to the end, when a first primary domain was verified. Work that a
-//! process leaves unfinished is continued by the next scan of any node.
+//! Completes the removal of links' expiry after a first primary domain was verified. Work that a process leaves
+//! unfinished is continued by the next scan of any node.
 
 use deeplink_core::id::TenantId;
 use futures_util::FutureExt;
@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use crate::db::{DbError, link_expiry};
 use crate::state::App;
 
-/// Lifts what is left of an account's links, in writes so short that others hardly wait.
+/// Removes the expiry of an account's remaining links, in short writes, so that others hardly wait.
 pub(crate) async fn lift(app: &App, tenant: &TenantId) -> Result<(), DbError> {
     loop {
         let more = app.db.write(tenant, tenant.clone(), |tx, tenant| link_expiry::lift(tx, tenant).boxed()).await?;

@@ -1,5 +1,4 @@
-//! What runs behind the replies. The tasks end with the service; what they had not done waits in the database for the
-//! next start.
+//! Background tasks. They end with the service; unfinished work waits in the database for the next start.
 
 mod certificates;
 mod credit;
@@ -26,31 +25,31 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::certificates::Certificates;
 use crate::state::Shared;
 
-/// The tasks that run.
+/// The running tasks.
 pub(crate) struct Work {
     mail: JoinHandle<()>,
     deliver: AbortOnDropHandle<()>,
     /// Only with TLS of our own.
     certificates: Option<(JoinHandle<()>, Arc<Certificates>)>,
-    /// What it writes runs to its end by itself, so it may be cut anywhere.
+    /// Its writes complete by themselves, so it can be aborted anywhere.
     _sweep: AbortOnDropHandle<()>,
-    /// Likewise.
+    /// The same.
     _recheck: AbortOnDropHandle<()>,
-    /// Likewise.
+    /// The same.
     _uses: AbortOnDropHandle<()>,
-    /// Likewise.
+    /// The same.
     _credit: AbortOnDropHandle<()>,
-    /// Likewise.
+    /// The same.
     _publish_clicks: AbortOnDropHandle<()>,
-    /// Likewise.
+    /// The same.
     _tail: AbortOnDropHandle<()>,
-    /// Likewise; only with more than one server key.
+    /// The same; only with more than one server key.
     _reseal: Option<AbortOnDropHandle<()>>,
-    /// Likewise; only where requests can be paid for.
+    /// The same; only where requests can be paid for.
     _payments: Option<AbortOnDropHandle<()>>,
-    /// Likewise; only with a threat list.
+    /// The same; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
-    /// Likewise; only with Stripe.
+    /// The same; only with Stripe.
     _subscriptions: Option<AbortOnDropHandle<()>>,
 }
 
@@ -89,12 +88,12 @@ impl Work {
         self.certificates.as_ref().map(|(_, served)| &**served)
     }
 
-    /// Lets what is on its way be settled and leases be given back, after the service was asked to stop and before the
-    /// database closes: attempts to deliver for some seconds, or until somebody is in a hurry, and all else `within` a
-    /// moment.
+    /// Waits for work in progress to finish and for leases to be released, after the service was asked to stop and
+    /// before the database closes: some seconds for delivery attempts, or until `hurry` completes, and `within` for
+    /// everything else.
     pub(crate) async fn finish(mut self, app: &Shared, within: Duration, hurry: impl Future<Output = ()>) {
         let delivered = async {
-            // They end by themselves in time; after that, what became of them is stored.
+            // Attempts end in time by themselves; the extra time is for storing their results.
             drop(tokio::time::timeout(deliver::SHUTDOWN_TIMEOUT + within, &mut self.deliver).await);
         };
         tokio::select! {
@@ -114,7 +113,7 @@ impl Work {
             }
         };
         if tokio::time::timeout(within, both).await.is_err() {
-            // Leases run out, and then the next node or the next start goes on.
+            // Leases expire, and then another node or the next start continues.
             self.mail.abort();
             if let Some((certificates, _)) = &self.certificates {
                 certificates.abort();

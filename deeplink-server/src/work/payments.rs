@@ -1,5 +1,5 @@
-//! Settles payments again of which it is not known what came of them. What is settled then waits for its payer, who repeats
-//! the request. It also asks the facilitator from time to time what it settles.
+//! Settles payments with an unknown outcome again. A settled one then waits for its payer to repeat the request. Also
+//! asks the facilitator from time to time what it settles.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -14,9 +14,9 @@ use crate::state::{App, Shared};
 
 /// Interval between scans.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-/// Payments that are settled at one time.
+/// Payments that are settled at once.
 const MAX_CONCURRENT: usize = 8;
-/// Interval between counts of what stays in doubt.
+/// Interval between counts of payments that stay in doubt.
 const COUNT_INTERVAL_MILLIS: u64 = 60_000;
 
 pub(super) async fn run(app: Weak<App>) {
@@ -27,7 +27,7 @@ pub(super) async fn run(app: Weak<App>) {
             return;
         }
         let now = app.clock.monotonic_millis();
-        // A facilitator that does not say what it settles keeps no payment waiting.
+        // A facilitator that does not answer what it settles delays no payment.
         let ((), settled) = tokio::join!(ask(&app, now), settle_due(&app));
         let mut done = settled;
         if counted_at.is_none_or(|at| now.saturating_sub(at) >= COUNT_INTERVAL_MILLIS) {
@@ -35,7 +35,7 @@ pub(super) async fn run(app: Weak<App>) {
             done = done.and(count(&app).await);
         }
         if let Err(error) = done {
-            tracing::warn!(%error, "payments could not be looked at; will retry");
+            tracing::warn!(%error, "payments could not be checked; will retry");
         }
         drop(app);
         tokio::time::sleep(SCAN_INTERVAL).await;
@@ -54,7 +54,7 @@ async fn settle_due(app: &Shared) -> Result<(), DbError> {
     let due = payments::due(&mut app.db.read().await?.conn(), app.clock.now()).await?;
     let settled = stream::iter(due).for_each_concurrent(MAX_CONCURRENT, |id| {
         let own = Arc::clone(app);
-        // What came of it is stored even if this task ends before.
+        // The outcome is stored even if this task ends first.
         let settling = app.payments.spawn(async move {
             if let Err(error) = settle_again(&own, id).await {
                 tracing::warn!(%error, "a payment could not be settled again");

@@ -1,7 +1,8 @@
 //! Publishes clicks to the webhooks that subscribe to them.
 //!
-//! The click log is the record; a watermark says how far it is published. Nodes share it: the watermark moves in the write
-//! that stores the deliveries, and only from where it was read. Where no webhook subscribes to clicks the log is not read.
+//! The click log is the record; a watermark says how far it is published. Nodes share it: the watermark moves in the
+//! write that stores the deliveries, and only from where it was read. While no webhook subscribes to clicks, the log is
+//! not read.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -55,7 +56,8 @@ pub(super) async fn run(app: Weak<App>) {
     }
 }
 
-/// Publishes what there is. Returns how long to wait before the next time; `None` when no webhook subscribes to clicks.
+/// Publishes available clicks. Returns how long to wait before the next time; `None` if no webhook subscribes to
+/// clicks.
 async fn publish(app: &App, progress: &mut Progress) -> Result<Option<Duration>, DbError> {
     loop {
         let Some(next) = unpublished_clicks(&mut app.db.read().await?.conn(), progress.upto).await? else {

@@ -1,4 +1,4 @@
-//! Re-checks verified domains in DNS every day, and ends claims that are not proved within a week.
+//! Re-checks verified domains in DNS every day, and deletes claims that are not proved within a week.
 //!
 //! A re-check is claimed in the database before DNS is asked, so several nodes share the work and none does it twice.
 //! Only a definite answer of DNS counts against a domain; a name server that fails or hangs changes nothing.
@@ -18,12 +18,12 @@ use crate::db::{Conn, DbError, domains, mails, users};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Days until an unproved claim ends.
+/// Days until an unproved claim is deleted.
 pub(crate) const CLAIM_DAYS: i64 = 7;
 
 /// Interval between scans for what is due.
 const SCAN_INTERVAL: Duration = Duration::from_secs(15);
-/// How long a claimed re-check is kept from other nodes: longer than one round takes.
+/// How long a claimed re-check is reserved for a node: longer than one round takes.
 const LEASE_MILLIS: i64 = 60_000;
 /// Maximum concurrent DNS lookups.
 const MAX_CONCURRENT: usize = 8;
@@ -32,7 +32,7 @@ const RETRY_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * 3_600_000;
 /// Random spread of the daily checks, so that they do not come all at once.
 const SPREAD_MILLIS: u64 = 3_600_000;
-/// For how long a mail about a lost domain is tried.
+/// How many days a mail about a lost domain is tried.
 const MAIL_DAYS: i64 = 3;
 
 pub(super) async fn run(app: Weak<App>) {
@@ -58,7 +58,7 @@ async fn scan(app: &Shared) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Ends the claims that nobody proved in time.
+/// Deletes the claims that were not proved in time.
 async fn end_claims(app: &App) -> Result<(), DbError> {
     let since = app.clock.now().plus_days(-CLAIM_DAYS);
     loop {
@@ -88,7 +88,7 @@ async fn round(app: &Shared) -> Result<bool, DbError> {
     Ok(proofs.iter().any(|proof| *proof != DnsProof::Unknown))
 }
 
-/// What DNS says of a domain.
+/// What DNS says about a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DnsProof {
     Found,
@@ -110,7 +110,7 @@ async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<DnsProof, DbE
     Ok(proof)
 }
 
-/// Stores the result. Runs to its end, because caches must forget a domain that is lost.
+/// Stores the result. Runs to completion, because caches must forget a domain that was lost.
 async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Result<(), DbError> {
     let (now, check_at) = (app.clock.now(), next_check(app));
     let settled = app.write(
@@ -144,7 +144,7 @@ async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Re
     settled.await.map(drop)
 }
 
-/// When a verified domain is asked for next: after a day, or up to an hour earlier.
+/// When a verified domain is checked next: after a day, or up to an hour earlier.
 pub(crate) fn next_check(app: &App) -> Timestamp {
     let earlier = i64::try_from(app.random(|random| random.below(SPREAD_MILLIS))).unwrap_or(0);
     app.clock.now().plus_millis(DAY_MILLIS - earlier)

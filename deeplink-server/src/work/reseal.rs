@@ -1,4 +1,5 @@
-//! Encrypts with the first server key what other nodes still encrypt with older ones, for as long as those are configured.
+//! Re-encrypts with the first server key what other nodes still encrypt with older ones, for as long as those are
+//! configured.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;

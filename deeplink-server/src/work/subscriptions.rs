@@ -1,8 +1,9 @@
-//! What accounts' subscriptions at Stripe are: read when an event says that one changed, and daily where a paid period is
-//! over and no event came, or where a second subscription may have to take the place of the first.
+//! Accounts' subscriptions at Stripe: read when an event says that one changed, and daily where a paid period is over
+//! and no event came, or where a second subscription may have to replace the first.
 //!
-//! Events come late, repeated and in any order, so nothing that they say of a subscription is stored: it is fetched. Each
-//! result is stored under the version of the account that was read before, and is fetched again if that has changed.
+//! Events come late, repeated and in any order, so nothing that they say about a subscription is stored: it is fetched.
+//! Each result is stored under the version of the account that was read before; if that has changed, the subscription
+//! is fetched again.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -24,26 +25,26 @@ use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Seconds after which a caller may try again what Stripe did not answer.
+/// Seconds after which a caller may retry a request that Stripe did not answer.
 const RETRY_SECS: u64 = 5;
-/// How often a subscription is fetched anew because its account changed meanwhile.
+/// How often a subscription is fetched because its account changed meanwhile.
 const MAX_FETCHES: usize = 5;
-/// Interval between looks at whether the daily round is due.
+/// Interval between checks whether the daily round is due.
 const SCAN_INTERVAL: Duration = Duration::from_mins(1);
 /// Between two rounds.
 const ROUND_DAYS: i64 = 1;
-/// How long a node has for a round, and when it is made again after a failure.
+/// How long a node may take for a round, and after how long a failed one is repeated.
 const RETRY_MILLIS: i64 = 3_600_000;
 /// The text of [`overtaken`].
-const OVERTAKEN: &str = "the subscription changes at this moment";
-/// The text of [`unavailable`] where the next request would fail as well.
+const OVERTAKEN: &str = "the subscription is being changed";
+/// The text of [`unavailable`] if the next request would fail too.
 const NO_ANSWER: &str = "the payment processor does not answer";
-/// The same where only this request fails.
-const NOT_DONE: &str = "the payment processor did not do what was asked";
-/// For an event about a subscription that is not there.
+/// The same if only this request fails.
+const NOT_DONE: &str = "the payment processor did not complete the request";
+/// For an event about a subscription that does not exist.
 const NOT_THERE: &str = "the payment processor does not know the subscription";
 
-/// What Stripe says that something happened to.
+/// The object at Stripe that an event is about.
 #[derive(Debug, Clone)]
 pub(crate) struct StripeEvent {
     pub(crate) id: String,
@@ -53,7 +54,7 @@ pub(crate) struct StripeEvent {
     pub(crate) tenant: Option<String>,
 }
 
-/// The refusal of what needs Stripe while it does not do it. Why is for the log.
+/// The refusal of a request that needs Stripe while Stripe fails. The reason is for the log.
 pub(crate) fn unavailable(app: &App, error: &StripeError) -> ApiError {
     if matches!(error, StripeError::Refused { .. }) {
         app.metrics.stripe_call_refused();
@@ -61,7 +62,7 @@ pub(crate) fn unavailable(app: &App, error: &StripeError) -> ApiError {
     if error.is_about_key() {
         tracing::error!(%error, "Stripe refuses the key, or the key may not do this");
     } else {
-        tracing::warn!(%error, "Stripe did not do what was asked");
+        tracing::warn!(%error, "Stripe did not complete the request");
     }
     match error {
         StripeError::TooMany(_) => DbError::Overloaded.into(),
@@ -74,7 +75,7 @@ fn try_later(why: &'static str) -> ApiError {
     ApiError::TryLater(ErrorCode::UpstreamUnavailable, why, RETRY_SECS)
 }
 
-/// Whether there is no use in asking Stripe for anything else now.
+/// Whether further requests to Stripe would fail now.
 fn is_silent(error: &ApiError) -> bool {
     matches!(error, ApiError::TryLater(_, NO_ANSWER, _) | ApiError::Database(DbError::Overloaded))
 }
@@ -89,9 +90,9 @@ pub(crate) fn is_overtaken(error: &ApiError) -> bool {
     matches!(error, ApiError::TryLater(_, OVERTAKEN, _))
 }
 
-/// Takes an event: fetches the subscription that it is about and stores its state with the event. An event that fits no
-/// account changes nothing but the alarms. One about a subscription that Stripe does not know is refused as well, so that
-/// Stripe repeats it: the key may be wrong.
+/// Processes an event: fetches the subscription that it is about and stores its state with the event. An event that
+/// belongs to no account only raises an alarm. One about a subscription that Stripe does not know is also refused, so
+/// that Stripe repeats it: the key may be wrong.
 pub(crate) async fn take(app: &App, stripe: &Stripe, event: &StripeEvent) -> Result<(), ApiError> {
     if billing::has_event(&mut app.db.read().await?.conn(), &event.id).await? {
         return Ok(());
@@ -106,7 +107,7 @@ pub(crate) async fn take(app: &App, stripe: &Stripe, event: &StripeEvent) -> Res
     if alarm == StripeAlarm::UnknownSubscription { Err(try_later(NOT_THERE)) } else { Ok(()) }
 }
 
-/// What an alarm is about, as far as it is known.
+/// What an alarm is about, as far as known.
 struct Concern<'a> {
     event: Option<&'a str>,
     subscription: &'a str,
@@ -127,7 +128,7 @@ fn raise(app: &App, alarm: StripeAlarm, concern: &Concern<'_>) {
     );
 }
 
-/// Whose event it is: the account that is stored with the customer, else the one that the checkout was made for.
+/// The account of an event: the one stored with the customer, else the one that the checkout was made for.
 async fn account_of(
     app: &App,
     stripe: &Stripe,
@@ -153,8 +154,8 @@ async fn account_of(
     Ok(account.map(|account| account.tenant).ok_or(StripeAlarm::UnknownCustomer))
 }
 
-/// Fetches a subscription and stores what it means for an account, with the event that says so if there is one. `Err`
-/// inside: an alarm, and nothing was stored.
+/// Fetches a subscription and stores what it means for an account, with the event, if there is one. Inner `Err`: an
+/// alarm, and nothing was stored.
 pub(crate) async fn refresh(
     app: &App,
     stripe: &Stripe,
@@ -170,13 +171,13 @@ pub(crate) async fn refresh(
             fetched => fetched.map_err(|error| unavailable(app, &error))?,
         };
         let (next, alarm) = match applied(&account, &fetched, app.clock.now()) {
-            // The event that ended the stored one may be on its way behind this one.
+            // The event that ended the stored one may still be on its way.
             Err(StripeAlarm::SecondSubscription) if !checked_stored => {
                 checked_stored = true;
                 refresh_stored(app, stripe, account).await?;
                 continue;
             }
-            // Remembered, because Stripe says nothing of it when the stored one ends.
+            // Remembered, because Stripe does not report it when the stored one ends.
             Err(alarm @ StripeAlarm::SecondSubscription) => {
                 (BillingAccount { rival: Some(fetched.id.clone()), ..account }, Some(alarm))
             }
@@ -201,8 +202,8 @@ pub(crate) async fn refresh(
     Err(overtaken())
 }
 
-/// An account whose first subscription grants nothing, once its second one was fetched: that takes the place of the first
-/// if it grants a plan, and is forgotten if it is over.
+/// An account whose first subscription grants nothing, after its second one was fetched: that replaces the first if it
+/// grants a plan, and is forgotten if it is over.
 async fn with_rival(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<BillingAccount, ApiError> {
     let now = app.clock.now();
     let Some(rival) = account.rival.as_deref().filter(|_| !account.is_granted(now)) else { return Ok(account) };
@@ -236,7 +237,7 @@ async fn store_if_unchanged(app: &App, next: BillingAccount) -> Result<(), ApiEr
     }
 }
 
-/// An account that has to be there.
+/// An account that must exist.
 pub(crate) async fn read(app: &App, tenant: &TenantId) -> Result<BillingAccount, ApiError> {
     let found = billing::find(&mut app.db.read().await?.conn(), tenant).await?;
     found.ok_or_else(|| tenants::missing(tenant).into())
@@ -264,9 +265,9 @@ pub(crate) async fn store_in(tx: &mut Conn<'_>, account: &BillingAccount) -> Res
     if billing::store(tx, account).await? { Ok(()) } else { Err(overtaken()) }
 }
 
-/// What an account is once the state of a subscription was fetched. A subscription is the account's own if it says so, or
-/// if it is of the customer that is stored and says nothing else. Another one than the stored one, and one of another
-/// customer, takes its place only if it grants a plan and the stored one does not.
+/// The state of an account after a subscription was fetched. A subscription is the account's own if it says so, or if
+/// it belongs to the stored customer and names no account. A subscription other than the stored one, or of another
+/// customer, replaces it only if it grants a plan and the stored one does not.
 pub(crate) fn applied(
     account: &BillingAccount,
     fetched: &Subscription,
@@ -338,14 +339,14 @@ pub(super) async fn run(app: Weak<App>) {
     }
 }
 
-/// Reads every subscription whose paid period is over, and second ones, unless another node does or has done so today. Gives
-/// when the next round is due. A subscription that cannot be read stays as it is, and while Stripe does not answer, so does
-/// the rest.
+/// Reads every subscription whose paid period is over, and second ones, unless another node does or has done so today.
+/// Returns when the next round is due. A subscription that cannot be read stays as it is; if Stripe does not answer, so
+/// do the rest.
 async fn round(app: &Shared, holder: &str, now: Timestamp) -> Result<Timestamp, ApiError> {
     let stripe = app.stripe()?;
     let (mut after, mut has_failed) = (None, false);
     loop {
-        // For each page anew: a round may take longer than the lease.
+        // Renewed for each page: a round may take longer than the lease.
         let at = app.clock.now();
         let retry = at.plus_millis(RETRY_MILLIS);
         if !take_lease(app, holder, at, retry).await? {
@@ -371,7 +372,7 @@ async fn round(app: &Shared, holder: &str, now: Timestamp) -> Result<Timestamp, 
     Ok(next)
 }
 
-/// Reads the subscription of an account whose paid period is over, and else the second one, should the first grant nothing.
+/// Reads the subscription of an account whose paid period is over, or the second one if the first grants nothing.
 async fn check(app: &App, stripe: &Stripe, account: &BillingAccount, now: Timestamp) -> Result<(), ApiError> {
     let ended = account.subscription.as_deref().filter(|_| account.current_period_end.is_some_and(|end| end <= now));
     let Some(subscription) = ended else {
@@ -453,7 +454,7 @@ mod tests {
         assert_eq!(adopted(Some(("sub_1", "active")), "sub_2", "past_due"), Err(StripeAlarm::SecondSubscription));
     }
 
-    /// It is remembered until it is adopted or over; while it may be paid again, it is not over.
+    /// It is remembered until it is adopted or over; while it may still be paid, it is not over.
     #[test]
     fn a_second_subscription_is_remembered_until_it_is_the_first_or_over() {
         let after = |status: &str, id: &str, found: &str, runs: bool| {
@@ -498,7 +499,7 @@ mod tests {
         for stored in [None, Some(("sub_1", "active"))] {
             assert_eq!(applied(&account(stored), &other, now()), Err(StripeAlarm::CustomerMismatch));
         }
-        // Nobody says whose it is, and the customer is not the one that is stored.
+        // It names no account, and the customer is not the stored one.
         other.tenant = None;
         assert_eq!(applied(&account(None), &other, now()), Err(StripeAlarm::CustomerMismatch));
         other.customer = "cus_2".to_owned();
@@ -506,7 +507,7 @@ mod tests {
         assert_eq!(applied(&stored, &other, now()), Err(StripeAlarm::CustomerMismatch));
     }
 
-    /// Someone who paid on two pages is two customers at Stripe.
+    /// Someone who paid on two pages has two customers at Stripe.
     #[test]
     fn a_second_customer_of_an_account_is_adopted_like_a_second_subscription() {
         let adopted = |stored: Option<(&str, &str)>, status: &str| {

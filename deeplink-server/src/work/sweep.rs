@@ -21,7 +21,7 @@ const TICKS_PER_SMALL_SWEEP: u32 = 12;
 const TICKS_PER_LARGE_SWEEP: u32 = 720;
 
 pub(super) async fn run(app: Weak<App>) {
-    // The first ones soon after the start, but not in its way.
+    // The first sweeps run soon after the start, but do not slow it down.
     let mut ticks = TICKS_PER_SMALL_SWEEP - 1;
     loop {
         tokio::time::sleep(TICK).await;
@@ -48,20 +48,20 @@ fn report(outcome: Result<(), DbError>) {
     }
 }
 
-/// Runs one kind of sweep to its end, in batches so that no write waits long behind it.
+/// Runs one kind of sweep to completion, in batches so that no write waits long behind it.
 async fn all(app: &App, statement: &'static str) -> Result<(), DbError> {
     let now = app.clock.now();
     while app.db.write(Share::Service, (), move |tx, ()| expired::sweep(tx, statement, now).boxed()).await? {}
     Ok(())
 }
 
-/// Where plans limit, the log is kept as long as each account's plan says; else as the operator says.
+/// If plans are enforced, the log is kept as long as each account's plan says; else as the operator says.
 async fn clicks(app: &App) -> Result<(), DbError> {
     let plans = app.config.enforce_quotas;
     app.clicks.sweep(if plans { Retention::Plans } else { Retention::Days(app.config.retention_days) }).await
 }
 
-/// Deliveries are shown for thirty days, or for fewer where the operator says so; those of a webhook that is gone, to nobody.
+/// Deliveries are kept for thirty days, or fewer if the operator says so; those of a deleted webhook are deleted.
 async fn old_deliveries(app: &App) -> Result<(), DbError> {
     let before = app.clock.now().plus_days(-app.config.deliveries_kept_days());
     while app.db.write(Share::Service, (), move |tx, ()| deliveries::remove_old(tx, before).boxed()).await? {

@@ -46,7 +46,7 @@ pub(crate) async fn run(app: Weak<App>) {
     }
 }
 
-/// Assigns positions to new events, and buffers what is new for the readers of each account.
+/// Assigns positions to new events, and buffers the new ones for the readers of each account.
 async fn update(app: &App, position: &mut Option<i64>) -> Result<(), DbError> {
     if !app.db.is_sqlite() {
         assign_all_positions(app).await?;

@@ -1,4 +1,4 @@
-//! Stores when keys were last used, a second's uses in one write.
+//! Stores when keys were last used, all uses of a second in one write.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

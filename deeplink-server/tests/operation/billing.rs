@@ -14,7 +14,7 @@ const WEBHOOK: &str = "/v1/billing/stripe/webhook";
 const VARIABLES: [&str; 3] =
     ["DEEPLINK_STRIPE_PRICE_PRO", "DEEPLINK_STRIPE_PRICE_BUSINESS", "DEEPLINK_STRIPE_PRICE_SCALE"];
 
-/// Opens an account; its id and its key.
+/// Opens an account and returns its id and its key.
 fn account(home: &Home, email: &str) -> (String, String) {
     let made: Value = serde_json::from_str(&home.ok(&["tenant", "create", "--email", email, "--json"])).expect("JSON");
     let text = |name: &str| made[name].as_str().expect("a text").to_owned();
@@ -105,15 +105,15 @@ fn sale() -> (tokio::runtime::Runtime, Stripe, Home) {
     (runtime, stripe, home)
 }
 
-/// The page on which an account pays for a plan, or where it is asked to go instead.
+/// The page where an account pays for a plan, or the one it is sent to instead.
 fn checkout(server: &Server, key: &str) -> String {
     let page = server.post("/v1/billing/stripe/checkout?tier=pro", Some(key), "");
     assert_eq!(page.status, 200, "{page:?}");
     page.json()["checkout_url"].as_str().expect("a URL").to_owned()
 }
 
-/// An account whose customer and subscription Stripe does not know, such as after other keys were configured, can pay again
-/// once the operator lets the service forget them.
+/// An account whose customer and subscription Stripe does not know, such as after other keys were configured, can pay
+/// again once the operator makes the service forget them.
 #[test]
 fn an_account_is_unsubscribed_beside_a_running_server() {
     let (_runtime, stripe, home) = sale();
@@ -141,7 +141,7 @@ fn an_account_is_unsubscribed_beside_a_running_server() {
     server.stop();
 }
 
-/// Half a configuration stops the start, and what is missing is named.
+/// A partial configuration stops the start with the name of what is missing.
 #[test]
 fn bl5_half_a_configuration_stops_the_start() {
     let mut home = Home::on_sqlite();
@@ -189,7 +189,7 @@ fn st5_a_kill_between_read_and_commit_loses_no_event() {
         server.address
     )
     .expect("the event goes out");
-    // The write waits, Stripe has answered, and the server is killed.
+    // Stripe has answered, the write is still waiting, and the server is killed.
     let beside = runtime.block_on(async {
         held.reached().await;
         let mut beside = Beside::of(&home).await;
@@ -218,7 +218,7 @@ fn st5_a_kill_between_read_and_commit_loses_no_event() {
     let named = "POST /v1/billing_portal/sessions (request-id req_of_tests): refused with 402";
     assert!(log.contains(named), "a failure names the call and what Stripe calls it");
     for secret in [SECRET_KEY, WEBHOOK_SECRET, &url] {
-        assert!(!log.contains(secret), "a secret stands in the log");
+        assert!(!log.contains(secret), "a secret is in the log");
     }
     server.stop();
 }

@@ -118,13 +118,13 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     home.set("DEEPLINK_TLS_LISTEN", "127.0.0.1:0");
     let tls = "ok     TLS             on 127.0.0.1:0, with certificates from https://acme.example.com/directory";
     assert!(home.ok(&["check"]).lines().any(|line| line == tls), "{}", home.ok(&["check"]));
-    // An address of documentation, which no machine has.
+    // A documentation address, which no machine has.
     home.set("DEEPLINK_TLS_LISTEN", "192.0.2.1:443");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  TLS")), "{wrong:?}");
     home.set("DEEPLINK_TLS_LISTEN", "127.0.0.1:0");
-    // Nobody listens there.
+    // Nothing listens there.
     home.set("DEEPLINK_SMTP_URL", "smtp://app:hunter2@127.0.0.1:1");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");

@@ -48,7 +48,7 @@ fn a_public_service_makes_no_account_by_itself() {
     assert!(home.ok(&["check"]).contains("accounts: 0"));
 }
 
-/// F15: a second process on the file is refused and told who holds it; the first one goes on.
+/// F15: a second process on the file is refused and told who holds it; the first one keeps running.
 #[test]
 fn f15_a_second_server_is_refused() {
     let home = Home::on_sqlite();
@@ -136,7 +136,7 @@ fn an_address_in_use_is_named() {
     assert!(ended.stderr.contains(&format!("cannot listen on {address}")), "{ended:?}");
 }
 
-/// A request to make a link whose body is awaited: the server has said so.
+/// A request to make a link whose body the server has asked for.
 fn half_a_request(server: &Server, key: &str, length: usize) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
@@ -148,20 +148,20 @@ fn half_a_request(server: &Server, key: &str, length: usize) -> TcpStream {
     )
     .expect("a head");
     let mut said = [0; 25];
-    stream.read_exact(&mut said).expect("a word before the answer");
+    stream.read_exact(&mut said).expect("an interim answer");
     assert_eq!(&said, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream
 }
 
-/// Waits until the server ends a connection that asks for nothing whole.
+/// Waits until the server closes a connection without a complete request.
 fn put_out(mut hung: TcpStream, within: Duration) -> bool {
     hung.set_read_timeout(Some(within)).expect("a limit");
     let end = hung.read_to_end(&mut Vec::new());
-    // A reset is an end as well.
+    // A reset counts as the end.
     end.map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |_| true)
 }
 
-/// F16: a stop answers what was asked, ends within ten seconds even beside a client that hangs, and with success.
+/// F16: a stop answers complete requests, takes at most ten seconds even if a client hangs, and succeeds.
 #[test]
 fn f16_a_stop_finishes_what_was_asked() {
     let home = Home::new();
@@ -179,12 +179,12 @@ fn f16_a_stop_finishes_what_was_asked() {
     let mut answer = String::new();
     slow.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    // What is left of ten seconds after that is for the database's file.
+    // The rest of the ten seconds is for the database file.
     assert!(put_out(hung, Duration::from_secs(8).saturating_sub(asked.elapsed())), "it waits for a client that hangs");
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 }
 
-/// F16: a second signal does not wait for anybody.
+/// F16: a second signal does not wait for any client.
 #[test]
 fn f16_a_second_signal_stops_at_once() {
     let home = Home::new();
@@ -195,12 +195,12 @@ fn f16_a_second_signal_stops_at_once() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(server.child.try_wait().expect("the state of the process").is_none(), "it waits for the request");
     server.signal("TERM");
-    // The first signal alone would leave it six seconds.
+    // The first signal alone would give it six seconds.
     assert!(put_out(hung, Duration::from_secs(5)), "it still waits for the request");
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 }
 
-/// F24: a stdout or stderr that is closed, gone or full is no reason to stop serving.
+/// F24: the server keeps serving when stdout or stderr is closed, broken or full.
 #[test]
 fn f24_lost_streams_do_not_stop_the_service() {
     let home = Home::new();
@@ -215,7 +215,7 @@ fn f24_lost_streams_do_not_stop_the_service() {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         let (stdout, stderr) = open();
-        // Redirected for the shell, and so for what it becomes.
+        // Redirected for the shell, and so for the process that replaces it.
         let mut command =
             if case == "closed streams" { home.command_after("exec >&- 2>&-;") } else { home.command(&[]) };
         let mut child = command
@@ -237,7 +237,7 @@ fn f24_lost_streams_do_not_stop_the_service() {
     }
 }
 
-/// A pipe that nobody reads any more.
+/// A pipe without a reader.
 fn gone() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -267,7 +267,7 @@ fn the_first_start_says_where_mails_are() {
     assert!(!banner.contains("invitation mail") && banner.contains("Open the sample link"), "{banner}");
 }
 
-/// What PostgreSQL remarks while a schema is checked is no news to an operator.
+/// PostgreSQL's notices during the schema check are not shown to the operator.
 #[test]
 fn the_database_s_remarks_are_not_printed() {
     let home = Home::new();
@@ -280,7 +280,7 @@ fn the_database_s_remarks_are_not_printed() {
     server.stop();
 }
 
-/// A port that nobody listens at, and that no system gives to whoever does not ask for it by number.
+/// A port where nothing listens, and which no system assigns unless it is asked for by number.
 fn free_port() -> u16 {
     let mut random = Random::system();
     loop {
@@ -304,7 +304,7 @@ fn t4_metrics_are_on_the_admin_listener_only() {
     server.tap(&link);
     assert_eq!(server.get("/metrics").status, 404);
     let metrics = || ask(admin, "GET", "/metrics", &[], "");
-    // A visit does not wait for long until its click is stored.
+    // The click of a visit is stored soon.
     eventually_blocking("the click is stored", PATIENCE, || {
         metrics().body.contains("deeplink_clicks_stored_total 1\n")
     });

@@ -1,4 +1,4 @@
-//! Logos and the process that fetches them: its memory, and the proxy that somebody set up for it.
+//! Logos and the process that fetches them: its memory, and the proxy configured for it.
 
 use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn serve(files: Vec<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>) {
                 let number = request.split(['/', ' ', '?']).nth(2).and_then(|number| number.parse::<usize>().ok());
                 let Some(file) = number.and_then(|number| files.get(number)) else { return };
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", file.len());
-                // Whoever has heard enough hangs up.
+                // A client that has read enough closes the connection.
                 let _ = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(file));
             });
         }
@@ -66,7 +66,7 @@ fn peak(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// The status of a code with this logo, and what is said.
+/// The status and message for a QR code with this logo.
 fn code(server: &Server, key: &str, link: &str, logo: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_mins(2))).expect("a limit");
@@ -92,7 +92,7 @@ fn webp(chunks: &[&[u8]]) -> Vec<u8> {
     chunk(b"RIFF", &[&b"WEBP"[..], &chunks.concat()].concat())
 }
 
-/// Files that take as much as a file may, or more than one would think, and what becomes of them.
+/// Files as large as a file may be, or costlier than they look, and their outcomes.
 fn hostile() -> Vec<(Vec<u8>, u16)> {
     let small = encoded(RgbaImage::from_pixel(64, 64, Rgba([255, 0, 0, 255])), ImageFormat::Png);
     let full = || RgbaImage::from_pixel(4_000, 4_000, Rgba([0, 0, 255, 9]));
@@ -146,7 +146,7 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         assert!(file.len() <= (512 << 10) + 1, "{number} is {} bytes", file.len());
     }
     let hostile = files.len();
-    // As large as they are kept.
+    // The largest size that is cached.
     files.push((encoded(RgbImage::from_pixel(512, 512, Rgb([9, 99, 9])), ImageFormat::Png), 200));
     let (address, hits) = serve(files.iter().map(|(file, _)| file.clone()).collect());
     let (proxy, proxied) = serve(Vec::new());
@@ -162,7 +162,7 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         let (key, link) = (&keys[place % 4], &links[place % 4]);
         code(&server, key, link, &format!("http://{address}/{logo}"))
     };
-    // This build is slow, so that some may wait too long for their turn, or for the end of what they ask for.
+    // This build is slow, so some may time out waiting for a place or for the end of a fetch.
     let is_late = |said: &str| said.contains("could not be fetched") || said.contains("too many logos");
     let patiently = |place: usize, logo: String| {
         let end = Instant::now() + PATIENCE;
@@ -174,9 +174,9 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         }
     };
     for place in 0..4 {
-        assert_eq!(patiently(place, "0".to_owned()).0, 200, "a logo as it should be");
+        assert_eq!(patiently(place, "0".to_owned()).0, 200, "a proper logo");
     }
-    // What serving and drawing take, with an ordinary logo and for sixteen at once, is none of a hostile one's doing.
+    // The memory that serving and drawing take with ordinary logos, sixteen at once, is not counted.
     std::thread::scope(|scope| {
         for place in 0..16 {
             let patiently = &patiently;
@@ -193,7 +193,7 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         let grown = (peak(&server) - before) >> 10;
         assert!(grown <= 80, "{grown} MiB after {what}");
     };
-    // What is kept is as much as can be: large ones, and more small ones than are kept.
+    // The cache is filled: large ones, and more small ones than it keeps.
     std::thread::scope(|scope| {
         for place in 0..4 {
             let patiently = &patiently;
@@ -211,7 +211,7 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
         }
     });
     grown("what is kept");
-    // Four tenants with four each: sixteen are fetched at one time. Which kinds meet differs from round to round.
+    // Four tenants with four each: sixteen are fetched concurrently. The combinations differ from round to round.
     for round in 0..4 {
         std::thread::scope(|scope| {
             for place in 0..16 {
@@ -237,7 +237,7 @@ fn q4_hostile_pictures_cost_eighty_megabytes_at_most() {
     server.stop();
 }
 
-/// Q10: a service for the world does not start with doors into its own network, and says why.
+/// Q10: a public service does not start with exceptions for its own network, and says why.
 #[test]
 fn q10_the_world_gets_no_way_inside() {
     let mut home = Home::new();

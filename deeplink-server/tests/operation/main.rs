@@ -1,4 +1,4 @@
-//! The server as its operator meets it: a process with a command line, two streams, signals and files.
+//! The server as its operator sees it: a process with a command line, two streams, signals and files.
 
 mod billing;
 mod commands;

@@ -1,4 +1,4 @@
-//! Clients that take of the network what they can: connections that send half a head, and answers that nobody reads.
+//! Clients that exhaust the network: connections that send half a head, and answers that are not read.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,13 +10,13 @@ use tokio::net::TcpSocket;
 
 use crate::process::{Home, PATIENCE, Server};
 
-/// Lets this process have as many sockets as the tests need, or as many as it may.
+/// Raises this process's limit of open files to what the tests need, or to its hard limit.
 fn raise_own_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("the limit can be raised");
 }
 
-/// A connection from an address of this machine, with a small buffer for what is not read.
+/// A connection from an address of this machine, with a small receive buffer.
 fn connect_from(address: Ipv4Addr, server: &Server) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let stream = runtime.block_on(async {
@@ -25,12 +25,12 @@ fn connect_from(address: Ipv4Addr, server: &Server) -> TcpStream {
         socket.set_recv_buffer_size(4 << 10).expect("a size");
         socket.connect(server.address).await.expect("a connection").into_std().expect("a socket")
     });
-    stream.set_nonblocking(false).expect("a socket that blocks");
+    stream.set_nonblocking(false).expect("a blocking socket");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     stream
 }
 
-/// The status and the body of one GET, on a connection of its own.
+/// The status and the body of one GET, on its own connection.
 fn get_from(address: Ipv4Addr, server: &Server, path: &str, key: &str) -> (u16, String) {
     let mut stream = connect_from(address, server);
     stream.write_all(request(server, path, key, "close").as_bytes()).expect("the request goes out");
@@ -47,24 +47,25 @@ fn request(server: &Server, path: &str, key: &str, connection: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\nConnection: {connection}\r\n\r\n")
 }
 
-/// What has arrived and was not read, without waiting for more: empty at the end of the connection, `None` before anything.
+/// What has arrived and was not read, without waiting for more: empty at the end of the connection, `None` if nothing
+/// has arrived.
 fn arrived(stream: &mut TcpStream) -> Option<Vec<u8>> {
     stream.set_nonblocking(true).expect("a socket");
     let mut bytes = [0; 64];
     match stream.read(&mut bytes) {
         Ok(length) => Some(bytes[..length].to_vec()),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => None,
-        // A reset is an end as well.
+        // A reset counts as the end.
         Err(_) => Some(Vec::new()),
     }
 }
 
-/// What a head may take.
+/// The time allowed for a head.
 #[cfg(target_os = "linux")]
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// Half heads of one client, as many as are asked for at the usual limits of open files, keep nobody from being answered:
-/// no half head has run out of its time by then, so nobody waited for one.
+/// One client's half heads, up to the usual limit of open files, do not delay other clients: no half head has timed out
+/// by then, so no client waited for one.
 #[cfg(target_os = "linux")]
 #[test]
 fn r6_half_heads_of_one_client_keep_nobody_out() {
@@ -78,12 +79,12 @@ fn r6_half_heads_of_one_client_keep_nobody_out() {
         let mut half: Vec<_> = (0..count)
             .map(|_| {
                 let mut stream = TcpStream::connect(server.address).expect("a connection");
-                // Who is turned away may have been already.
+                // A refused client may already have been closed.
                 let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: half\r\n");
                 stream
             })
             .collect();
-        // On a busy machine, some may run out of time before the last is sent.
+        // On a busy machine, some may time out before the last is sent.
         let was_quick = began.elapsed() < HEAD_LIMIT / 2;
         let (status, _) = get_from(Ipv4Addr::new(127, 0, 0, 9), &server, "/health", "none");
         let (mut open, mut late) = (0, 0);
@@ -99,11 +100,12 @@ fn r6_half_heads_of_one_client_keep_nobody_out() {
         let most =
             if limit.contains("-S") { 15_000.min(usize::try_from(hard).unwrap_or(15_000) - 64) } else { 960 } / 8;
         assert!((1..=most).contains(&open), "{limit} {open} of at most {most} are open");
-        assert!(server.log().contains("an address has as many connections as one may have"), "{}", server.log());
+        assert!(server.log().contains("an address has reached its connection limit"), "{}", server.log());
     }
 }
 
-/// The start raises the limit of open files as far as it may, and both it and `check` say what that allows.
+/// The server raises the limit of open files as far as it may at start, and both it and `check` report what that
+/// allows.
 #[test]
 fn r6_the_limit_of_open_files_is_raised() {
     let home = Home::on_sqlite();
@@ -152,8 +154,8 @@ fn fill(server: &Server, key: &str) -> usize {
 
 const LIST: &str = "/v1/links?limit=100";
 
-/// Sixty answers of more than a megabyte that nobody reads, over HTTP/1 from as many addresses and over HTTP/2 on one
-/// connection, cost a bounded amount of memory, and others are answered meanwhile.
+/// Sixty unread answers of more than a megabyte, over HTTP/1 from as many addresses and over HTTP/2 on one connection,
+/// take a bounded amount of memory, and others are answered meanwhile.
 #[cfg(target_os = "linux")]
 #[test]
 fn r4_answers_that_nobody_reads_take_bounded_memory() {
@@ -161,12 +163,12 @@ fn r4_answers_that_nobody_reads_take_bounded_memory() {
     raise_own_limit();
     let home = Home::new();
     let key = home.key("owner@example.com");
-    // What an account may ask for at once is another matter.
+    // The limit of concurrent requests per account is not tested here.
     let other_key = home.key("other@example.com");
     let server = home.serve();
     let known = server.link(&key);
     fill(&server, &key);
-    // So that what the first answers cost once is not counted.
+    // So that one-time costs of the first answers are not counted.
     for _ in 0..10 {
         assert_eq!(get_from(Ipv4Addr::LOCALHOST, &server, LIST, &key).0, 200);
     }
@@ -183,7 +185,7 @@ fn r4_answers_that_nobody_reads_take_bounded_memory() {
     let streams = unread_streams(&server, &key, &format!("/v1/links/{known}"), CLIENTS);
     let other = Ipv4Addr::new(127, 0, 2, 1);
     let grown = || memory(&server, "VmHWM").saturating_sub(before) >> 10;
-    // What is asked last is answered last, so everything above has been made by then.
+    // The last request is answered last, so all answers above have been made by then.
     for stream in &unread {
         let answered = stream.peek(&mut [0; 1]);
         assert!(answered.is_ok_and(|length| length == 1), "a client was not answered");
@@ -197,8 +199,8 @@ fn r4_answers_that_nobody_reads_take_bounded_memory() {
     drop((streams, unread));
 }
 
-/// So many lists on one HTTP/2 connection, whose answers are offered one kilobyte each. The first request is no list: the
-/// account's lists may all be waiting.
+/// This many lists on one HTTP/2 connection, with a window of one kilobyte for each answer. The first request is not a
+/// list: the account's lists may all be waiting.
 fn unread_streams(server: &Server, key: &str, first: &str, count: u8) -> TcpStream {
     const HEADERS: u8 = 1;
     const SETTINGS: u8 = 4;

@@ -1,4 +1,4 @@
-//! Payments for single requests whose process is killed at the worst moment.
+//! Payments for single requests whose server is killed at the worst moment.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqlx::{Connection, Executor};
 
 use crate::process::{Home, PATIENCE, Reply, Server, ask};
 
-/// The database, seen from beside the server.
+/// Direct access to the database.
 pub(crate) enum Beside {
     Sqlite(sqlx::SqliteConnection),
     Postgres(sqlx::PgConnection),
@@ -103,13 +103,13 @@ fn begin(server: &Server, signed: &Signed) {
 /// When the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Death {
-    /// The payment is stored, and nobody was asked to settle it.
+    /// The payment is stored, and its settlement was not asked for.
     BeforeTheCall,
-    /// It is to be settled, and no money has moved.
+    /// The settlement was asked for, and no money has moved.
     BeforeMoneyMoves,
-    /// Money has moved, and that was not heard.
+    /// Money has moved, and the answer was not received.
     AfterMoneyMoved,
-    /// It was heard, and could not be stored.
+    /// The answer was received, and could not be stored.
     BeforeCommit,
 }
 
@@ -143,9 +143,9 @@ impl Death {
     }
 }
 
-/// PX8: the process is killed before the payment is settled, after that, and before what it is for is committed. After a
-/// restart a repeat gets what was paid for: one link, and money moved once, however the facilitator says that a payment
-/// was used before.
+/// PX8: the process is killed before the payment is settled, after that, and before what it pays for is committed.
+/// After a restart a repeat gets what was paid for: one link, and money moved once, whatever the facilitator's error
+/// for a used payment is.
 #[test]
 fn px8_killed_while_it_is_paid_for_a_request_is_done_once() {
     let mut home = Home::new();
@@ -195,7 +195,7 @@ async fn die(home: &Home, facilitator: &Facilitator, payer: &Payer, death: Death
     drop(beside);
     facilitator.script(&signed, None);
     if death == Death::BeforeTheCall {
-        assert_eq!(facilitator.calls().settle, before.settle, "nobody was asked");
+        assert_eq!(facilitator.calls().settle, before.settle, "no settlement was asked for");
         facilitator.come_back().await;
     }
 
@@ -213,8 +213,8 @@ async fn die(home: &Home, facilitator: &Facilitator, payer: &Payer, death: Death
     server.stop();
 }
 
-/// Once it is stored that the payment is settled, a repeat needs no further settlement. On SQLite nobody can hold up only what
-/// it was for. Gives how many links were made.
+/// Once the settlement is stored, a repeat needs no further one. On SQLite the write of what was paid for cannot be
+/// blocked alone. Returns how many links were made.
 async fn die_before_the_effect(home: &Home, facilitator: &Facilitator, payer: &Payer) -> usize {
     if home.is_sqlite() {
         return 0;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::process::Home;
 
-/// Runs a command that must succeed as most systems do: what is created is readable by everybody unless it is said otherwise.
+/// Runs a command that must succeed, with the usual umask: new files are readable by everyone unless created otherwise.
 fn run(home: &Home, args: &[&str]) -> String {
     let inner = home.command(args);
     let mut outer = Command::new("/bin/sh");
@@ -30,7 +30,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
-/// R13: whatever the umask, the data directory, the database, its lock and its copies are their owner's alone.
+/// R13: whatever the umask, only their owner can access the data directory, the database, its lock and its copies.
 #[test]
 fn r13_what_the_operator_creates_is_private() {
     let mut home = Home::on_sqlite();
@@ -44,11 +44,11 @@ fn r13_what_the_operator_creates_is_private() {
     }
     run(&home, &["backup", "copy.db"]);
     assert_eq!(mode(&home.path("copy.db")), 0o600);
-    // A lock of an earlier version.
+    // A lock file of an earlier version.
     set_mode(&lock, 0o644);
     run(&home, &["migrate"]);
     assert_eq!(mode(&lock), 0o600);
-    // A copy that came from elsewhere, into a directory that is not there.
+    // A copy from elsewhere, into a directory that does not exist.
     set_mode(&home.path("copy.db"), 0o644);
     home.set("DEEPLINK_DATA_DIR", "elsewhere/data");
     run(&home, &["restore", "copy.db"]);
@@ -56,7 +56,7 @@ fn r13_what_the_operator_creates_is_private() {
     for file in files(&home.path("elsewhere/data")) {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
-    // What the server itself keeps beside them.
+    // The server's own files beside them.
     home.serve().stop();
     for file in files(&home.path("elsewhere/data")) {
         assert_eq!(mode(&file) & 0o077, 0, "{}", file.display());
@@ -70,7 +70,7 @@ fn r13_what_the_operator_creates_is_private() {
     );
 }
 
-/// R13: a command that is printed as advice has no password in it, and no variable that holds one.
+/// R13: a command that is printed as advice contains no password, and no variable that holds one.
 #[test]
 fn r13_advice_puts_no_password_on_a_command_line() {
     let mut home = Home::on_sqlite();

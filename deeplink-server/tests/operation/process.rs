@@ -1,6 +1,6 @@
 //! A data directory, the commands that run on it, and a server process that speaks HTTP.
 //!
-//! With `TEST_DATABASE_URL` a home has a database of its own on that PostgreSQL server, otherwise a SQLite file.
+//! With `TEST_DATABASE_URL` a home has its own database on that PostgreSQL server, otherwise a SQLite file.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +14,13 @@ use sqlx::Connection;
 /// Longer than anything takes on a busy machine with a slow disk, and than the waits between the first attempts of a mail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A directory of its own, gone with the test.
+/// Its own directory, removed with the test.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     variables: Vec<(String, String)>,
 }
 
-/// How a command ended and what it said.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -37,7 +37,7 @@ impl Home {
         home
     }
 
-    /// For what concerns the file.
+    /// For tests of the file.
     pub(crate) fn on_sqlite() -> Self {
         Self { folder: machine::directory(), variables: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Home {
         self.path("data").join(name)
     }
 
-    /// The server's binary with this home's settings and no others.
+    /// The server's binary with only this home's settings.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deeplink-server"));
         command.current_dir(self.folder.path()).env_clear().args(args).stdin(Stdio::null());
@@ -78,7 +78,7 @@ impl Home {
         command
     }
 
-    /// The same from a shell that first does something that holds for the process.
+    /// The same from a shell that first runs something that affects the process, such as `ulimit`.
     pub(crate) fn command_after(&self, script: &str) -> Command {
         let inner = self.command(&[]);
         let mut shell = Command::new("sh");
@@ -98,21 +98,21 @@ impl Home {
         }
     }
 
-    /// Runs a command that must succeed, and gives what it printed.
+    /// Runs a command that must succeed and returns its stdout.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let ended = self.run(args);
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
         ended.stdout
     }
 
-    /// Opens an account and gives its key.
+    /// Opens an account and returns its key.
     pub(crate) fn key(&self, email: &str) -> String {
         let made: serde_json::Value =
             serde_json::from_str(&self.ok(&["tenant", "create", "--email", email, "--json"])).expect("JSON");
         made["api_key"].as_str().expect("a key").to_owned()
     }
 
-    /// Starts serving, and waits until it says where.
+    /// Starts the server and waits until it prints its address.
     pub(crate) fn serve(&self) -> Server {
         self.serve_with(&[])
     }
@@ -121,7 +121,7 @@ impl Home {
         self.start(self.command(args))
     }
 
-    /// Starts serving by a command of this home, and waits until it says where.
+    /// Starts the server with a command of this home and waits until it prints its address.
     pub(crate) fn start(&self, mut command: Command) -> Server {
         let log = self.path("log");
         let stderr = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
@@ -148,7 +148,7 @@ impl Drop for Home {
         server.set_path("/postgres");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            // Where it cannot be dropped it goes with the server, which is the tests' own.
+            // If it cannot be dropped it is removed with the server, which is the tests' own.
             if let Ok(mut conn) = sqlx::PgConnection::connect(server.as_str()).await {
                 let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
                 let _ = sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await;
@@ -157,7 +157,7 @@ impl Drop for Home {
     }
 }
 
-/// A server that runs; it is killed when the test ends without stopping it.
+/// A running server; it is killed if the test ends without stopping it.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) child: Child,
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Stops it as a service manager does, and gives what it had printed after its first line.
+    /// Stops it as a service manager does, and returns what it printed after its first line.
     pub(crate) fn stop(mut self) -> String {
         self.signal("TERM");
         assert_eq!(self.wait().code(), Some(0), "{}", self.log());
@@ -208,14 +208,14 @@ impl Server {
         ask(self.address, "POST", path, &headers, body)
     }
 
-    /// Makes a link that leads to example.com, and gives its id.
+    /// Makes a link that leads to example.com and returns its id.
     pub(crate) fn link(&self, key: &str) -> String {
         let reply = self.post("/v1/links", Some(key), r#"{"web_url":"https://example.com/"}"#);
         assert_eq!(reply.status, 201, "{reply:?}");
         reply.json()["link_id"].as_str().expect("an id").to_owned()
     }
 
-    /// What a tap on a link gets.
+    /// The answer to a visit of a link.
     pub(crate) fn tap(&self, link_id: &str) -> u16 {
         self.get(&format!("/r/{link_id}")).status
     }
@@ -241,7 +241,7 @@ impl Reply {
     }
 }
 
-/// One request on a connection of its own; where the server says that its database is busy, once more, as it asks for.
+/// One request on its own connection; if the server says that its database is busy, repeated as it asks for.
 pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -271,7 +271,7 @@ fn ask_once(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &st
     Reply { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// The mails in a directory, by their text.
+/// The texts of the mails in a directory.
 pub(crate) fn mails(folder: &Path) -> Vec<String> {
     let Ok(files) = std::fs::read_dir(folder) else { return Vec::new() };
     let files = files.map(|file| file.expect("a file").path());

@@ -1,4 +1,4 @@
-//! Keys, tokens and mails: where they may be seen, and where not.
+//! Keys, tokens and mails: where they may appear, and where not.
 
 use crate::process::{Home, PATIENCE, Server, mails};
 use deeplink_doubles::wait::eventually_blocking;
@@ -39,7 +39,7 @@ fn a_sign_up_is_mailed_as_one_file() {
 #[test]
 fn a_mail_that_could_not_be_written_goes_out_after_a_restart() {
     let mut home = Home::new();
-    // A file stands where the directory should be.
+    // A file is where the directory should be.
     let folder = home.path("out");
     std::fs::write(&folder, "").expect("a file");
     home.set("DEEPLINK_MAIL_DIR", folder.to_str().expect("UTF-8"));
@@ -87,7 +87,7 @@ fn s18_sign_ups_are_limited() {
     server.stop();
 }
 
-/// S18: a sign-up by somebody else does not take an address; a verified account does.
+/// S18: a sign-up by another person does not take an address; a verified account does.
 #[test]
 fn s18_an_unverified_sign_up_takes_no_address() {
     let home = Home::new();
@@ -131,7 +131,8 @@ fn x17_the_log_holds_no_secret() {
     }
 }
 
-/// X18: the key file is made for its owner alone, and a wider one stops the start with the command to run.
+/// X18: the key file is created with access for its owner only, and wider permissions stop the start with the command
+/// to run.
 #[cfg(unix)]
 #[test]
 fn x18_a_key_file_that_others_can_read_stops_the_start() {
@@ -152,13 +153,13 @@ fn x18_a_key_file_that_others_can_read_stops_the_start() {
     home.serve().stop();
 }
 
-/// The id of the first key of which `check` says that it does something.
+/// The id of the first key that `check` reports with this use.
 fn key_that(check: &str, does: &str) -> String {
     let line = check.lines().find_map(|line| line.split_once(&format!(" {does}: ")));
     line.expect("a key").0.trim().to_owned()
 }
 
-/// What `check` says, whatever it thinks of it.
+/// The output of `check`, whether it succeeds or not.
 fn checked(home: &Home) -> String {
     home.run(&["check"]).stdout
 }
@@ -193,7 +194,7 @@ fn r10_a_lost_key_is_named_before_its_values_are_given_up() {
     assert!(check.contains(" encrypts: 1 check value, 1 source URL\n"), "{check}");
 }
 
-/// X18: a node with other keys does not start; keys rotate, and the old one can go after a restart with both.
+/// X18: a node with other keys does not start; keys rotate, and the old one can be removed after a restart with both.
 #[test]
 fn x18_other_keys_stop_the_start_and_keys_rotate() {
     const OLD: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -231,7 +232,7 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     home.set("DEEPLINK_MASTER_KEY", NEW);
     std::fs::remove_file(&folder).expect("removed");
     let server = home.serve();
-    eventually_blocking("the mail that was sealed anew", PATIENCE, || mails(&folder).len() == 1);
+    eventually_blocking("the mail that was resealed", PATIENCE, || mails(&folder).len() == 1);
     server.stop();
 }
 

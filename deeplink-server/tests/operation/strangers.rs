@@ -1,4 +1,4 @@
-//! What a process gives to callers who have no key: memory and processor time.
+//! What unauthenticated callers cost a process: memory and processor time.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ fn memory(server: &Server, figure: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Watches the most memory that the process takes from now on.
+/// Measures the peak memory of the process from now on.
 struct Peak<'a> {
     server: &'a Server,
     before: u64,
@@ -34,7 +34,7 @@ struct Peak<'a> {
 
 impl<'a> Peak<'a> {
     fn watch(server: &'a Server) -> Self {
-        std::fs::write(format!("/proc/{}/clear_refs", server.child.id()), "5").expect("the peak is forgotten");
+        std::fs::write(format!("/proc/{}/clear_refs", server.child.id()), "5").expect("the peak is reset");
         Self { server, before: memory(server, "VmRSS:") }
     }
 
@@ -61,10 +61,10 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Asks for a path on so many streams of one connection that has a window of 1 KiB for each, and reads nothing.
+/// Requests a path on this many streams of one connection with a window of 1 KiB each, and reads nothing.
 fn never_read(address: SocketAddr, path: &str, streams: u32) -> TcpStream {
     let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
-    // GET, http, and the headers as literals that no table keeps.
+    // GET, http, and the headers as literals without indexing.
     let head = [
         &[0x82, 0x86, 0x01][..],
         &text("localhost"),
@@ -76,7 +76,7 @@ fn never_read(address: SocketAddr, path: &str, streams: u32) -> TcpStream {
     let head = head.concat();
     let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     sent.extend(frame(4, 0, 0, &[0, 4, 0, 0, 4, 0]));
-    // The window of the connection is no limit.
+    // The connection's window does not limit anything.
     sent.extend(frame(8, 0, 0, &(1_u32 << 30).to_be_bytes()));
     for number in 0..streams {
         sent.extend(frame(1, 0b101, 2 * number + 1, &head));
@@ -86,7 +86,7 @@ fn never_read(address: SocketAddr, path: &str, streams: u32) -> TcpStream {
     stream
 }
 
-/// Documents that everybody can ask for and that are the same for everybody.
+/// Public documents that are the same for all callers.
 const DOCUMENTS: [&str; 8] = [
     "/docs/",
     "/docs/swagger-ui-bundle.js",
@@ -98,8 +98,8 @@ const DOCUMENTS: [&str; 8] = [
     "/llms.txt",
 ];
 
-/// R1: a document that does not change is made once: 120 answers of each that nobody reads cost 20 MiB at most, and four
-/// times the processor time of as many answers that have next to no body.
+/// R1: a document that does not change is made once: 120 unread answers of each cost at most 20 MiB, and at most four
+/// times the processor time of as many answers with hardly any body.
 #[test]
 fn r1_unread_documents_cost_no_copy_and_no_processor_time() {
     const STREAMS: u32 = 120;
@@ -128,7 +128,7 @@ fn status_of(server: &Server, head: &str, body: &[u8]) -> u16 {
     let mut stream = TcpStream::connect(server.address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let head = format!("{head}\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n");
-    // Whoever has heard enough hangs up.
+    // A server that has read enough closes the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).expect("an answer");
@@ -155,7 +155,7 @@ fn l17_hostile_bodies_cost_twenty_megabytes_at_most() {
     assert!(peak.grown() <= 20, "{} MiB", peak.grown());
 }
 
-/// R5: the hundred and first row of a batch ends it: what follows is not kept.
+/// R5: a batch is refused at its 101st row; the rest is not kept.
 #[test]
 fn r5_a_batch_of_too_many_rows_costs_eight_megabytes_at_most() {
     let home = Home::new();
@@ -172,7 +172,7 @@ fn r5_a_batch_of_too_many_rows_costs_eight_megabytes_at_most() {
     assert!(peak.grown() <= 8, "{} MiB", peak.grown());
 }
 
-/// A body of which something comes, and then nothing.
+/// A body that stops in the middle.
 struct Unending(Option<Bytes>);
 
 impl Body for Unending {
@@ -184,14 +184,15 @@ impl Body for Unending {
     }
 }
 
-/// Connections on which bodies are sent that do not end.
+/// Connections with unfinished bodies.
 struct Senders {
     connections: Vec<AbortHandle>,
     answers: UnboundedReceiver<Response<Incoming>>,
 }
 
 impl Senders {
-    /// 64,000 bytes of a body on each of so many streams of each of so many connections from each of these addresses.
+    /// Sends 64,000 bytes of a body on each of `streams` streams of each of `connections` connections from each
+    /// address.
     async fn start(
         address: SocketAddr,
         from: &[Ipv4Addr],
@@ -227,12 +228,12 @@ impl Senders {
         tokio::time::timeout(PATIENCE, self.answers.recv()).await.expect("an answer in time").expect("an answer")
     }
 
-    /// Waits for so many refusals that the next attempt may be spared, and checks what they say.
+    /// Waits for this many refusals and checks what they say.
     async fn refusals(&mut self, count: usize, message: &str) {
         let mut refused = 0;
         while refused < count {
             let answer = self.answer().await;
-            // A body that was given up in the meantime is answered otherwise.
+            // A body that timed out in the meantime is answered differently.
             if answer.status() == 503 {
                 assert_eq!(answer.headers()["retry-after"], "5");
                 let body = answer.into_body().collect().await.expect("a body").to_bytes();
@@ -254,8 +255,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// R5: forms that sign in take 4 KiB, whatever is sent: 64 KB on each of 3,600 streams cost 40 MiB at most, and those that
-/// come after them are served from the same memory, part of which the allocator keeps for them.
+/// R5: sign-in forms take at most 4 KiB, whatever is sent: 64 KB on each of 3,600 streams cost at most 40 MiB, and
+/// later ones are served from the same memory, part of which the allocator keeps for them.
 #[test]
 fn r5_bodies_of_strangers_cost_forty_megabytes_at_most() {
     let home = Home::new();
@@ -281,8 +282,8 @@ fn r5_bodies_of_strangers_cost_forty_megabytes_at_most() {
     }
 }
 
-/// R5: bodies of callers who are not known share 32 MiB, and those of one address 4 MiB of them. What is beyond is refused
-/// until some of them have gone; a caller at another address, or with a key, does not notice.
+/// R5: bodies of unauthenticated callers share 32 MiB, those of one address 4 MiB of it. Anything beyond is refused
+/// until some are done; a caller at another address, or with a key, is not affected.
 #[cfg(target_os = "linux")]
 #[test]
 fn r5_strangers_share_a_budget_of_bodies() {
@@ -294,12 +295,12 @@ fn r5_strangers_share_a_budget_of_bodies() {
     assert_eq!(sign_in("before@example.com"), 200);
     let runtime = runtime();
     runtime.block_on(async {
-        // As many streams of each connection as are read at once: 8 MiB of one address.
+        // As many streams of each connection as are read concurrently: 8 MiB from one address.
         let (path, kind) = ("/v1/auth/signin", "application/json");
         let mut one = Senders::start(server.address, &[Ipv4Addr::new(127, 0, 3, 1)], (8, 16), path, kind).await;
         let message = "too many unauthenticated request bodies in progress from your address; try again in 5 s";
         one.refusals(40, message).await;
-        // From 127.0.0.1, and at once: what helps itself by asking again would wait until there is room.
+        // From 127.0.0.1, and without retries: a client that retries would wait until there is room.
         let held = Arc::clone(&server);
         let other = tokio::task::spawn_blocking(move || {
             let (head, body) =
@@ -309,13 +310,13 @@ fn r5_strangers_share_a_budget_of_bodies() {
         assert_eq!(other.await.expect("an answer"), 200, "another address is not served");
         drop(one);
 
-        // 39 MiB of ten addresses, each of which has less than its part.
+        // 39 MiB from ten addresses, each below its limit.
         let ten: Vec<_> = (1..=10).map(|last| Ipv4Addr::new(127, 0, 4, last)).collect();
         let mut all = Senders::start(server.address, &ten, (4, 16), path, kind).await;
         all.refusals(40, "too many unauthenticated request bodies in progress; try again in 5 s").await;
         let (held, key) = (Arc::clone(&server), key.clone());
         tokio::task::spawn_blocking(move || held.link(&key)).await.expect("a link is made meanwhile");
     });
-    // The helper asks again while it is told to.
+    // The helper retries as long as it is asked to.
     assert_eq!(sign_in("after@example.com"), 200);
 }

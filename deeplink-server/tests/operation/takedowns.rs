@@ -7,7 +7,7 @@ use deeplink_doubles::wait::eventually_blocking;
 
 const X: &str = "https://phish.example.com/login";
 
-/// What a request comes to: its status and its code.
+/// The outcome of a request: its status and its code.
 fn outcome(server: &Server, method: &str, path: &str, key: &str, body: &Value) -> (u16, String) {
     let authorization = format!("Bearer {key}");
     let headers = [("Content-Type", "application/json"), ("Authorization", &*authorization)];
@@ -16,8 +16,8 @@ fn outcome(server: &Server, method: &str, path: &str, key: &str, body: &Value) -
     (reply.status, code.unwrap_or_default())
 }
 
-/// R12: whatever its tenant does to a link that the operator took down, the notice stays; the id is nobody's, and its
-/// destination is refused to the tenant alone, on create, in a batch and on change. `enable` lifts all of it.
+/// R12: whatever its tenant does to a link that the operator took down, the notice stays; the id cannot be taken, and
+/// its destination is refused only to this tenant, on create, in a batch and on change. `enable` lifts all of this.
 #[test]
 fn r12_a_takedown_stays_whatever_its_tenant_does() {
     let home = Home::new();
@@ -34,14 +34,14 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
         home.ok(&["link", word, word, "--reason", "phishing"]);
         eventually_blocking("the notice shows", PATIENCE, || server.tap(word) == status);
 
-        // The sequence: delete it, and make it again.
+        // Deleting it and creating it again.
         assert_eq!(does("DELETE", &format!("/v1/links/{word}"), &key, &Value::Null), gone);
         assert_eq!(does("GET", &format!("/v1/links/{word}"), &key, &Value::Null).0, 404);
         let id_alone = json!({"custom_id": word});
         assert_eq!((create(&key, &id_alone), create(&other, &id_alone)), (taken.clone(), taken.clone()));
         assert_eq!(server.tap(word), status, "the notice is still there");
 
-        // Or lead there under another id.
+        // Or creating another link to its destination.
         let there = json!({"web_url": X});
         assert_eq!((create(&key, &there), create(&other, &there)), (refused.clone(), made.clone()));
         let batch = json!({"template": {"ios_deep_link": X}, "count": 2});
@@ -63,8 +63,8 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
     server.stop();
 }
 
-/// R12: of two links to one destination that are taken down, enabling one leaves the destination refused; a link that leads to
-/// apps alone is refused by what it opens there; one that its tenant has not deleted works again.
+/// R12: of two links to one destination that are taken down, enabling one leaves the destination refused; a link that
+/// only opens apps is matched by what it opens there; one that its tenant has not deleted works again.
 #[test]
 fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Accounts that the operator finds, helps and stops, beside a running server.
+//! Accounts that the operator looks up, helps and suspends, beside a running server.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ fn read(printed: &str) -> Value {
     serde_json::from_str(printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
-/// Opens an account: its id and its key.
+/// Opens an account and returns its id and its key.
 fn account(home: &Home, email: &str) -> (String, String) {
     let made = read(&home.ok(&["tenant", "create", "--email", email, "--json"]));
     let text = |name: &str| made[name].as_str().expect("a text").to_owned();
     (text("tenant_id"), text("api_key"))
 }
 
-/// Opens one as a stranger would, whose address nobody has proved: its id and its key.
+/// Signs up with an address that is not confirmed and returns the account's id and its key.
 fn stranger(server: &Server, email: &str) -> (String, String) {
     let made = server.post("/v1/auth/signup", None, &json!({"email": email}).to_string());
     assert_eq!(made.status, 201, "{made:?}");
@@ -30,7 +30,7 @@ fn get(server: &Server, path: &str, key: &str) -> u16 {
     ask(server.address, "GET", path, &[("Authorization", &format!("Bearer {key}"))], "").status
 }
 
-/// What a new link comes to.
+/// The outcome of creating a link.
 fn create(server: &Server, key: &str) -> (u16, String) {
     let reply = server.post("/v1/links", Some(key), r#"{"web_url":"https://example.com/"}"#);
     (reply.status, reply.json()["code"].as_str().unwrap_or_default().to_owned())
@@ -41,8 +41,8 @@ fn failed(ended: &Ended, code: i32, says: &str) {
     assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{says}: {ended:?}");
 }
 
-/// R12: `suspend` stops an account beside a running server and `resume` brings it back, once each however often they are given,
-/// with the reason; another account is not touched. Its people are helped to a key meanwhile.
+/// R12: `suspend` stops an account beside a running server and `resume` brings it back, once each even if repeated,
+/// with the reason; another account is not affected. Its people can get a key meanwhile.
 #[test]
 fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     let home = Home::new();
@@ -87,7 +87,7 @@ fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     server.stop();
 }
 
-/// A command about what is stored makes no database where there is none, and names the place it looked at.
+/// A command about stored data creates no database, and names the path that it looked at.
 #[test]
 fn a_mistyped_data_folder_stays_empty() {
     let home = Home::on_sqlite();
@@ -105,7 +105,7 @@ fn a_mistyped_data_folder_stays_empty() {
     assert!(!home.data("deeplink.db").exists());
 }
 
-/// The operator sees every account, the oldest first, and one of them with its people and how much it has.
+/// The operator sees all accounts, oldest first, and one of them with its people and its counts.
 #[test]
 fn accounts_are_listed_and_shown() {
     let home = Home::new();
@@ -163,7 +163,7 @@ fn accounts_are_listed_and_shown() {
     server.stop();
 }
 
-/// A key that the operator makes works at once, beside the others, also where the account has as many as its people can make.
+/// A key that the operator makes works at once, beside the others, even if the account is at its limit of keys.
 #[test]
 fn a_key_that_the_operator_makes_works_at_once() {
     let home = Home::new();
@@ -186,8 +186,8 @@ fn a_key_that_the_operator_makes_works_at_once() {
     server.stop();
 }
 
-/// An address that nobody has proved names the account that was opened with it, if it is one; of several the operator chooses
-/// by id. Once it is proved, it names the account of whoever proved it.
+/// An unconfirmed address names the account that was opened with it, if there is only one; of several the operator
+/// chooses by id. Once confirmed, it names the account of the person who confirmed it.
 #[test]
 fn an_address_names_one_account_or_none() {
     let home = Home::new();
@@ -213,7 +213,7 @@ fn an_account_that_is_not_there_is_said_so() {
     for command in ["show", "key", "suspend", "resume"] {
         for (tenant, code, says) in [
             (NOBODY, 1, "not_found: no account with id tnt_"),
-            ("nobody@example.com", 1, "not_found: nobody with the address nobody@example.com"),
+            ("nobody@example.com", 1, "not_found: no account has a user with the address nobody@example.com"),
             ("nobody", 2, "--tenant"),
             ("@", 2, "--tenant"),
         ] {
@@ -229,7 +229,7 @@ fn an_account_that_is_not_there_is_said_so() {
     failed(&home.run(&["tenant", "list", "everything"]), 2, "everything");
 }
 
-/// The help of each command says what it does in words, with an example.
+/// The help of each command says what it does, with an example.
 #[test]
 fn help_of_the_commands_has_an_example() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Paying for a plan, from the page to the end of the subscription.
+//! Paying for a plan, from the checkout to the end of the subscription.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ fn param<'a>(seen: &'a Seen, name: &str) -> &'a str {
     seen.form.get(name).map_or("", String::as_str)
 }
 
-/// Twenty requests for one plan at once make one page. Who pays already gets the page on which that is changed, so that
-/// nobody has two subscriptions.
+/// Twenty concurrent requests for one plan make one checkout page. An account that already pays gets the page where
+/// that is changed, so that no account has two subscriptions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn st1_one_page_for_one_plan() {
     let scene = scene_with(2, |_| {}).await;
@@ -70,14 +70,14 @@ async fn st2_from_the_first_page_to_the_end() {
     assert_eq!((&over["current_period_end"], &over["cancel_scheduled"]), (&Value::Null, &json!(false)));
     assert_eq!(ask_cancel(a).await.outcome(), "400 no_subscription");
     assert!(ask_portal(a).await.member("portal_url").starts_with(PORTAL), "invoices can still be seen");
-    // The next one is the same customer's.
+    // The next subscription is the same customer's.
     scene.world.clock.advance(std::time::Duration::from_hours(1));
     let again = scene.subscribe(a, "business").await;
     assert_eq!(again.customer, paid.customer);
 }
 
-/// A repeated cancellation is as good as the first, and one that was scheduled at Stripe counts; one that was taken back
-/// there is asked for again.
+/// A repeated cancellation succeeds like the first, and one that was scheduled at Stripe counts; one that was undone
+/// there is requested again.
 #[tokio::test]
 async fn a_cancellation_can_be_repeated_and_taken_back() {
     let scene = scene().await;
@@ -97,14 +97,14 @@ async fn a_cancellation_can_be_repeated_and_taken_back() {
         wire["cancel_at"] = end.into();
     });
     assert_eq!(ask_cancel(a).await.status, 200);
-    assert_eq!((posts(), status(a).await["cancel_scheduled"] == true), (2, true), "a date is as good");
-    // It ended, and nobody was told.
+    assert_eq!((posts(), status(a).await["cancel_scheduled"] == true), (2, true), "a date counts as well");
+    // It ended, and no event was sent.
     scene.stripe.set_status(&paid.subscription, "canceled");
     assert_eq!(ask_cancel(a).await.outcome(), "400 no_subscription");
     assert_eq!(scene.plan(a).await, "free free canceled", "what was found is stored all the same");
 }
 
-/// A subscription that ended unseen cannot be cancelled, and that is found out.
+/// A subscription whose end was not noticed cannot be cancelled, and the attempt detects that.
 #[tokio::test]
 async fn what_has_ended_at_the_processor_cannot_be_cancelled() {
     let scene = scene().await;
@@ -120,7 +120,7 @@ async fn what_has_ended_at_the_processor_cannot_be_cancelled() {
     assert!(at_once.await.iter().all(|outcome| outcome == "400 no_subscription"));
 }
 
-/// Plans, prices and the addresses that people come back to are the operator's, whatever a request says of itself.
+/// Plans, prices and return URLs are the operator's, whatever a request claims.
 #[tokio::test]
 async fn b1_prices_and_addresses_come_from_the_configuration() {
     let scene = scene_with(1, |config| {
@@ -160,7 +160,8 @@ async fn b1_prices_and_addresses_come_from_the_configuration() {
     ] {
         assert_eq!(param(first, name), value, "{name}");
     }
-    // Half an hour at least after it was made, which is what Stripe wants, and so that a page of the last hour is soon over.
+    // At least half an hour after its creation, as Stripe requires, and short, so that a page of the last hour soon
+    // expires.
     let hour = scene.seconds().div_euclid(3_600) * 3_600;
     assert_eq!(param(first, "expires_at"), (hour + 3_600 + 35 * 60).to_string());
     assert_eq!(first.form.len(), 10, "{first:?}");
@@ -170,8 +171,8 @@ async fn b1_prices_and_addresses_come_from_the_configuration() {
     assert!(seen.iter().filter(|seen| seen.line.starts_with("POST")).all(|seen| seen.key.is_some()));
 }
 
-/// A repeat with the same `Idempotency-Key` gets the same answer without another call, also while nobody answers; with
-/// another plan it is a conflict.
+/// A repeat with the same `Idempotency-Key` gets the same answer without another call, even while Stripe does not
+/// answer; with another plan it is a conflict.
 #[tokio::test]
 async fn repeats_with_a_key_get_the_first_answer() {
     let scene = scene().await;
@@ -199,7 +200,7 @@ async fn repeats_with_a_key_get_the_first_answer() {
     assert_eq!(scene.stripe.seen().len(), calls);
 }
 
-/// Neither the addresses of pages, nor our key, nor the secrets of events are logged, whatever happens, at any level.
+/// Neither page URLs, nor our key, nor the secrets of events are ever logged, at any level.
 #[tokio::test]
 async fn st10_pages_and_keys_are_in_no_log() {
     log_everything();

@@ -1,4 +1,4 @@
-//! Whose a subscription is, where the processor knows several customers or none.
+//! Which account a subscription belongs to, if the processor knows several customers or none.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use deeplink_testing::{Caller, eventually};
 
 const PORTAL: &str = "https://billing.stripe.test/";
 
-/// A payment over a link of the operator's, in whose address anybody can name any account, changes nothing.
+/// A payment through a payment link of the operator's, in whose URL anyone can name any account, changes nothing.
 #[tokio::test]
 async fn a_reference_in_a_payment_link_names_nobody() {
     let scene = scene().await;
@@ -34,7 +34,7 @@ async fn a_reference_in_a_payment_link_names_nobody() {
     scene.assert_alarms(&[("unknown_customer", 6)]).await;
 }
 
-/// Somebody pays on two pages and is two customers then.
+/// Pays on two pages, which makes two customers.
 async fn pay_twice(scene: &Scene, of: &Caller) -> [Paid; 2] {
     let pages = [checkout(of, "pro").await, checkout(of, "scale").await].map(|page| page.member("checkout_url"));
     let paid = pages.map(|url| scene.stripe.pay(&url, scene.seconds() + 1_000));
@@ -42,8 +42,8 @@ async fn pay_twice(scene: &Scene, of: &Caller) -> [Paid; 2] {
     paid
 }
 
-/// Of two customers that one account became, the first that is heard of counts, and the other one is an alarm; when the
-/// first one's subscription ends, the other one's takes its place, though nothing is said of that then.
+/// Of an account's two customers, the first one in an event counts, and the other one is an alarm; when the first one's
+/// subscription ends, the other one's replaces it, though no event about that one comes then.
 #[tokio::test]
 async fn st9_two_customers_of_one_account_are_as_two_subscriptions() {
     for order in [[0, 1], [1, 0]] {
@@ -66,7 +66,7 @@ async fn st9_two_customers_of_one_account_are_as_two_subscriptions() {
         scene.post(&ended).await;
         assert_eq!(scene.plan(a).await, two);
         assert_eq!(scene.rival(a).await, "-", "it is the first one now");
-        // What is still said of the first one changes nothing.
+        // Later events about the first one change nothing.
         scene.post(&scene.stripe.event_of("customer.subscription.updated", &first.subscription)).await;
         assert_eq!(scene.plan(a).await, two);
         assert!(scene.stored(a).await[0].ends_with(&format!("{} {}", second.customer, second.subscription)));
@@ -74,7 +74,7 @@ async fn st9_two_customers_of_one_account_are_as_two_subscriptions() {
     }
 }
 
-/// A second subscription that is over is forgotten, and one that grants nothing yet is kept.
+/// A second subscription that has ended is forgotten, and one that grants nothing yet is kept.
 #[tokio::test]
 async fn a_second_subscription_that_is_over_is_forgotten() {
     let scene = scene().await;
@@ -96,7 +96,7 @@ async fn a_second_subscription_that_is_over_is_forgotten() {
     assert_eq!(told("canceled", &first).await, ("free free canceled".to_owned(), "-".to_owned()));
 }
 
-/// Where no event says that the first subscription grants nothing any more, the daily round adopts the second one.
+/// If no event says that the first subscription no longer grants anything, the daily round adopts the second one.
 #[tokio::test]
 async fn a_second_subscription_is_adopted_without_an_event() {
     let scene = scene().await;
@@ -117,7 +117,7 @@ async fn a_second_subscription_is_adopted_without_an_event() {
     scene.world.clock.advance(Duration::from_hours(24 * 7));
     eventually("it is adopted", Duration::from_mins(1), async || scene.plan(a).await == "scale scale active").await;
     assert_eq!(scene.rival(a).await, "-");
-    // One that the processor does not know is none.
+    // One that the processor does not know is ignored.
     scene.world.db.execute("UPDATE tenants SET stripe_rival = 'sub_gone' WHERE stripe_subscription IS NOT NULL").await;
     scene.stripe.set_status(&second.subscription, "canceled");
     scene.post(&scene.stripe.event_of("customer.subscription.deleted", &second.subscription)).await;
@@ -125,8 +125,8 @@ async fn a_second_subscription_is_adopted_without_an_event() {
     scene.assert_alarms(&[("second_subscription", 1), ("unknown_subscription", 1)]).await;
 }
 
-/// While a subscription is not over, whatever its state is and whatever it costs, no second one is sold beside it, and it can
-/// be cancelled. One that waits for its first payment is none yet.
+/// Until a subscription has ended, whatever its state and price, no second one is sold, and it can be cancelled. One
+/// that waits for its first payment does not count yet.
 #[tokio::test]
 async fn a_subscription_that_grants_nothing_is_still_one() {
     let scene = scene().await;
@@ -161,7 +161,7 @@ async fn a_subscription_that_grants_nothing_is_still_one() {
     assert_eq!(ask_cancel(a).await.outcome(), "400 no_subscription");
 }
 
-/// A customer who is not known any more, such as after another account at the processor was configured, is made anew.
+/// A customer who no longer exists, such as after another account at the processor was configured, is created again.
 #[tokio::test]
 async fn a_customer_who_is_gone_is_made_anew() {
     let scene = scene().await;
@@ -172,7 +172,7 @@ async fn a_customer_who_is_gone_is_made_anew() {
     scene.stripe.forgets_everybody();
     let stored = (scene.stored(a).await, scene.version(a).await);
     let refused = ask_portal(a).await;
-    assert_eq!(refused.outcome(), "400 no_customer", "there is no page for nobody");
+    assert_eq!(refused.outcome(), "400 no_customer", "there is no page without a customer");
     assert_eq!((scene.stored(a).await, scene.version(a).await), stored);
     scene.world.clock.advance(Duration::from_hours(1));
     let paid = scene.subscribe(a, "scale").await;
@@ -184,7 +184,7 @@ async fn a_customer_who_is_gone_is_made_anew() {
     assert!(scene.stored(a).await[0].contains(&paid.customer));
 }
 
-/// An answer about another subscription than the one that was asked about is none.
+/// An answer about a subscription other than the requested one is ignored.
 #[tokio::test]
 async fn an_answer_about_another_subscription_is_none() {
     let scene = scene().await;

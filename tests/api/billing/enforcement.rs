@@ -1,9 +1,9 @@
-//! The plan that holds is the one that limits.
+//! The effective plan sets the limits.
 
 use deeplink_testing::{Caller, World, spawn_with};
 use serde_json::json;
 
-/// An account with all that the free plan includes, and more.
+/// An account with everything that the free plan includes, and more.
 async fn full(world: &World) -> &Caller {
     let a = &world.a;
     let bulk = json!({"template": {"web_url": "https://example.com/"}, "count": 50});
@@ -15,7 +15,7 @@ async fn full(world: &World) -> &Caller {
     a
 }
 
-/// What is granted lifts the limits of everything that is made, and a payment that failed seven days ago grants nothing.
+/// A granted plan lifts every limit, and a subscription whose payment failed seven days ago grants nothing.
 #[tokio::test]
 async fn bl1_limits_are_those_of_the_plan_that_holds() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;

@@ -1,4 +1,4 @@
-//! Events that come in any order, again, late, with old news, or about somebody else.
+//! Events that come in any order, repeatedly, late, outdated, or about another account.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn orders() -> Vec<[usize; 5]> {
     orders
 }
 
-/// What Stripe posts from a payment to its failure, each with what was so at its time.
+/// Stripe's events from a payment to its failure, each with the state of its time.
 async fn history(scene: &Scene, of: &Caller) -> (Paid, [Event; 5]) {
     let stripe = &scene.stripe;
     let paid = scene.pay(of, "pro").await;
@@ -47,7 +47,7 @@ async fn forget(scene: &Scene, of: &Caller) {
     scene.world.db.execute(sql).await;
 }
 
-/// Five events in each of their 120 orders end in one state, which is what Stripe says last, whatever the events say.
+/// Five events in each of their 120 orders end in one state: Stripe's latest, whatever the events say.
 #[tokio::test]
 async fn st3_every_order_ends_in_one_state() {
     let scene = scene().await;
@@ -71,13 +71,13 @@ async fn st3_every_order_ends_in_one_state() {
     scene.assert_alarms(&[]).await;
 }
 
-/// Posts an event while the test goes on; gives the status of the answer.
+/// Posts an event while the test continues; returns the status of the answer.
 fn post_behind(scene: &Scene, event: Event) -> tokio::task::JoinHandle<u16> {
     let (nobody, signature) = (scene.world.nobody.clone(), event.signature(super::WEBHOOK_SECRET, scene.seconds()));
     tokio::spawn(async move { super::post(&nobody, &event, &signature).await.status })
 }
 
-/// A read that was answered before a newer one, but comes to be stored after it, does not win.
+/// A read that was answered before a newer one, but is stored after it, does not win.
 #[tokio::test]
 async fn st3_a_slow_read_does_not_win() {
     let scene = scene().await;
@@ -96,7 +96,7 @@ async fn st3_a_slow_read_does_not_win() {
     assert_eq!(scene.events().await, 3);
 }
 
-/// Nor does one that was answered while something was so that is not so any more.
+/// Nor does one that was answered with a state that has changed since.
 #[tokio::test]
 async fn st3_a_state_that_was_taken_back_does_not_come_again() {
     let scene = scene().await;
@@ -114,7 +114,7 @@ async fn st3_a_state_that_was_taken_back_does_not_come_again() {
     assert_eq!(scene.plan(a).await, "pro pro active");
 }
 
-/// A cancellation that is overtaken by an event is stored as it is afterwards.
+/// A cancellation that is overtaken by an event is stored in its later state.
 #[tokio::test]
 async fn st3_a_cancellation_that_is_overtaken_is_read_again() {
     let scene = scene().await;
@@ -135,7 +135,7 @@ async fn st3_a_cancellation_that_is_overtaken_is_read_again() {
     assert_eq!(status(&a).await["cancel_scheduled"], true);
 }
 
-/// An event has one effect, however often it comes and wherever.
+/// An event has one effect, however often it comes and to whichever node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn st4_a_repeated_event_has_one_effect() {
     let scene = scene_with(2, |_| {}).await;
@@ -160,7 +160,7 @@ async fn st4_a_repeated_event_has_one_effect() {
     assert_eq!(scene.plan(b).await, "pro pro active");
 }
 
-/// A fault between the note of an event and the commit leaves neither the note nor the effect, so the repeat applies.
+/// A fault between recording an event and the commit leaves neither the record nor the effect, so the repeat applies.
 #[tokio::test]
 async fn st5_an_event_and_its_effect_are_stored_together() {
     let scene = scene().await;
@@ -188,8 +188,8 @@ async fn st5_an_event_and_its_effect_are_stored_together() {
     assert_eq!(scene.plan(a).await, "pro pro active");
 }
 
-/// The end of another subscription than the account's changes nothing. A second one that grants a plan is an alarm, unless
-/// the first one has ended: then it takes its place.
+/// The end of a subscription other than the account's changes nothing. A second one that grants a plan is an alarm,
+/// unless the first one has ended: then it replaces it.
 #[tokio::test]
 async fn st6_an_account_has_one_subscription() {
     let scene = scene().await;
@@ -208,7 +208,7 @@ async fn st6_an_account_has_one_subscription() {
     scene.post(&scene.stripe.event_of("customer.subscription.created", &second)).await;
     assert_eq!((scene.stored(a).await, scene.plan(a).await.as_str()), (before, "pro pro active"));
     scene.assert_alarms(&[("second_subscription", 1)]).await;
-    // The first one ends; what says so is still on its way.
+    // The first one ends; the event for that is still on its way.
     scene.stripe.set_status(&paid.subscription, "canceled");
     scene.post(&scene.stripe.event_of("customer.subscription.updated", &second)).await;
     assert_eq!(scene.plan(a).await, "scale scale active");
@@ -217,8 +217,8 @@ async fn st6_an_account_has_one_subscription() {
     scene.assert_alarms(&[("second_subscription", 1)]).await;
 }
 
-/// An event about a customer who has no account here, or about whom the sources disagree, changes nothing: it is taken, and
-/// an operator is alarmed.
+/// An event about a customer who has no account here, or about whom the sources disagree, changes nothing: it is
+/// accepted and raises an alarm.
 #[tokio::test]
 async fn st9_events_that_fit_nobody_are_alarms() {
     let scene = scene().await;
@@ -235,7 +235,7 @@ async fn st9_events_that_fit_nobody_are_alarms() {
     lie["metadata"]["tenant_id"] = a.tenant.as_str().into();
     scene.post(&scene.stripe.event("customer.subscription.updated", &lie)).await;
     scene.assert_alarms(&[("customer_mismatch", 2)]).await;
-    // Nobody's customer, without an account, and with one that is not there.
+    // An unknown customer, without an account, and with one that does not exist.
     let gone = scene.stripe.subscribe("cus_gone", "tnt_ffffffffffffffffffffffff", "price_scale", end);
     scene.post(&scene.stripe.event_of("customer.subscription.updated", &gone)).await;
     let nobodys = scene.stripe.subscribe("cus_nobody", "no account", "price_scale", end);
@@ -247,8 +247,8 @@ async fn st9_events_that_fit_nobody_are_alarms() {
     assert_eq!(scene.events().await, 1);
 }
 
-/// An event about a subscription that is not there is an alarm, and is refused so that it comes again: the key may be another
-/// account's. Once the subscription is found, the same event applies.
+/// An event about a subscription that does not exist is an alarm, and is refused so that it comes again: the key may be
+/// another account's. Once the subscription is found, the same event applies.
 #[tokio::test]
 async fn st9_an_event_about_an_unknown_subscription_comes_again() {
     let scene = scene().await;
@@ -275,7 +275,7 @@ async fn st9_an_event_about_an_unknown_subscription_comes_again() {
     assert_eq!(scene.plan(b).await, "scale scale active");
 }
 
-/// What is of no use is taken and forgotten; an invoice that names no account finds it by its subscription.
+/// Irrelevant events are accepted and ignored; an invoice that names no account is assigned by its subscription.
 #[tokio::test]
 async fn events_of_no_use_are_taken() {
     let scene = scene().await;

@@ -62,7 +62,7 @@ impl Scene {
         post(node, event, &event.signature(WEBHOOK_SECRET, self.seconds())).await
     }
 
-    /// Posts an event that has to be taken.
+    /// Posts an event that must be accepted.
     pub(crate) async fn post(&self, event: &Event) {
         let reply = self.post_at(&self.world.nobody, event).await;
         assert_eq!(reply.status, 200, "{} {}", event.body, reply.text());
@@ -75,7 +75,7 @@ impl Scene {
         format!("{} {} {}", word("plan_tier"), word("effective_tier"), word("status"))
     }
 
-    /// What is stored of an account's subscription.
+    /// An account's stored subscription.
     async fn stored(&self, of: &Caller) -> Vec<String> {
         let sql = format!(
             "SELECT plan_tier || ' ' || subscription_status || ' ' || COALESCE(stripe_customer, '-') || ' '
@@ -85,13 +85,13 @@ impl Scene {
         self.world.db.texts(sql).await
     }
 
-    /// The second subscription that is stored of an account; `-`: none.
+    /// An account's stored second subscription; `-`: none.
     async fn rival(&self, of: &Caller) -> String {
         let sql = format!("SELECT COALESCE(stripe_rival, '-') FROM tenants WHERE id = '{}'", of.tenant);
         self.world.db.texts(sql).await.concat()
     }
 
-    /// Lets time pass in which the daily round becomes due, and waits until it is over.
+    /// Advances the clock until the daily round is due, and waits until it is over.
     async fn next_round(&self, later: Duration) {
         const DUE: &str = "SELECT expires_at FROM leases WHERE name = 'subscriptions'";
         self.world.clock.advance(later);
@@ -102,7 +102,7 @@ impl Scene {
         .await;
     }
 
-    /// How often what an account pays was stored.
+    /// How often an account's subscription was stored.
     async fn version(&self, of: &Caller) -> i64 {
         self.world.db.number(format!("SELECT billing_version FROM tenants WHERE id = '{}'", of.tenant)).await
     }
@@ -111,13 +111,13 @@ impl Scene {
         self.world.db.number("SELECT CAST(count(*) AS BIGINT) FROM stripe_events").await
     }
 
-    /// An account pays for a plan; Stripe has told nobody yet.
+    /// An account pays for a plan; Stripe has not sent the events yet.
     async fn pay(&self, of: &Caller, tier: &str) -> Paid {
         let url = checkout(of, tier).await.member("checkout_url");
         self.stripe.pay(&url, self.seconds() + 30 * DAY_SECS)
     }
 
-    /// An account pays for a plan, and Stripe says so.
+    /// An account pays for a plan, and Stripe sends the events.
     pub(crate) async fn subscribe(&self, of: &Caller, tier: &str) -> Paid {
         let paid = self.pay(of, tier).await;
         self.post(&self.stripe.event("checkout.session.completed", &paid.session)).await;
@@ -177,7 +177,7 @@ async fn ask_cancel(of: &Caller) -> Reply {
     of.post_nothing("/v1/billing/cancel").await
 }
 
-/// Where there is no processor, status tells of the free plan, and what needs a processor says that there is none.
+/// Without a processor, the status shows the free plan, and operations that need a processor say that there is none.
 #[tokio::test]
 async fn bl5_without_a_processor_everybody_is_on_the_free_plan() {
     let world = deeplink_testing::spawn().await;
@@ -209,7 +209,7 @@ async fn bl5_without_a_processor_everybody_is_on_the_free_plan() {
     assert_eq!(ask_cancel(&off.a).await.outcome(), unset);
 }
 
-/// The order of refusals: who asks, the plan, whether there is a processor, and what the account has there.
+/// The order of refusals: the caller, the plan, whether there is a processor, and what the account has there.
 #[tokio::test]
 async fn bl5_refusals_come_in_one_order() {
     let scene = scene().await;
@@ -230,7 +230,7 @@ async fn bl5_refusals_come_in_one_order() {
     assert!(scene.stripe.seen().is_empty(), "none of them asks the processor");
 }
 
-/// X2: what fails inside stays inside, and the processor is not asked for what could not be stored.
+/// X2: internal failures are not disclosed, and the processor is not asked for what could not be stored.
 #[tokio::test]
 async fn x2_a_database_that_fails_is_a_500() {
     let scene = scene().await;
@@ -248,7 +248,7 @@ async fn x2_a_database_that_fails_is_a_500() {
     assert_eq!(ask_cancel(a).await.status, 200);
 }
 
-/// One account's subscription is nothing to another one.
+/// One account's subscription does not affect another account.
 #[tokio::test]
 async fn i1_subscriptions_are_their_accounts_own() {
     let scene = scene().await;

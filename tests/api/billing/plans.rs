@@ -1,4 +1,4 @@
-//! Which plan holds, and what it limits.
+//! Which plan is effective, and what it limits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{DAY_SECS, ask_cancel, ask_checkout, scene, scene_with, status};
 use deeplink_testing::stripe::{Fault, PRICES, Shape};
 use deeplink_testing::{Caller, eventually, spawn_with};
 
-/// The operator's grant and the subscription's plan: the higher one holds, and what is paid for is shown as it is.
+/// The operator's grant and the subscription's plan: the higher one is effective, and the paid one is shown as it is.
 #[tokio::test]
 async fn bl1_the_operators_grant_and_the_subscription_add_up() {
     let scene = scene().await;
@@ -22,7 +22,7 @@ async fn bl1_the_operators_grant_and_the_subscription_add_up() {
     assert_eq!(scene.plan(a).await, "free business active");
     scene.pay(a, "pro").await;
     let paid = scene.stripe.seen();
-    assert_eq!(paid.len(), 1, "who is granted a plan can still pay for one");
+    assert_eq!(paid.len(), 1, "an account with a granted plan can still pay for one");
     comp("NULL").await;
     let paid = scene.subscribe(&scene.world.b, "pro").await;
     let b = &scene.world.b;
@@ -60,11 +60,11 @@ async fn bl2_a_failed_payment_keeps_the_plan_for_seven_days() {
     }
     assert_eq!(becomes("past_due").await, "business business past_due");
     scene.world.clock.advance(Duration::from_secs(7 * 86_400 - 1));
-    assert_eq!(becomes("past_due").await, "business business past_due", "the first sight counts");
+    assert_eq!(becomes("past_due").await, "business business past_due", "the first notice counts");
     scene.world.clock.advance(Duration::from_secs(1));
     assert_eq!(scene.plan(a).await, "business free past_due");
     assert_eq!(becomes("active").await, "business business active");
-    assert_eq!(becomes("past_due").await, "business business past_due", "another failure has days of its own");
+    assert_eq!(becomes("past_due").await, "business business past_due", "another failure starts its own seven days");
     let other_price = |wire: &mut serde_json::Value| wire["items"]["data"][0]["price"]["id"] = "price_of_socks".into();
     scene.stripe.change(&paid.subscription, other_price);
     assert_eq!(becomes("active").await, "free free canceled", "a price that is not ours");
@@ -73,7 +73,7 @@ async fn bl2_a_failed_payment_keeps_the_plan_for_seven_days() {
     scene.assert_alarms(&[("unknown_price", 1)]).await;
 }
 
-/// The end of the period is shown in milliseconds, in whichever form Stripe says it.
+/// The end of the period is shown in milliseconds, whichever form Stripe uses.
 #[tokio::test]
 async fn bl3_the_end_of_the_period_is_shown_in_milliseconds() {
     let scene = scene().await;
@@ -94,8 +94,8 @@ async fn bl3_the_end_of_the_period_is_shown_in_milliseconds() {
     assert_eq!(scene.plan(a).await, "pro pro active");
 }
 
-/// A smaller plan deletes nothing but individual clicks, which are kept for as long as it says: links go on to work, counts
-/// stay, and new links are refused until there is room.
+/// A smaller plan deletes only individual clicks, which are kept for its retention time: links still work, counts stay,
+/// and new links are refused until there is room.
 #[tokio::test]
 async fn bl4_a_downgrade_deletes_individual_clicks_only() {
     let mut scene = scene().await;
@@ -144,15 +144,13 @@ async fn bl4_a_downgrade_deletes_individual_clicks_only() {
     scene.world.clock.advance(Duration::from_hours(31 * 24));
     // The service looks soon after its start.
     scene.world.restart(|_| {}).await;
-    eventually("old clicks are taken away", Duration::from_mins(1), async || {
-        scene.world.db.number(clicks(a)).await == 0
-    })
-    .await;
+    eventually("old clicks are deleted", Duration::from_mins(1), async || scene.world.db.number(clicks(a)).await == 0)
+        .await;
     assert_eq!((scene.world.db.number(clicks(b)).await, scene.world.db.number(COUNTED).await), (1, counted));
     assert_eq!(status(a).await["usage"]["links"], 50);
 }
 
-/// A plan is sold at the first of its prices, and who pays one of the others keeps it.
+/// A plan is sold at the first of its prices, and accounts on one of the others keep it.
 #[tokio::test]
 async fn a_price_that_is_not_sold_any_more_still_grants_its_plan() {
     let scene = scene_with(1, |config| {
@@ -172,7 +170,7 @@ async fn a_price_that_is_not_sold_any_more_still_grants_its_plan() {
     scene.assert_alarms(&[]).await;
 }
 
-/// While a subscription is not over, it is how the account pays, whatever it grants.
+/// Until a subscription has ended, it is the account's, whatever it grants.
 #[tokio::test]
 async fn a_subscription_on_hold_is_still_how_an_account_pays() {
     let scene = scene().await;
@@ -186,8 +184,8 @@ async fn a_subscription_on_hold_is_still_how_an_account_pays() {
     }
 }
 
-/// A subscription that Stripe ends on a date: with the period or within it, that date is the end, and there is nothing left
-/// to cancel. With a later date it is renewed until then, so that it can be ended with the period.
+/// A subscription that Stripe ends on a date: at the period's end or before it, that date is the end, and there is
+/// nothing left to cancel. With a later date it is renewed until then, so it can still be ended with the period.
 #[tokio::test]
 async fn a_date_on_which_a_subscription_ends_is_its_end() {
     let scene = scene().await;
@@ -209,13 +207,13 @@ async fn a_date_on_which_a_subscription_ends_is_its_end() {
             ask_cancel(a).await.json(),
             json!({"status": "cancel_scheduled", "current_period_end": shown * 1_000})
         );
-        assert_eq!(posts(), usize::from(!scheduled), "what ends by itself is not cancelled again");
+        assert_eq!(posts(), usize::from(!scheduled), "one with an end date is not cancelled again");
     }
     assert_eq!(scene.stripe.subscription(&paid.subscription)["cancel_at_period_end"], true);
     assert_eq!(status(a).await["cancel_scheduled"], true);
 }
 
-/// What is used is counted with what uses it.
+/// Usage is counted together with the rows.
 #[tokio::test]
 async fn usage_is_what_is_there() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
@@ -233,12 +231,12 @@ async fn usage_is_what_is_there() {
     assert_eq!(status(a).await["quotas_enforced"], true);
     assert_eq!(status(&world.b).await["usage"]["links"], 0);
     assert_eq!(a.post("/v1/domains", &json!({"domain": "other.example.com"})).await.outcome(), "402 quota_exceeded");
-    // Eleven days on it is another month.
+    // Eleven days later is another month.
     world.clock.advance(Duration::from_hours(11 * 24));
     assert_eq!(status(a).await["usage"]["events_this_month"], 0);
 }
 
-/// A paid period that is over is asked about, at the latest a day later, whether or not an event came.
+/// After the end of a paid period Stripe is asked about it, at most a day later, whether or not an event came.
 #[tokio::test]
 async fn a_period_that_is_over_is_asked_about_daily() {
     let scene = scene().await;
@@ -266,7 +264,7 @@ async fn a_period_that_is_over_is_asked_about_daily() {
     assert_eq!(ask_checkout(a, "pro").await.status, 200);
 }
 
-/// A subscription that the processor does not know any more is an alarm each day, and no reason to ask every hour.
+/// A subscription that the processor no longer knows is an alarm each day, and is not asked about every hour.
 #[tokio::test]
 async fn a_subscription_that_is_gone_is_asked_about_daily() {
     let scene = scene().await;
@@ -278,8 +276,8 @@ async fn a_subscription_that_is_gone_is_asked_about_daily() {
     assert_eq!(scene.plan(a).await, "pro pro active", "it stays as it is");
 }
 
-/// While the processor does not answer, the round ends with the first account, and the next one begins there. What is refused
-/// for one account only is no reason to leave the others.
+/// While the processor does not answer, the round ends at the first account, and the next one begins there. A refusal
+/// for one account does not stop the others.
 #[tokio::test]
 async fn a_round_ends_when_the_processor_does_not_answer() {
     for (faults, first_round) in [(&[Fault::Status(500); 3][..], 3), (&[Fault::Status(403)], 1)] {
@@ -321,13 +319,13 @@ async fn a_round_ends_when_the_processor_does_not_answer() {
     assert_eq!(scene.plan(accounts[0]).await, "pro pro active", "the first one stays as it is until the next round");
 }
 
-/// A round may take longer than the lease of the node that makes it, so each page of accounts renews it.
+/// A round may take longer than the lease of its node, so each page of accounts renews it.
 #[tokio::test]
 async fn a_long_round_keeps_its_lease() {
     const PAGE: usize = 64;
     const DUE: &str = "SELECT expires_at FROM leases WHERE name = 'subscriptions'";
     let scene = scene().await;
-    // The one that is made at the start.
+    // The round at the start.
     scene.next_round(Duration::ZERO).await;
     let now = scene.world.clock.now().as_millis();
     let rows = (0..=PAGE).map(|number| format!("('tnt_{number:024x}', {now}, 1, 'sub_gone_{number}')"));

@@ -7,8 +7,8 @@ use super::{DAY_SECS, WEBHOOK, post, scene_with};
 use deeplink_server::config::{StripeAccount, StripePrices};
 use deeplink_testing::stripe::{Event, NEXT_WEBHOOK_SECRET, SECRET_KEY, WEBHOOK_SECRET, signature};
 
-/// A signature of one of the secrets, over the bytes as they came, of the last five minutes: all else is refused before
-/// anything is read.
+/// A signature with one of the secrets, over the received bytes, of the last five minutes: anything else is refused
+/// before anything is read.
 #[tokio::test]
 async fn st7_only_what_was_signed_just_now_is_taken() {
     let scene = scene_with(1, |config| {
@@ -20,7 +20,7 @@ async fn st7_only_what_was_signed_just_now_is_taken() {
     .await;
     scene.world.note_secret(NEXT_WEBHOOK_SECRET);
     let (nobody, now) = (&scene.world.nobody, scene.seconds());
-    // Of no use to the service, and taken all the same.
+    // Irrelevant to the service, and accepted all the same.
     let event = scene.stripe.event("customer.created", &serde_json::json!({"id": "cus_1"}));
     let good = signature(WEBHOOK_SECRET, now, &event.body);
     let next = signature(NEXT_WEBHOOK_SECRET, now, &event.body);
@@ -67,8 +67,8 @@ async fn st7_only_what_was_signed_just_now_is_taken() {
     assert!(figures.lines().any(|line| line.trim() == counted), "{figures}");
 }
 
-/// The signature is over the bytes: the same JSON written otherwise is another body. Nothing that is not signed is parsed,
-/// and nothing that is too large is read.
+/// The signature is over the bytes: the same JSON in another form is another body. Unsigned bodies are not parsed, and
+/// bodies that are too large are not read.
 #[tokio::test]
 async fn st7_a_body_is_its_bytes() {
     let scene = scene_with(1, |_| {}).await;

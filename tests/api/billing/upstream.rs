@@ -1,4 +1,4 @@
-//! A processor that fails: nothing is changed, nobody waits for ever, and what is known is still shown.
+//! A processor that fails: nothing is changed, no caller waits forever, and stored data is still shown.
 
 use super::{ask_cancel, ask_checkout, ask_portal, scene, scene_with, status};
 use deeplink_testing::eventually;
@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Whatever the processor does, what needs it is refused so that it can be tried again, and the status is the service's own.
+/// However the processor fails, requests that need it are refused and can be retried, and the status is the service's
+/// own.
 #[tokio::test]
 async fn bl6_a_processor_that_fails_is_a_503() {
     let scene = scene().await;
@@ -31,8 +32,8 @@ async fn bl6_a_processor_that_fails_is_a_503() {
     assert_eq!(ask_cancel(a).await.status, 200);
 }
 
-/// Two more tries of what may pass, with the same key, so that a page or a cancellation whose answer was lost is the same
-/// one; what is refused is not tried again.
+/// Temporary failures are retried twice with the same key, so that a page or a cancellation whose answer was lost is
+/// the same one; refusals are not retried.
 #[tokio::test]
 async fn st8_lost_answers_are_asked_for_again_with_the_same_key() {
     let scene = scene().await;
@@ -58,13 +59,13 @@ async fn st8_lost_answers_are_asked_for_again_with_the_same_key() {
     assert_eq!(scene.stripe.sessions(), 1);
     scene.stripe.fails(Some(Fault::Status(500)));
     assert_eq!(ask_checkout(a, "scale").await.outcome(), "503 upstream_unavailable");
-    assert_eq!(calls().len(), 3, "three tries and no more");
+    assert_eq!(calls().len(), 3, "three attempts in all");
     scene.stripe.fails(Some(Fault::Status(402)));
     assert_eq!(ask_checkout(a, "scale").await.outcome(), "503 upstream_unavailable");
     assert_eq!(calls().len(), 1, "a refusal is final");
 }
 
-/// The processor keeps what it answered to a key, also a failure. That is passed over once with another key, so that a plan
+/// The processor stores its answer for a key, even a failure. That is bypassed once with another key, so that a plan
 /// can be paid for again before the hour is over.
 #[tokio::test]
 async fn st8_a_failure_that_is_kept_is_not_the_answer_for_ever() {
@@ -83,7 +84,7 @@ async fn st8_a_failure_that_is_kept_is_not_the_answer_for_ever() {
     assert_eq!(scene.stripe.sessions(), 2);
 }
 
-/// A refusal of our key says nothing of what was asked about: the event is refused, and its repeat applies.
+/// A refusal of our key says nothing about the subscription: the event is refused, and its repeat applies.
 #[tokio::test]
 async fn st9_a_refusal_is_no_proof_that_nothing_is_there() {
     let scene = scene().await;
@@ -105,7 +106,7 @@ async fn st9_a_refusal_is_no_proof_that_nothing_is_there() {
     assert_eq!(scene.plan(a).await, "pro pro active");
 }
 
-/// One account whose requests wait for the processor has few of them, and another one is served beside it.
+/// An account has few requests waiting for the processor, and another one is served meanwhile.
 #[tokio::test]
 async fn one_account_does_not_keep_others_from_paying() {
     let scene = scene().await;
@@ -118,7 +119,7 @@ async fn one_account_does_not_keep_others_from_paying() {
         asking.spawn(async move { ask_cancel(&a).await });
     }
     let first = asking.join_next().await.expect("a request").expect("an answer");
-    assert_eq!(first.outcome(), "503 overloaded", "two ask, eight wait");
+    assert_eq!(first.outcome(), "503 overloaded", "two are under way, eight wait");
     assert!(!first.header("retry-after").is_empty());
     for held in &held {
         held.reached().await;
@@ -131,7 +132,7 @@ async fn one_account_does_not_keep_others_from_paying() {
     assert_eq!(ask_cancel(a).await.status, 200);
 }
 
-/// Down or hanging: a 503 that says when to come again, within the time that a call may take; the status is there at once.
+/// Down or hanging: a 503 with `Retry-After`, within the time that a call may take; the status is answered at once.
 #[tokio::test]
 async fn st8_a_processor_that_hangs_holds_nothing_else_up() {
     let scene = scene().await;
@@ -162,7 +163,7 @@ async fn st8_a_processor_that_hangs_holds_nothing_else_up() {
 
     let down = scene_with(1, |config| {
         if let Some(stripe) = &mut config.stripe {
-            // Nobody listens there.
+            // Nothing listens there.
             stripe.base = "http://127.0.0.1:1".parse().expect("a URL");
         }
     })

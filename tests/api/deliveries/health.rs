@@ -1,4 +1,4 @@
-//! What a webhook's row says of how its deliveries go, and when the service gives up on it.
+//! The health of a webhook in its row, and when the service switches it off.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn has_status(scene: &Scene, hook: &Hook, status: &str) {
     .await;
 }
 
-/// Makes an event that fails five times. Before the last of them that is no verdict: the same event may still arrive.
+/// Makes an event that fails five times. Until the last failure the health does not change: the event may still arrive.
 async fn give_up(scene: &Scene, hook: &Hook) {
     let failed = scene.count(hook, 2).await + 1;
     let before = scene.attempts(hook).await;
@@ -30,8 +30,8 @@ async fn give_up(scene: &Scene, hook: &Hook) {
     scene.settled(hook, 2, failed).await;
 }
 
-/// After three days of failures a webhook is switched off and its owner is told, once. A success in between begins anew,
-/// and so does switching it on.
+/// After three days of failures a webhook is switched off and its owner is told, once. A success in between restarts
+/// the count, and so does switching it on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_once() {
     const DAY: Duration = Duration::from_hours(24);
@@ -50,7 +50,7 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     has_status(&scene, &hook, "healthy").await;
     receiver.now(|_, _| Say::Status(500));
     world.clock.advance(Duration::from_secs(2));
-    // The last of them ends a minute before three days are over.
+    // The last one ends a minute before three days are over.
     for wait in [DAY * 5 / 6, DAY * 5 / 6, DAY * 5 / 6, Duration::from_secs(12 * 3_600 - 4 * 31 - 60)] {
         give_up(&scene, &hook).await;
         world.clock.advance(wait);
@@ -70,7 +70,8 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     assert_eq!(world.mails(1).await.len(), 1);
 }
 
-/// Nobody knows how a webhook would have fared while there was nothing to send: after a day of that, failures begin anew.
+/// While there is nothing to send, the state of a webhook is unknown: after a day of that, the count of failures
+/// restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn days_without_an_attempt_are_no_days_of_failures() {
     let scene = Scene::new().await;
@@ -83,7 +84,7 @@ async fn days_without_an_attempt_are_no_days_of_failures() {
     }
 }
 
-/// Who switches a webhook off and on again is not told that nothing was tried.
+/// A webhook that is switched off and on again is still shown as failing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_failed_says_so_when_it_is_switched_on_again() {
     let scene = Scene::new().await;
@@ -101,7 +102,7 @@ async fn a_webhook_that_failed_says_so_when_it_is_switched_on_again() {
     has_status(&scene, &hook, "healthy").await;
 }
 
-/// Another address has not failed yet, however long the one before did.
+/// A new URL has not failed yet, however long the previous one did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_address_has_not_failed_yet() {
     let scene = Scene::new().await;
@@ -126,7 +127,7 @@ async fn another_address_has_not_failed_yet() {
     has_status(&scene, &hook, "untried").await;
 }
 
-/// W7: when 100,000 wait for a webhook, newer ones are dropped until less than 90,000 do.
+/// W7: when 100,000 deliveries wait for a webhook, newer ones are dropped until fewer than 90,000 wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w7_what_waits_is_bounded_and_newer_ones_are_dropped_and_counted() {
     let scene = Scene::new().await;
@@ -138,7 +139,7 @@ async fn w7_what_waits_is_bounded_and_newer_ones_are_dropped_and_counted() {
     world.clock.advance(Duration::from_millis(10));
     let is_full = format!("SELECT CAST(COUNT(*) AS BIGINT) FROM webhooks WHERE id = '{}' AND is_full", hook.id);
     eventually("it is full", PATIENCE, || async { world.db.number(is_full.clone()).await == 1 }).await;
-    // Of what happens now, a fact, a click and a made-up event, each is noted as dropped, and nothing else fails.
+    // A reported event, a click and a test event are each recorded as dropped, and nothing else fails.
     let counted = format!("SELECT dropped FROM webhooks WHERE id = '{}'", hook.id);
     a.make("spring-42").await;
     let bound = a.put("/v1/lifecycle/identify", &json!({"install_id": "install-1", "user_id": "ann"})).await;
@@ -148,12 +149,12 @@ async fn w7_what_waits_is_bounded_and_newer_ones_are_dropped_and_counted() {
     assert_eq!(made.member("status"), "dropped");
     scene.settled(&hook, 4, 3).await;
     assert_eq!(world.db.number(counted).await, 3);
-    // Less waits, and it is full no more.
+    // Fewer wait, and it is no longer full.
     let fewer = format!(
         "DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = '{}' AND tries = 0
          ORDER BY due_at DESC, id DESC LIMIT 100000)",
         hook.id
     );
     world.db.execute(fewer).await;
-    eventually("it is full no more", PATIENCE, || async { world.db.number(is_full.clone()).await == 0 }).await;
+    eventually("it is no longer full", PATIENCE, || async { world.db.number(is_full.clone()).await == 0 }).await;
 }

@@ -11,8 +11,8 @@ use deeplink_doubles::receiver::{Receiver, Say};
 use deeplink_testing::dns::How;
 use deeplink_testing::eventually;
 
-/// W6: an attempt ends within ten seconds, whatever the receiver does, and what has begun as an answer is not waited for. The
-/// exact limit is held where the clock is the test's; here a busy machine may take longer to say so.
+/// W6: an attempt ends within ten seconds, whatever the receiver does, even in the middle of an answer. The exact limit
+/// is tested where the test moves the clock; here a busy machine may take longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
     let scene = Scene::new().await;
@@ -22,9 +22,9 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
     let no_pause = Duration::ZERO;
     let drip = Duration::from_millis(100);
     let ok = "HTTP/1.1 200 OK\r\n";
-    // An attempt that lasts as long as it may, and one that does not.
+    // The bounds of an attempt that uses its full time, and of one that does not.
     let (full, part) = (15_000, 8_000);
-    // What it does, the status that is noted, and how long it may take.
+    // What it does, the recorded status, and how long it may take.
     let cases: Vec<(&str, Receiver, Option<u16>, i64)> = vec![
         ("nothing", scene.receiver(Say::Nothing).await, None, full),
         ("close", scene.receiver(Say::Close).await, None, part),
@@ -83,7 +83,7 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
         ),
         ("other authority", Receiver::new(&other, Identity::Days(1), |_, _| Say::Status(200)).await, None, part),
     ];
-    // Four at a time, since each of two accounts can have two webhooks.
+    // Four concurrently, since each of two accounts can have two webhooks.
     let mut texts = std::collections::HashSet::new();
     for pair in cases.chunks(4) {
         let shown = join_all(pair.iter().enumerate().map(|(nth, (_, receiver, ..))| {
@@ -104,8 +104,8 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
             assert_eq!(first.status, *status, "{what}");
             assert!(first.duration_ms <= *millis, "{what}: {} ms", first.duration_ms);
             if status.is_none() {
-                // Q8: one text for every reason, and no failure sooner than after the first tenth of a second. Another text
-                // says what the duration beside it says: that the time was over.
+                // Q8: one text for every reason, and no failure within the first tenth of a second. The only other text
+                // is for a timeout, which the duration shows anyway.
                 let error = first.error.clone().expect("why it failed");
                 if first.duration_ms > 10_000 {
                     assert_eq!(error, "there was no answer within 10 seconds", "{what}");
@@ -119,7 +119,7 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
     assert_eq!(texts.iter().collect::<Vec<_>>(), ["there was no valid answer"]);
 }
 
-/// W1: the address is judged at every connection: one that has become private is not called.
+/// W1: the address is checked at every connection: one that has become private is not called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w1_a_name_that_turns_private_is_not_called() {
     let scene = Scene::new().await;
@@ -141,14 +141,15 @@ async fn w1_a_name_that_turns_private_is_not_called() {
     assert_eq!((connections, receiver.connections(), receiver.hits()), (2, 2, 2));
     let shown = scene.deliveries(&world.a, &hook).await.remove(0);
     assert!(shown.attempts[2..].iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()));
-    // A name that cannot be asked for is a failure like any other.
+    // A name that cannot be resolved is a failure like any other.
     world.dns.answer(HOST, How::ServFail);
     scene.test(&world.a, &hook).await;
     scene.attempted(&hook, 7).await;
     assert_eq!(receiver.hits(), 2);
 }
 
-/// Q9: what a receiver says is kept for people, 1 KiB of it without control characters, and shown by no operation.
+/// Q9: the first 1 KiB of a receiver's answer is stored for people, without control characters, and no operation shows
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q9_what_a_receiver_says_is_not_shown_by_the_api() {
     let scene = Scene::new().await;
@@ -168,12 +169,12 @@ async fn q9_what_a_receiver_says_is_not_shown_by_the_api() {
     assert!(answer.chars().all(|char| !char.is_control()));
 }
 
-/// A connection that the receiver has ended meanwhile costs no attempt: the post goes over another one.
+/// A connection that the receiver has closed meanwhile costs no attempt: the POST is sent over another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_has_ended_costs_no_attempt() {
     let scene = Scene::new().await;
     let a = &scene.world.a;
-    // It reads a post on a connection that it has answered on before, and then hangs up without a word.
+    // It reads a POST on a reused connection, and then closes it without an answer.
     let receiver = scene.receiver(Say::Status(200)).await;
     let answered = std::sync::Mutex::new(std::collections::HashSet::new());
     receiver.now(move |heard, _| {
@@ -187,7 +188,7 @@ async fn a_connection_that_has_ended_costs_no_attempt() {
     }
     let shown = scene.deliveries(a, &hook).await;
     assert!(shown.iter().all(|one| one.attempts.len() == 1), "{shown:?}");
-    eventually("health is noted", super::PATIENCE, || async {
+    eventually("health is recorded", super::PATIENCE, || async {
         let health = a.get("/v1/webhooks").await.json();
         health["webhooks"][0]["health"]["status"] == json!("healthy")
     })

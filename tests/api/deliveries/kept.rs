@@ -1,4 +1,4 @@
-//! For how long deliveries are kept.
+//! Retention of deliveries.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use deeplink_testing::eventually;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Deliveries are taken away after thirty days, or sooner where the operator says so; those of a webhook that is gone, soon.
+/// Deliveries are deleted after thirty days, or sooner if the operator sets so; those of a deleted webhook, soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_past_their_time_and_of_webhooks_that_are_gone_are_taken_away() {
     let mut scene = Scene::new().await;

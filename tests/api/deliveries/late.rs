@@ -1,4 +1,4 @@
-//! Receivers that take their time, and what they are told.
+//! Slow receivers, and test events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use deeplink_testing::eventually;
 /// An answer after this time is late.
 const LATE: Duration = Duration::from_millis(2_001);
 
-/// Who answers after more than two seconds is sent as much at one time as before: only who does not answer is sent less.
+/// A receiver that takes more than two seconds gets as many concurrent attempts as before: only one that does not
+/// answer gets fewer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_answers_late_is_sent_as_much_at_one_time() {
     let scene = Scene::new().await;
@@ -36,7 +37,7 @@ async fn who_answers_late_is_sent_as_much_at_one_time() {
     scene.settled(&hook, 1, 24).await;
 }
 
-/// An event that was made up to try a webhook says so to its receiver, also when it is sent again, and no other one does.
+/// A test event is marked as such for its receiver, also when replayed, and no other event is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_made_up_says_so_where_it_arrives() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! Deliveries as receivers meet them: when they come, what they carry, and what becomes of those that nobody takes.
+//! Deliveries as receivers see them: their schedule, their contents, and what happens to those that are not accepted.
 
 mod health;
 mod hostile;
@@ -22,7 +22,7 @@ use deeplink_doubles::authority::Authority;
 use deeplink_doubles::receiver::{Receiver, Say};
 use deeplink_testing::{Caller, World, eventually, spawn_nodes_with};
 
-/// How long something behind a reply may take on a busy machine.
+/// How long background work may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 const HOST: &str = "hooks.example.com";
 
@@ -33,7 +33,7 @@ struct Scene {
     _folder: TempDir,
 }
 
-/// A webhook of the test's.
+/// A webhook of the test.
 #[derive(Debug, Clone)]
 struct Hook {
     id: String,
@@ -76,7 +76,7 @@ impl Scene {
         Hook { id: made.member("id"), secret }
     }
 
-    /// Sends a made-up event; the result is the delivery's id.
+    /// Sends a test event and returns the delivery's id.
     async fn test(&self, of: &Caller, hook: &Hook) -> String {
         let made = of.post(&format!("/v1/webhooks/{}/test", hook.id), &json!({})).await;
         assert_eq!(made.status, 200, "{}", made.text());
@@ -95,7 +95,7 @@ impl Scene {
         serde_json::from_value(shown["deliveries"].clone()).expect("deliveries")
     }
 
-    /// Stores so many deliveries at once, as events of a busy account would, all due now.
+    /// Stores `count` deliveries at once, as events of a busy account would, all due now.
     async fn pile_up(&self, of: &Caller, hook: &Hook, count: usize) {
         let now = self.world.clock.now().as_millis();
         let series = if self.world.db.is_postgres() {
@@ -138,7 +138,7 @@ impl Scene {
         self.world.db.number(sql).await
     }
 
-    /// Waits until so many of a webhook's attempts are stored.
+    /// Waits until this many of a webhook's attempts are stored.
     async fn attempted(&self, hook: &Hook, attempts: i64) {
         eventually(&format!("{attempts} attempts are stored"), PATIENCE, || async {
             self.attempts(hook).await >= attempts
@@ -146,7 +146,7 @@ impl Scene {
         .await;
     }
 
-    /// Waits until so many of a webhook's deliveries are in a state.
+    /// Waits until this many of a webhook's deliveries are in a state.
     async fn settled(&self, hook: &Hook, state: i64, count: i64) {
         eventually(&format!("{count} are in state {state}"), PATIENCE, || async {
             self.count(hook, state).await == count

@@ -10,15 +10,15 @@ use super::signing::is_signed_with;
 use super::{HOST, PATIENCE, Scene};
 use deeplink_doubles::receiver::{Receiver, Say};
 
-/// Hears what senders say to each other; `None` on SQLite.
+/// Listens to the senders' notifications; `None` on SQLite.
 async fn listener(scene: &Scene) -> Option<PgListener> {
     let mut listener = PgListener::connect(scene.world.db.postgres_url()?).await.expect("a connection");
     listener.listen("deeplink_deliveries").await.expect("it listens");
     Some(listener)
 }
 
-/// F14: a node that has an event of an account which another node sends tells that one once, however long it goes on having
-/// the lease: each word is a write that other writes wait for.
+/// F14: a node with an event of an account which another node sends for notifies that one once, however long it keeps
+/// the lease: each notification is a write that other writes wait for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f14_an_event_is_announced_to_the_node_that_sends_it_once() {
     let scene = Scene::with(2, |_| {}).await;
@@ -34,12 +34,12 @@ async fn f14_an_event_is_announced_to_the_node_that_sends_it_once() {
     while let Ok(word) = timeout(Duration::from_secs(1), words.recv()).await {
         word.expect("a word");
         said += 1;
-        assert!(said <= 2, "it is said again and again");
+        assert!(said <= 2, "it is notified repeatedly");
     }
-    assert!(said > 0, "nothing was said");
+    assert!(said > 0, "no notification was sent");
 }
 
-/// F14: the lease of a node that has died is over after ten seconds, and another one sends.
+/// F14: the lease of a dead node ends after ten seconds, and another node sends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f14_a_dead_nodes_lease_is_taken_when_it_is_over() {
     let scene = Scene::new().await;
@@ -52,7 +52,7 @@ async fn f14_a_dead_nodes_lease_is_taken_when_it_is_over() {
         format!("INSERT INTO delivery_leases (tenant_id, holder, expires_at) VALUES ('{tenant}', 'gone', {until})");
     world.db.execute(lease).await;
     scene.test(a, &hook).await;
-    // It is left to the one that has the lease.
+    // It is left to the holder of the lease.
     let word = timeout(PATIENCE, words.recv()).await.expect("in time").expect("a word");
     assert_eq!((word.payload(), receiver.hits()), (&*format!("{tenant} gone"), 0));
     world.clock.advance(Duration::from_secs(10));
@@ -60,7 +60,7 @@ async fn f14_a_dead_nodes_lease_is_taken_when_it_is_over() {
     assert_eq!(receiver.hits(), 1);
 }
 
-/// W5, W3: what is switched off, deleted or given a new secret at one node is so for the node that sends as well.
+/// W5, W3: switching off, deleting or a new secret at one node takes effect at the sending node as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w5_what_another_node_changes_counts_for_the_node_that_sends() {
     let scene = Scene::with(2, |_| {}).await;
@@ -81,7 +81,7 @@ async fn w5_what_another_node_changes_counts_for_the_node_that_sends() {
     world.note_secret(&secret);
     scene.settled(&off, 3, 1).await;
     scene.settled(&gone, 3, 1).await;
-    // Less than a lease holds by the same clock, or both would send.
+    // Less than a lease lasts by the same clock, or both would send.
     for (attempts, wait) in [(3, 1), (4, 5)] {
         world.clock.advance(Duration::from_secs(wait));
         scene.attempted(&rotated, attempts).await;

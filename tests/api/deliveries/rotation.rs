@@ -14,7 +14,7 @@ use deeplink_doubles::receiver::{Receiver, Say};
 use deeplink_testing::{Caller, eventually};
 
 const SOURCES: &str = "/v1/sources";
-/// Every sealed value that matters here, with its row.
+/// Every sealed value relevant here, with its row.
 const SEALED: &str = "SELECT id || ' ' || sealed FROM sources UNION ALL SELECT id || ' ' || sealed FROM webhooks";
 
 /// A source with its URL.
@@ -64,10 +64,10 @@ async fn assert_whole(scene: &Scene, node: usize, sources: &[Source], hooks: &[H
     }
 }
 
-/// A rotation of the server key loses nothing, though one node encrypts with the new key while another knows the old one
-/// only: what cannot be read there is shown as such, no node starts without a key that a value needs, and in the end
-/// every address reads back and every delivery is signed. On SQLite one process follows another, and what the other node
-/// would have written is put back as the old key sealed it.
+/// A rotation of the server key loses nothing, though one node encrypts with the new key while another only has the old
+/// one: values that cannot be read there are shown as such, no node starts without a key that a value needs, and in the
+/// end every URL can be read and every delivery is signed. On SQLite one process follows another, and the other node's
+/// writes are simulated by restoring the values that the old key sealed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r10_x18_a_rotation_on_two_nodes_loses_nothing() {
     let mut scene = Scene::with(2, |_| {}).await;
@@ -113,7 +113,7 @@ async fn r10_x18_a_rotation_on_two_nodes_loses_nothing() {
         scene.world.start_node(1, both).await.expect("both keys");
     }
     let left = key_ids(&scene).await;
-    assert!(left.len() == 1 && left[0] != old_id, "all of them are sealed anew: {left:?}");
+    assert!(left.len() == 1 && left[0] != old_id, "all of them are resealed: {left:?}");
     for node in 0..2 {
         assert_whole(&scene, node, &sources, &hooks, &receiver).await;
     }
@@ -126,7 +126,7 @@ async fn r10_x18_a_rotation_on_two_nodes_loses_nothing() {
     }
 }
 
-/// What another node writes with an older key after this one has started is sealed anew behind the replies.
+/// What another node writes with an older key after this one has started is resealed in the background.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r10_what_an_older_key_seals_later_is_sealed_anew() {
     let mut scene = Scene::new().await;
@@ -139,7 +139,7 @@ async fn r10_what_an_older_key_seals_later_is_sealed_anew() {
     let new_id = key_ids(&scene).await;
     assert_ne!(new_id, old_id);
     put_back(&scene, &earlier, [&one.id, &hook.id]).await;
-    eventually("all is sealed anew", PATIENCE, || async {
+    eventually("all is resealed", PATIENCE, || async {
         scene.world.clock.advance(Duration::from_mins(1));
         key_ids(&scene).await == new_id
     })
@@ -148,7 +148,7 @@ async fn r10_what_an_older_key_seals_later_is_sealed_anew() {
     assert_whole(&scene, 0, &[one], &[hook], &receiver).await;
 }
 
-/// Attempts of a webhook whose secret does not open fail with that reason; those of others are made.
+/// Attempts of a webhook whose secret cannot be decrypted fail with that reason; those of others are made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r10_a_webhook_without_its_secret_fails_alone() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! When attempts happen, and when there are no more.
+//! When attempts are made, and when no more are made.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use deeplink_doubles::authority::Identity;
 use deeplink_doubles::receiver::{Receiver, Say};
 use deeplink_testing::eventually;
 
-/// W8: one attempt and four more, 0, 1, 5 and 25 seconds after the one before; then it is given up. Every attempt has the
-/// same id and the same bytes.
+/// W8: one attempt and four more, 0, 1, 5 and 25 seconds after the previous one; then the delivery fails. Every attempt
+/// has the same id and the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w8_a_delivery_is_attempted_five_times_at_the_documented_times() {
     let scene = Scene::new().await;
@@ -49,7 +49,7 @@ async fn w8_a_delivery_is_attempted_five_times_at_the_documented_times() {
     assert!(scene.deliveries(a, &hook).await.iter().all(|one| one.attempts.len() == 5 || one.id.as_str() == other));
 }
 
-/// W8: any status from 200 to 299 ends it; redirects and 410 are failures, and nobody goes where a redirect leads.
+/// W8: any status from 200 to 299 ends it; redirects and 410 are failures, and redirects are not followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w8_any_2xx_ends_it_and_nothing_else_does() {
     let scene = Scene::new().await;
@@ -79,7 +79,7 @@ async fn w8_any_2xx_ends_it_and_nothing_else_does() {
     assert_eq!(elsewhere.hits(), 0);
 }
 
-/// W5: once a webhook is deleted or switched off no attempt begins, and what waits is given up.
+/// W5: once a webhook is deleted or switched off no attempt begins, and waiting deliveries are canceled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w5_a_webhook_that_is_deleted_or_switched_off_gets_no_other_attempt() {
     let scene = Scene::new().await;
@@ -108,7 +108,7 @@ async fn w5_a_webhook_that_is_deleted_or_switched_off_gets_no_other_attempt() {
     scene.world.clock.advance(Duration::from_mins(1));
     let canceled = scene.deliveries(a, &off).await.remove(0);
     assert_eq!((canceled.status.as_str(), canceled.attempts.len()), ("canceled", 4));
-    // Switched on again, it gets what is new.
+    // Switched on again, it gets new events.
     receiver.now(|_, _| Say::Status(200));
     scene.change(a, &off, &json!({"active": true})).await;
     scene.test(a, &off).await;
@@ -116,7 +116,7 @@ async fn w5_a_webhook_that_is_deleted_or_switched_off_gets_no_other_attempt() {
     assert_eq!((hits, receiver.hits()), (8, 9));
 }
 
-/// A change of the address counts from the next attempt on.
+/// A change of the URL applies from the next attempt on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_changes_counts_from_the_next_attempt_on() {
     let scene = Scene::new().await;
@@ -132,7 +132,7 @@ async fn an_address_that_changes_counts_from_the_next_attempt_on() {
     assert_eq!(second.heard()[0].id(), first.heard()[0].id());
 }
 
-/// F11: a restart goes on with the schedule where it was, under the same ids.
+/// F11: a restart continues the schedule where it was, with the same ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f11_a_restart_goes_on_where_it_was() {
     let mut scene = Scene::new().await;
@@ -153,7 +153,7 @@ async fn f11_a_restart_goes_on_where_it_was() {
     assert_eq!((receiver.hits(), ids.len()), (4, 1));
 }
 
-/// A stop lets what is under way end, and is not held up by who does not answer.
+/// A stop lets attempts in progress end, and is not delayed by a receiver that does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_waits_some_seconds_for_attempts_and_no_longer() {
     let mut scene = Scene::new().await;
@@ -165,15 +165,15 @@ async fn a_stop_waits_some_seconds_for_attempts_and_no_longer() {
     slow.now(|_, _| Say::Status(200));
     let began = Instant::now();
     scene.world.restart(|_| {}).await;
-    // Had it waited for the attempt, that one would be counted below.
+    // If it had waited for the attempt, that one would be counted below.
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     // It was not counted as an attempt, and is made again at once.
     scene.settled(&hook, 1, 1).await;
     assert_eq!((slow.hits(), scene.deliveries(&a, &hook).await[0].attempts.len()), (2, 1));
 }
 
-/// An attempt that is under way while the webhook is switched off and on is the same one afterwards: what became of it is
-/// stored, and others go on meanwhile and after it.
+/// An attempt that is in progress while the webhook is switched off and on is kept: its result is stored, and others
+/// are made meanwhile and after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_outlives_switching_off_and_on() {
     let scene = Scene::new().await;
@@ -193,7 +193,7 @@ async fn an_attempt_outlives_switching_off_and_on() {
     scene.change(a, &hook, &json!({"active": true})).await;
     scene.test(a, &hook).await;
     scene.settled(&hook, 1, 1).await;
-    // Whoever has taken it has it, though it had been given up.
+    // The receiver has accepted it, though it had been canceled.
     held.notify_one();
     scene.settled(&hook, 1, 2).await;
     scene.test(a, &hook).await;
@@ -201,8 +201,8 @@ async fn an_attempt_outlives_switching_off_and_on() {
     assert_eq!(receiver.hits(), 3);
 }
 
-/// W5: what waits when a webhook is switched off stays given up, however soon it is switched on again, and it is not full
-/// any more.
+/// W5: deliveries that wait when a webhook is switched off stay canceled, however soon it is switched on again, and it
+/// is no longer full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w5_switching_on_brings_nothing_back() {
     let scene = Scene::new().await;
@@ -225,7 +225,8 @@ async fn w5_switching_on_brings_nothing_back() {
     assert_eq!((receiver.hits(), scene.count(&hook, 1).await), (7, 1));
 }
 
-/// G5, F13: no clock says whether an event came before the switching on or after it: one that came after it is sent.
+/// G5, F13: whether an event came before or after the switching on does not depend on a clock: one that came after it
+/// is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_after_switching_on_is_sent_whatever_the_clock_says() {
     let scene = Scene::new().await;
@@ -246,7 +247,7 @@ async fn what_comes_after_switching_on_is_sent_whatever_the_clock_says() {
     assert_eq!(receiver.hits(), 5);
 }
 
-/// F13: what was stored while the clock was far ahead is sent once it is set back, whoever held the lease then.
+/// F13: what was stored while the clock was far ahead is sent once it is set back, whichever node held the lease then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f13_a_clock_that_is_set_back_stops_nothing() {
     let scene = Scene::new().await;

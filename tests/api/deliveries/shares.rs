@@ -1,4 +1,4 @@
-//! Who gets how much of what there is to send with: tenants, webhooks, nodes.
+//! How sending capacity is shared: tenants, webhooks, nodes.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use deeplink_doubles::meter::Meter;
 use deeplink_doubles::receiver::{Receiver, Say};
 use deeplink_testing::eventually;
 
-/// W7: a tenant whose receiver is dead has eight attempts under way and 2,000 that wait, and nobody else notices.
+/// W7: a tenant whose receiver is dead has eight attempts in progress and 2,000 waiting, and no other tenant is
+/// affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w7_a_dead_receiver_holds_up_nobody_else() {
     let scene = Scene::new().await;
@@ -28,18 +29,18 @@ async fn w7_a_dead_receiver_holds_up_nobody_else() {
         times.push(fine.heard()[nth - 1].at.duration_since(began));
     }
     times.sort();
-    // Whoever waited for the dead one would wait ten seconds.
+    // Waiting for the dead one would take ten seconds.
     assert!(times[98] <= Duration::from_secs(5), "{times:?}");
-    // No attempt has ended five seconds after the first one was heard, so there are the eight of before, and no more.
+    // No attempt has ended five seconds after the first one arrived, so there are still only the eight.
     let heard = dead.heard();
     let within = heard.iter().filter(|one| one.at.duration_since(heard[0].at) < Duration::from_secs(5));
     assert!(within.count() <= 8);
-    // The tenant's own other webhook has its part, once the attempts that were there before it have ended.
+    // The tenant's other webhook gets its share once the earlier attempts have ended.
     scene.test(a, &beside).await;
     scene.settled(&beside, 1, 1).await;
 }
 
-/// Two nodes share the work: everything arrives, an attempt at a time, and when a node stops the other one goes on.
+/// Two nodes share the work: everything arrives with one attempt each, and when a node stops the other one continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f14_two_nodes_send_each_delivery_once() {
     const COUNT: usize = 400;
@@ -57,7 +58,7 @@ async fn f14_two_nodes_send_each_delivery_once() {
     let heard = receiver.heard();
     let ids: HashSet<_> = heard.iter().map(|heard| heard.id().to_owned()).collect();
     assert_eq!((heard.len(), ids.len()), (2 * COUNT, 2 * COUNT));
-    // Whoever is asked, and whoever sends.
+    // Either node takes requests, and either sends.
     for (node, caller, hook) in [(0, a, &one), (1, a, &one), (0, b, &two), (1, b, &two)] {
         scene.test(&scene.world.at(node, caller), hook).await;
     }
@@ -66,8 +67,8 @@ async fn f14_two_nodes_send_each_delivery_once() {
     assert_eq!(receiver.hits(), 2 * COUNT + 4);
 }
 
-/// A node that has deliveries of an account which another node sends says so: nobody waits until that one looks by itself,
-/// once a second.
+/// A node with deliveries of an account which another node sends for notifies it: they do not wait for that node's
+/// scan, once a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_node_sends_is_announced_to_it() {
     const COUNT: usize = 20;
@@ -91,8 +92,8 @@ async fn what_another_node_sends_is_announced_to_it() {
     }
     announced.sort();
     own.sort();
-    // Without a word nearly all of the fifteen would take about a second more than the node's own, since each comes just after
-    // a look. A busy machine makes some of them late.
+    // Without notifications nearly all of the fifteen would take about a second more than the node's own, since each
+    // comes just after a scan. A busy machine makes some of them late.
     let usual = own[own.len() / 2];
     assert!(announced[4] < usual + Duration::from_millis(700), "{announced:?} and {own:?}");
 }

@@ -1,4 +1,4 @@
-//! What an attempt carries, and how a receiver knows that it is genuine.
+//! What an attempt contains, and how a receiver verifies it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn signer(secret: &str) -> Signer {
     Signer::new(&WebhookSecret::new(secret)).expect("a secret")
 }
 
-/// Whether `X-Service-Signature` and `webhook-signature` hold with this secret.
+/// Whether `X-Service-Signature` and `webhook-signature` are valid with this secret.
 pub(super) fn is_signed_with(heard: &Heard, secret: &str) -> (bool, bool) {
     let signer = signer(secret);
     let (id, at) = (heard.id(), heard.header("webhook-timestamp"));
@@ -108,7 +108,7 @@ async fn x18_deliveries_verify_after_the_server_key_has_changed() {
     let key = base64::engine::general_purpose::STANDARD.encode([7; 32]);
     let first = |config: &mut Config| config.master_keys.insert(0, key.parse().expect("a key"));
     scene.world.restart(first).await;
-    // The old one can be taken away.
+    // The old one can be removed.
     scene.world.restart(|config| config.master_keys.truncate(1)).await;
     scene.test(&a, &hook).await;
     scene.settled(&hook, 1, 1).await;

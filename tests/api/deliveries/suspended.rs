@@ -6,8 +6,8 @@ use super::{HOST, Scene};
 use crate::suspension::{resume, suspend};
 use deeplink_doubles::receiver::{Receiver, Say};
 
-/// R12: while an account is suspended, nothing is sent to its webhooks, neither what was due before nor what comes due; others
-/// are sent theirs. It waits, and is sent once the account is resumed, as the event that it was.
+/// R12: while an account is suspended, nothing is sent to its webhooks, whether due before or during the suspension;
+/// other accounts are not affected. Deliveries wait, and are sent unchanged once the account is resumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r12_deliveries_of_a_suspended_account_wait() {
     let scene = Scene::with(2, |_| {}).await;
@@ -17,14 +17,14 @@ async fn r12_deliveries_of_a_suspended_account_wait() {
     let hook = scene.hook(a, &of_a.url(HOST, "/in")).await;
     let other = scene.hook(b, &of_b.url(HOST, "/in")).await;
     scene.test(a, &hook).await;
-    // The second one follows the first at once.
+    // The second attempt follows the first at once.
     scene.attempted(&hook, 2).await;
     suspend(world, a.tenant.as_str()).await;
-    // More that are due at once, and that only a look finds.
+    // More that are due at once, and that only a scan finds.
     scene.pile_up(a, &hook, 5).await;
     of_a.now(|_, _| Say::Status(200));
     for sent in 1..=5 {
-        // Longer than any wait between two attempts, and each move lets every node look for what is due.
+        // Longer than any wait between two attempts, and each move makes every node scan for due deliveries.
         world.clock.advance(Duration::from_mins(2));
         scene.test(b, &other).await;
         scene.settled(&other, 1, sent).await;

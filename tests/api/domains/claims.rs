@@ -1,4 +1,4 @@
-//! Claiming, listing and giving up.
+//! Claiming, listing and deleting domains.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn domains_point_to_the_public_host_unless_said_otherwise() {
     assert_eq!(claimed.member("cname_target"), "links.example.com");
 }
 
-/// D3: what is no public host name is refused, and so are the service's own host and the names below it.
+/// D3: only public host names can be claimed, except the service's own host and the names below it.
 #[tokio::test]
 async fn d3_names_that_cannot_be_claimed() {
     let world =
@@ -105,7 +105,7 @@ async fn d3_names_that_cannot_be_claimed() {
     }
 }
 
-/// X10: what only DNS can prove cannot be said in a body.
+/// X10: what only DNS can prove cannot be set by a body.
 #[tokio::test]
 async fn x10_a_claim_cannot_call_itself_verified() {
     let world = spawn().await;
@@ -130,7 +130,7 @@ async fn a_name_is_taken_by_the_same_account_twice_or_by_whoever_verified_it() {
     for again in ["go.example.com", "GO.example.com", "go.example.com.", "\u{ff47}o.example.com"] {
         assert_eq!(create(&world.a, again).await, "409 domain_taken domain", "{again}");
     }
-    assert_eq!(create(&world.b, "go.example.com").await, "201", "a claim keeps nobody out");
+    assert_eq!(create(&world.b, "go.example.com").await, "201", "a claim does not block others");
     world.own_domain(&world.a, "own.example.com", Role::Primary).await;
     assert_eq!(create(&world.b, "own.example.com").await, "409 domain_taken domain");
     assert_eq!(create(&world.b, "below.own.example.com").await, "201");
@@ -144,7 +144,7 @@ async fn there_is_one_verified_alternate() {
     world.own_domain(&world.a, "open.example.com", Role::Alternate).await;
     let second = json!({"domain": "other.example.com", "role": "alternate"});
     assert_eq!(world.a.post("/v1/domains", &second).await.outcome(), "409 alternate_limit role");
-    assert_eq!(counted(&world, &world.a).await, 2, "a refusal counts nothing");
+    assert_eq!(counted(&world, &world.a).await, 2, "a refusal is not counted");
     world.dns.txt(&proof_of("waits.example.com"), &[&waiting]);
     let refused = world.a.post_nothing("/v1/domains/waits.example.com/verify").await;
     assert_eq!(refused.outcome(), "409 alternate_limit role");
@@ -183,7 +183,7 @@ async fn d7_path_forms_meet_one_row() {
     assert_eq!(names(&world.a).await, ["go.example.com"]);
 }
 
-/// D6: a claim that is made again has a new token, and the old proof is worth nothing.
+/// D6: a claim that is made again has a new token, and the old proof is invalid.
 #[tokio::test]
 async fn d6_adding_again_makes_a_new_token() {
     let world = spawn().await;
@@ -240,9 +240,9 @@ async fn u2_a_plan_includes_so_many_domains() {
     let said = over.json();
     assert_eq!((&said["resource"], &said["limit"], &said["current"]), (&json!("domains"), &json!(1), &json!(1)));
     assert_eq!(world.a.delete("/v1/domains/one.example.com").await.status, 204);
-    assert_eq!(world.a.delete("/v1/domains/one.example.com").await.status, 404, "what is not there is not counted");
+    assert_eq!(world.a.delete("/v1/domains/one.example.com").await.status, 404, "a missing domain is not counted");
     assert_eq!(create("two.example.com").await.status, 201);
-    // Somebody else proves it: the claim ends, and its place is free.
+    // Another tenant proves it: the claim ends, and its place is free.
     world.own_domain(&world.b, "two.example.com", Role::Primary).await;
     assert_eq!(counted(&world, &world.a).await, 0);
     assert_eq!(create("three.example.com").await.status, 201);

@@ -23,7 +23,7 @@ async fn the_first_primary_lifts_the_expiry_of_active_links() {
     world.db.execute("UPDATE links SET status = link_id WHERE link_id IN ('flagged', 'disabled')").await;
     world.clock.advance(DAY * 10);
     let shown = async |id: &str| world.a.get(&format!("/v1/links/{id}")).await.json();
-    assert_eq!(world.a.tap("active").await.status, 302, "it is in memory, with its expiry");
+    assert_eq!(world.a.tap("active").await.status, 302, "it is cached, with its expiry");
     assert_eq!(shown("active").await["expires_at"], "2027-01-09T09:30:00.010Z");
 
     world.own_domain(&world.a, "open.example.com", Role::Alternate).await;
@@ -31,7 +31,7 @@ async fn the_first_primary_lifts_the_expiry_of_active_links() {
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let active = shown("active").await;
     assert_eq!((&active["expires_at"], &active["url"]), (&Value::Null, &json!("https://go.example.com/active")));
-    assert_eq!(shown("expired").await["status"], "expired", "what is over is over");
+    assert_eq!(shown("expired").await["status"], "expired", "an expired link stays expired");
     for id in ["flagged", "disabled"] {
         assert_ne!(shown(id).await["expires_at"], Value::Null, "{id} is not active");
     }
@@ -44,7 +44,7 @@ async fn the_first_primary_lifts_the_expiry_of_active_links() {
     assert_eq!(world.a.tap("expired").await.status, 410);
 }
 
-/// Links made while no primary was verified lose their expiry when there is one again.
+/// Links created while no primary was verified lose their expiry once there is one again.
 #[tokio::test]
 async fn a_primary_after_a_time_without_one_is_a_first_one() {
     let world = spawn().await;
@@ -57,7 +57,7 @@ async fn a_primary_after_a_time_without_one_is_a_first_one() {
     assert_eq!(expiry().await, Value::Null);
 }
 
-/// Every link of a large account is lifted, in batches that come to their end whatever happens in between.
+/// Every link's expiry in a large account is lifted, in batches that are completed whatever happens in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_links_are_lifted_to_the_last() {
     const LINKS: i64 = 12_345;
@@ -72,10 +72,10 @@ async fn many_links_are_lifted_to_the_last() {
     let left = "SELECT CAST(count(*) AS BIGINT) FROM links WHERE expires_at IS NOT NULL";
     let expired = LINKS / 3;
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;
-    // The reply waits for some seconds at most, and what is left then is lifted behind it.
-    eventually("all but those that are over", SOON, || async { world.db.number(left).await == expired }).await;
+    // The reply waits for a few seconds at most, and the rest is lifted in the background.
+    eventually("all except expired ones", SOON, || async { world.db.number(left).await == expired }).await;
 
-    // As if the process had ended after some of them; the moment of the verification still says what was active.
+    // As if the process had ended after some of them; the time of the verification still determines which were active.
     world.db.execute(format!("UPDATE links SET expires_at = {now} + 60000 WHERE position % 2 = 0")).await;
     world.clock.advance(DAY);
     world.db.execute(format!("UPDATE tenants SET lifting_since = {now}, lifted_to = 6000 WHERE id = '{tenant}'")).await;
@@ -83,13 +83,13 @@ async fn many_links_are_lifted_to_the_last() {
     let behind = format!("{left} AND position > 6000 AND position % 2 = 0");
     eventually("the rest is lifted", SOON, || async { world.db.number(&*behind).await == 0 }).await;
     assert_eq!(world.db.number(format!("{left} AND position <= 6000 AND position % 2 = 0")).await, 3_000);
-    eventually("it is noted as done", SOON, || async {
+    eventually("it is recorded as done", SOON, || async {
         world.db.number("SELECT CAST(count(*) AS BIGINT) FROM tenants WHERE lifting_since IS NOT NULL").await == 0
     })
     .await;
 }
 
-/// A link that is made while the domain is being verified has no expiry in the end, whichever came first.
+/// A link that is created during the verification has no expiry in the end, whichever came first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_made_meanwhile_do_not_end_either() {
     let world = spawn_nodes(2).await;

@@ -1,4 +1,4 @@
-//! What a custom host serves, and to whom it belongs. The forms of a host name are in `headers`.
+//! What a custom host serves, and whose it is. The forms of a host name are in `headers`.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ fn on(world: &World, host: &str, path: &str) -> Ask {
     world.nobody.ask(Method::GET, path).header("host", host).header("accept", "application/json")
 }
 
-/// L9: a custom id belongs to whoever claimed it on the shared host; a tenant with a verified primary may have it on its
-/// own hosts, and gets nothing of the shared one when the claim ends.
+/// L9: on the shared host a custom id belongs to the tenant that claimed it; a tenant with a verified primary may use
+/// it on its own hosts, and gets nothing on the shared host when the claim ends.
 #[tokio::test]
 async fn l9_a_custom_id_and_three_tenants() {
     let world = spawn().await;
@@ -47,9 +47,9 @@ async fn l9_a_custom_id_and_three_tenants() {
         assert_eq!(leads_to(host, path).await, url, "{host}{path}");
     }
     assert_eq!(world.a.delete("/v1/links/promo").await.status, 204);
-    assert_eq!(on(&world, "localhost", "/r/promo").send().await.status, 404, "the claim passes to nobody");
+    assert_eq!(on(&world, "localhost", "/r/promo").send().await.status, 404, "the claim is not passed on");
     assert_eq!(leads_to("go.example.com", "/promo").await, "https://example.com/c");
-    // The link keeps the host that it was made under, whatever becomes of the domain.
+    // The link keeps the host that it was created under, whatever happens to the domain.
     assert_eq!(c.delete("/v1/domains/go.example.com").await.status, 204);
     assert_eq!(c.get("/v1/links/promo").await.member("url"), "https://go.example.com/promo");
     assert_eq!(on(&world, "go.example.com", "/promo").send().await.status, 404);
@@ -61,7 +61,7 @@ async fn token_of(caller: &Caller, domain: &str) -> String {
     of["verification_token"].as_str().expect("a token").to_owned()
 }
 
-/// I6: a tenant's hosts show its own links and nobody else's, under either path, whatever the ids.
+/// I6: a tenant's hosts show only its own links, under either path, whatever the ids.
 #[tokio::test]
 async fn i6_hosts_show_their_own_tenants_links() {
     let world = spawn().await;
@@ -84,7 +84,7 @@ async fn i6_hosts_show_their_own_tenants_links() {
     }
 }
 
-/// L12: until its domain is verified, a host is nobody's: no links, no association files; the API answers there as on
+/// L12: until its domain is verified, a host has no tenant: no links, no association files; the API answers there as on
 /// every host that is not a tenant's. Verified, it is the other way round.
 #[tokio::test]
 async fn l12_a_host_is_a_tenants_from_its_proof_to_its_end() {
@@ -113,7 +113,7 @@ async fn l12_a_host_is_a_tenants_from_its_proof_to_its_end() {
     nobodys().await;
 }
 
-/// L24: a domain that is verified or given up on one node shows there at once, and on the others within five seconds.
+/// L24: verifying or deleting a domain on one node takes effect there at once, and on the others within five seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_domains_reach_the_other_node() {
     let world = spawn_nodes(2).await;
@@ -139,7 +139,7 @@ async fn l24_domains_reach_the_other_node() {
         .await;
         assert_eq!(url(1).await, "https://go.example.com/own");
         assert_eq!(there.delete("/v1/domains/go.example.com").await.status, 204);
-        assert_eq!(on_host(1).await, 404, "at once on the node that gave it up");
+        assert_eq!(on_host(1).await, 404, "at once on the node that deleted it");
         eventually("the host is forgotten on the other", SOON, || async { on_host(0).await == 404 }).await;
         eventually("its links say so", SOON, || async {
             here.resolve("own").await.json()["_service_meta"]["tenant_verified"] == false

@@ -1,4 +1,4 @@
-//! Custom domains: what can be claimed, what proves a claim, what keeps and ends it, and what its host then serves.
+//! Custom domains: what can be claimed, what proves, keeps and ends a claim, and what its host then serves.
 
 mod claims;
 mod expiry;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use deeplink_testing::{Caller, World};
 
-/// Where the proof of a domain stands.
+/// The DNS name of a domain's proof.
 fn proof_of(domain: &str) -> String {
     format!("_deeplink-verify.{domain}")
 }
@@ -33,11 +33,11 @@ async fn names(caller: &Caller) -> Vec<String> {
     all.as_array().expect("a bare array").iter().map(name).collect()
 }
 
-/// The count that stands in a tenant's row, which must be that of its domains.
+/// The count in a tenant's row, which must match its domains.
 async fn counted(world: &World, caller: &Caller) -> i64 {
     let tenant = &caller.tenant;
     let count = world.db.number(format!("SELECT domain_count FROM tenants WHERE id = '{tenant}'")).await;
     let rows = format!("SELECT CAST(count(*) AS BIGINT) FROM domains WHERE tenant_id = '{tenant}'");
-    assert_eq!(count, world.db.number(rows).await, "the counter is the rows");
+    assert_eq!(count, world.db.number(rows).await, "the counter matches the rows");
     count
 }

@@ -11,16 +11,16 @@ use deeplink_doubles::meter::Meter;
 use deeplink_testing::dns::How;
 use deeplink_testing::{Role, World, at_once, spawn, spawn_with};
 
-/// A verify must answer within DNS's five seconds, whatever name servers do; a busy machine may stretch them.
+/// A verify must answer within the five seconds for DNS, whatever name servers do; a busy machine may take longer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Claims a domain and gives its token.
+/// Claims a domain and returns its token.
 async fn claimed(world: &World, domain: &str) -> String {
     world.claim_domain(&world.a, domain, Role::Primary).await
 }
 
-/// D4: the proof is one value that is exactly the token. Split strings are one value, and any number of others may
-/// stand beside it.
+/// D4: the proof is one value that is exactly the token. Split strings are one value, and there may be any number of
+/// other values.
 #[tokio::test]
 async fn d4_the_proof_is_exact() {
     let world = spawn().await;
@@ -61,7 +61,7 @@ async fn d4_the_proof_is_exact() {
     }
 }
 
-/// What is shown of the values is safe to show; what is compared is all of them.
+/// The values are sanitized and limited for display; all of them are compared in full.
 #[tokio::test]
 async fn many_and_strange_values_are_shown_in_part_and_compared_as_a_whole() {
     let world = spawn().await;
@@ -80,14 +80,14 @@ async fn many_and_strange_values_are_shown_in_part_and_compared_as_a_whole() {
     assert_eq!((&said["verified"], &said["reason"]), (&json!(true), &json!(null)), "over TCP, since it is long");
     let found = said["txt_found"].as_array().expect("values");
     assert_eq!(found.len(), 20);
-    assert!(!found.contains(&json!(token)), "it stands behind the twentieth");
+    assert!(!found.contains(&json!(token)), "it comes after the twentieth");
     assert_eq!(found[0], format!("[31mred{}", "\u{e9}".repeat(120)));
     assert_eq!(found[1], "y".repeat(255));
     assert_eq!(found[2], "\u{fffd}\u{fffd}");
     assert_eq!(said["checked_at"], "2026-11-20T09:30:00.010Z");
 }
 
-/// D4: what cannot be asked is no proof and no disproof: a claim stays a claim, with a reason in plain words, and a
+/// D4: a failed lookup proves and disproves nothing: a claim stays a claim, with a reason in plain words, and a
 /// verified domain stays verified. An answer comes within five seconds whatever the name servers do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d4_dns_that_fails_lies_or_hangs_changes_nothing() {
@@ -135,13 +135,13 @@ async fn d4_dns_that_fails_lies_or_hangs_changes_nothing() {
         }
     }
     for domain in world.b.get("/v1/domains").await.json().as_array().expect("domains") {
-        assert_eq!(domain["verified"], true, "what nobody can look up stays what it is: {domain}");
+        assert_eq!(domain["verified"], true, "a failed lookup changes nothing: {domain}");
     }
     assert!(names(&world.a).await.iter().all(|name| !name.ends_with('!')));
     assert!(names(&world.b).await.iter().all(|name| name.ends_with('!')));
 }
 
-/// A definite "there is none" is said as such, and is no reason to lose a domain at once.
+/// A definite "no such record" is reported as such, and does not lose a domain at once.
 #[tokio::test]
 async fn a_record_that_is_surely_not_there() {
     let world = spawn().await;
@@ -156,11 +156,11 @@ async fn a_record_that_is_surely_not_there() {
         assert_eq!((&said["verified"], &said["txt_found"]), (&json!(false), &json!([])));
         let reason = said["reason"].as_str().expect("a reason");
         assert!(reason.starts_with("there is no TXT record at _deeplink-verify.go.example.com"), "{reason}");
-        assert_eq!(verify(&world.b, "own.example.com").await["verified"], true, "one look takes nothing away");
+        assert_eq!(verify(&world.b, "own.example.com").await["verified"], true, "one lookup loses nothing");
     }
 }
 
-/// D4: the record may stand elsewhere, at most eight CNAME records away.
+/// D4: the record may be elsewhere, at most eight CNAME records away.
 #[tokio::test]
 async fn d4_eight_cname_records_are_followed() {
     let world = spawn().await;
@@ -183,7 +183,7 @@ async fn d4_eight_cname_records_are_followed() {
             let reason = said["reason"].as_str().unwrap_or_default();
             assert_eq!(reason.contains("more than 8 CNAME records"), !expected, "{reason}");
         }
-        // A way that leads back to its beginning, and one that leads nowhere.
+        // A CNAME loop, and a CNAME without a target.
         claimed(&world, &format!("loop-{one_by_one}.example.com")).await;
         let name = proof_of(&format!("loop-{one_by_one}.example.com"));
         world.dns.cname(&name, "b.example.net");
@@ -196,8 +196,7 @@ async fn d4_eight_cname_records_are_followed() {
     }
 }
 
-/// Values that stand in somebody else's domain count as proof but are not shown: the service may see names that the public
-/// cannot.
+/// Values in another domain count as proof but are not shown: the service may see names that the public cannot.
 #[tokio::test]
 async fn what_stands_elsewhere_is_not_shown() {
     let world = spawn().await;
@@ -211,7 +210,7 @@ async fn what_stands_elsewhere_is_not_shown() {
     assert_eq!((&said["verified"], &said["txt_found"]), (&json!(true), &json!([])));
 }
 
-/// An answer that does not fit is asked for over TCP.
+/// A truncated answer is retried over TCP.
 #[tokio::test]
 async fn an_answer_that_does_not_fit_comes_over_tcp() {
     let world = spawn().await;
@@ -221,7 +220,7 @@ async fn an_answer_that_does_not_fit_comes_over_tcp() {
     assert_eq!(verify(&world.a, "go.example.com").await["verified"], true);
 }
 
-/// Who mends DNS and asks again sees it: nothing is remembered in between.
+/// A fixed DNS record is seen in the next request: nothing is cached in between.
 #[tokio::test]
 async fn nothing_is_remembered_between_two_looks() {
     let world = spawn().await;
@@ -238,10 +237,10 @@ async fn nothing_is_remembered_between_two_looks() {
     assert_eq!((&said["verified"], &said["txt_found"]), (&json!(true), &json!(["wrong", token])));
 }
 
-/// A name server that is not there is one that could not be asked.
+/// An unreachable name server is a failed lookup.
 #[tokio::test]
 async fn no_name_server_is_no_disaster() {
-    // A port that nobody is given by chance.
+    // A port outside the ephemeral range.
     let closed = ([127, 0, 0, 1], 1).into();
     let world = spawn_with(|config| config.dns_server = Some(closed)).await;
     claimed(&world, "go.example.com").await;
@@ -251,8 +250,8 @@ async fn no_name_server_is_no_disaster() {
     assert!(said["reason"].as_str().is_some_and(|reason| reason.starts_with("DNS could not be asked")), "{said}");
 }
 
-/// F19: name servers that hang hold up nobody else: not other requests, not another tenant's verify. One tenant has so
-/// many places and no more.
+/// F19: name servers that hang delay neither other requests nor another tenant's verify. A tenant has a limited number
+/// of places.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f19_hanging_name_servers_hold_up_nobody_else() {
     let world = spawn().await;
@@ -260,7 +259,7 @@ async fn f19_hanging_name_servers_hold_up_nobody_else() {
     world.dns.answer(&proof_of("hangs.example.com"), How::Silently);
     let token = world.claim_domain(&world.b, "go.example.com", Role::Primary).await;
     world.dns.txt(&proof_of("go.example.com"), &[&token]);
-    // Says how long others take, at this or that time.
+    // Measures how long others take.
     let meter = Meter::start(world.home().join("page"));
     let others = async |when: &str| {
         let began = Instant::now();
@@ -279,7 +278,7 @@ async fn f19_hanging_name_servers_hold_up_nobody_else() {
             tokio::spawn(async move {
                 let ask = || caller.post_nothing("/v1/domains/hangs.example.com/verify");
                 let first = ask().await;
-                // Whoever has a place takes it again, so that others would be held up for as long as this lasts.
+                // Each place is taken again at once, so that others would be delayed for the whole time.
                 while first.status == 200 && !over.load(Ordering::Relaxed) {
                     ask().await;
                 }
@@ -287,12 +286,12 @@ async fn f19_hanging_name_servers_hold_up_nobody_else() {
             })
         })
         .collect();
-    deeplink_testing::eventually("the first ones wait", PATIENCE, || async {
+    deeplink_testing::eventually("the first ones are waiting", PATIENCE, || async {
         world.dns.asked(&proof_of("hangs.example.com")) >= 32
     })
     .await;
     let (took, lost) = others("meanwhile").await;
-    // Whoever waited for a single name server would wait five seconds more.
+    // Waiting for a single name server would take five seconds more.
     let limit = usual + Duration::from_millis(4_500) + lost;
     assert!(took < limit, "{took:?}, and {usual:?} before; {lost:?} lost by the machine");
     over.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the database decides when many come at once. Where nodes share a database, the callers are split over two.
+//! What the database decides between concurrent requests. Where nodes share a database, the callers are split over two.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ fn count(outcomes: &[String], of: &str) -> usize {
     outcomes.iter().filter(|outcome| *outcome == of).count()
 }
 
-/// What a verify ended in: `true`, `false`, or its refusal.
+/// The result of a verify: `true`, `false`, or its refusal.
 async fn outcome(caller: Caller, domain: String) -> String {
     let reply = caller.post_nothing(&format!("/v1/domains/{domain}/verify")).await;
     if reply.status == 200 { reply.json()["verified"].to_string() } else { reply.outcome() }
@@ -19,7 +19,7 @@ fn at_both(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]
 }
 
-/// D2: with both proofs in DNS, one of two tenants owns the name, and the other's claim is gone.
+/// D2: with both proofs in DNS, one of two tenants owns the name, and the other's claim ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d2_one_owner_of_twenty_that_ask_at_once() {
     let world = spawn_nodes(2).await;
@@ -86,7 +86,7 @@ async fn one_alternate_of_ten_that_are_verified_at_once() {
     }
 }
 
-/// U2: the plan's limit is exact however many come at once.
+/// U2: the plan's limit is exact under concurrent requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u2_the_limit_of_domains_is_exact() {
     let world = deeplink_testing::spawn_with(|config| config.enforce_quotas = true).await;
@@ -99,8 +99,8 @@ async fn u2_the_limit_of_domains_is_exact() {
     assert_eq!(counted(&world, &world.a).await, 1);
 }
 
-/// Claims, proofs and deletes of one name by two tenants at once: the counts stay those of the rows, and at most one
-/// claim is verified.
+/// Claims, proofs and deletes of one name by two tenants at once: the counts match the rows, and at most one claim is
+/// verified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_comes_at_once_the_rows_and_counts_agree() {
     let world = spawn_nodes(2).await;

@@ -1,4 +1,4 @@
-//! What keeps a domain, and what ends it: daily re-checks, and claims that lapse. The clock moves, nothing sleeps.
+//! What keeps a domain, and what ends it: daily re-checks, and claims that lapse. The clock moves; nothing sleeps.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ const HOUR: Duration = Duration::from_hours(1);
 const DAY_MILLIS: u64 = 24 * 3_600_000;
 const DOMAIN: &str = "go.example.com";
 
-/// Failures in a row, as they are stored.
+/// The stored number of consecutive failures.
 async fn failures(world: &World) -> i64 {
     world.db.number(format!("SELECT failures FROM domains WHERE domain = '{DOMAIN}'")).await
 }
 
-/// Moves the clock on, lets the re-check be due at that moment, and waits until it is made. The result is in how many
-/// minutes the next one is; a domain that was lost has none.
+/// Advances the clock, makes the re-check due at that moment, and waits until it is done. Returns the minutes until the
+/// next one; a lost domain has none.
 async fn recheck_after(world: &World, hours: u32) -> Option<i64> {
     let now = world.clock.now().as_millis() + i64::from(hours) * 3_600_000;
     world.db.execute(format!("UPDATE domains SET check_at = {now} WHERE check_at IS NOT NULL")).await;
     world.clock.advance(HOUR * hours);
     let next = format!("SELECT COALESCE(check_at, -1) FROM domains WHERE domain = '{DOMAIN}'");
-    // A minute is the claim on the check itself.
+    // A minute is the lease of the check itself.
     let made = async || matches!(world.db.number(next.clone()).await, next if next < 0 || next > now + 60_000);
     eventually("the re-check is made", SOON, made).await;
     let next = world.db.number(next).await;
     (next >= 0).then(|| (next - now) / 60_000)
 }
 
-/// D1: claims keep nobody out, and whoever proves the name owns it: the others' claims end.
+/// D1: claims do not block others, and the tenant that proves the name owns it: the others' claims end.
 #[tokio::test]
 async fn d1_a_claim_blocks_nobody_and_a_proof_ends_it() {
     let world = spawn().await;
@@ -49,7 +49,7 @@ async fn d1_a_claim_blocks_nobody_and_a_proof_ends_it() {
     world.own_domain(&world.a, DOMAIN, Role::Primary).await;
 }
 
-/// D1: a claim that nobody proves ends after seven days; a verified domain does not.
+/// D1: an unproved claim ends after seven days; a verified domain does not.
 #[tokio::test]
 async fn d1_a_claim_lapses_after_seven_days() {
     let world = spawn().await;
@@ -60,7 +60,7 @@ async fn d1_a_claim_lapses_after_seven_days() {
         world.claim_domain(&world.b, &format!("n{number}.example.com"), Role::Primary).await;
     }
     world.clock.advance(Duration::from_millis(6 * DAY_MILLIS - 1));
-    // Something else that the same look does shows that it was made.
+    // Another effect of the same scan shows that it took place.
     recheck_after(&world, 0).await;
     assert_eq!(names(&world.a).await.len(), 2);
     world.clock.advance(Duration::from_millis(1));
@@ -72,8 +72,8 @@ async fn d1_a_claim_lapses_after_seven_days() {
     world.claim_domain(&world.a, DOMAIN, Role::Primary).await;
 }
 
-/// D5: two definite failures change nothing, and neither do many within less than three days; the token makes them
-/// forgotten. Three over three days do: the host is gone, nobody calls the tenant verified, its owner is told.
+/// D5: two definite failures change nothing, and neither do many within less than three days; the token resets them.
+/// Three over three days do: the host is removed, the tenant is no longer shown as verified, its owner is told.
 #[tokio::test]
 async fn d5_three_definite_failures_over_three_days() {
     let world = spawn().await;
@@ -98,7 +98,7 @@ async fn d5_three_definite_failures_over_three_days() {
     is_there().await;
     world.dns.txt(&proof_of(DOMAIN), &[token]);
     recheck_after(&world, 1).await;
-    assert_eq!(failures(&world).await, 0, "the token makes them forgotten");
+    assert_eq!(failures(&world).await, 0, "the token resets them");
 
     for (how, values, hours) in [
         (How::NxDomain, vec![], 24),
@@ -125,14 +125,14 @@ async fn d5_three_definite_failures_over_three_days() {
     assert!(mail.contains("To: a@example.com") && mail.contains(&format!("Subject: {DOMAIN} is no longer verified")));
     assert!(mail.lines().any(|line| line == proof_of(DOMAIN)) && mail.lines().any(|line| line == token), "{mail}");
 
-    // It is a claim again: from now on it has seven days, and the old token is good.
+    // It is a claim again: it has seven days from now, and the old token is valid.
     world.clock.advance(Duration::from_millis(7 * DAY_MILLIS - 1));
     world.dns.txt(&proof_of(DOMAIN), &[token]);
     assert_eq!(verify(&world.a, DOMAIN).await["verified"], true);
     assert_eq!(on_host().await, 302);
 }
 
-/// D5: what was lost is free for others, and lapses like any claim.
+/// D5: a lost domain is free for others, and lapses like any claim.
 #[tokio::test]
 async fn d5_a_lost_domain_is_a_claim_like_others() {
     let world = spawn().await;
@@ -148,7 +148,7 @@ async fn d5_a_lost_domain_is_a_claim_like_others() {
     assert_eq!(counted(&world, &world.a).await, 0);
 }
 
-/// D5: DNS that cannot be asked counts for nothing, however often; it is asked again after an hour.
+/// D5: failed lookups do not count, however many; the next one is after an hour.
 #[tokio::test]
 async fn d5_failing_name_servers_cost_nobody_a_domain() {
     let world = spawn().await;
@@ -163,7 +163,7 @@ async fn d5_failing_name_servers_cost_nobody_a_domain() {
         }
     }
     assert_eq!((failures(&world).await, names(&world.a).await), (1, vec![format!("{DOMAIN}!")]));
-    // A look by hand that finds the token makes them forgotten too.
+    // A manual verify that finds the token resets them too.
     world.dns.answer(&proof_of(DOMAIN), How::Well);
     let token = world.a.get("/v1/domains").await.json()[0]["verification_token"].clone();
     world.dns.txt(&proof_of(DOMAIN), &[token.as_str().expect("a token")]);
@@ -171,7 +171,7 @@ async fn d5_failing_name_servers_cost_nobody_a_domain() {
     assert_eq!(failures(&world).await, 0);
 }
 
-/// Several nodes share the work: a failure is counted once, whoever finds it.
+/// Several nodes share the work: a failure is counted once, whichever node finds it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_share_the_rechecks() {
     let world = spawn_nodes(2).await;

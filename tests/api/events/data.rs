@@ -1,4 +1,4 @@
-//! What events say: exactly these fields, of each kind.
+//! The contents of events: exactly these fields for each kind.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ async fn convert(caller: &Caller, body: &Value) -> Value {
     reply.json()["event_id"].clone()
 }
 
-/// C8: each kind has these members and no others, so none has an address; and texts of visitors are cut.
+/// C8: each kind has exactly these members, so none has an IP address; and texts from visitors are truncated.
 #[tokio::test]
 async fn c8_each_kind_says_exactly_this() {
     let world = spawn().await;
@@ -87,7 +87,7 @@ async fn c8_each_kind_says_exactly_this() {
     assert_eq!(sale.body, json!({"event": "conversion", "timestamp": now(&world), "data": data}));
     assert_eq!(json!(sale.id), id);
 
-    // The webhook gets the same, to the byte; clicks moments later.
+    // The webhook gets the same bytes; clicks moments later.
     expect_deliveries(&world, &hook, 5).await;
     let mut sent: Vec<Value> =
         deliveries(&world, &hook).await.iter().map(|body| serde_json::from_str(body).expect("JSON")).collect();
@@ -98,7 +98,7 @@ async fn c8_each_kind_says_exactly_this() {
     assert_eq!(sent, told);
 }
 
-/// What is not known is null, and what has no place is not there.
+/// Unknown values are null, and inapplicable members are absent.
 #[tokio::test]
 async fn what_is_unknown_is_null() {
     let world = spawn().await;
@@ -125,7 +125,7 @@ async fn what_is_unknown_is_null() {
     }
     assert!(sale["data"].get("amount_cents").is_none() && sale["data"].get("currency").is_none(), "{sale}");
 
-    // Without metadata of its own it has the last touch's; a source is named; a link that is gone keeps its id.
+    // Without its own metadata it has the last touch's; a source is named; a deleted link keeps its id.
     attribute(a, "gone", "install-1").await;
     identify(a, "install-1", "ann").await;
     attribute(a, "spring-42", "install-1").await;
@@ -144,8 +144,8 @@ async fn what_is_unknown_is_null() {
     );
 }
 
-/// A webhook with `filters.affiliate_id` gets the conversions whose last touch was by that affiliate's link, and all of the
-/// other kinds that it wants.
+/// A webhook with `filters.affiliate_id` gets the conversions whose last touch was by that affiliate's link, and all
+/// events of the other kinds it subscribes to.
 #[tokio::test]
 async fn an_affiliates_filter_narrows_conversions_alone() {
     let world = spawn().await;
@@ -176,8 +176,8 @@ async fn an_affiliates_filter_narrows_conversions_alone() {
     assert_eq!(users("identify"), ["user-0", "user-1", "user-2"]);
 }
 
-/// A link that was deleted since is its affiliate's still: what it led to is told of as if it were there, whether the conversion
-/// came after that or waited for its user.
+/// A link that was deleted since still belongs to its affiliate: its conversions are sent as if it existed, whether
+/// they came after that or waited for their user.
 #[tokio::test]
 async fn an_affiliates_conversions_outlive_its_links() {
     let world = spawn().await;
@@ -207,7 +207,7 @@ async fn an_affiliates_conversions_outlive_its_links() {
     assert_eq!(told.collect::<BTreeSet<_>>(), BTreeSet::from(expected));
 }
 
-/// Previews and crawlers are counted apart, and told of to nobody.
+/// Previews and crawlers are counted apart, and make no events.
 #[tokio::test]
 async fn machines_that_only_look_are_no_events() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! Events: what is told of what happens, once, in order, to whom it belongs.
+//! Events: published once, in order, to the account that they belong to.
 
 mod data;
 mod once;
@@ -22,18 +22,18 @@ pub(super) struct Frame {
     pub(super) body: Value,
 }
 
-/// A stream that has begun.
+/// An open stream.
 pub(super) struct Reading {
     answer: reqwest::Response,
     text: String,
-    /// Comments that came.
+    /// The comments received.
     pub(super) comments: Vec<String>,
-    /// The place that the last of them said, as an id.
+    /// The position in the last one, as an id.
     pub(super) place: String,
 }
 
 impl Reading {
-    /// Asks for the stream, with a query and the id of the last event, where they are not empty.
+    /// Opens the stream, with a query and the id of the last event unless they are empty.
     pub(super) async fn ask(caller: &Caller, query: &str, last: &str) -> reqwest::Response {
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("an HTTP client");
         let mut ask =
@@ -67,7 +67,7 @@ impl Reading {
         }
     }
 
-    /// Notes a comment; `false` when the piece is none.
+    /// Records a comment; `false` if the piece is not one.
     fn note(&mut self, piece: &str) -> bool {
         let Some(comment) = piece.strip_prefix(": ") else { return false };
         let (words, place) = comment.split_once("\nid: ").unwrap_or((comment, ""));
@@ -76,9 +76,9 @@ impl Reading {
         true
     }
 
-    /// The next comment, before any event comes.
+    /// The next comment; no event may come before it.
     pub(super) async fn comment(&mut self) -> String {
-        let piece = self.piece().await.expect("the stream goes on");
+        let piece = self.piece().await.expect("the stream continues");
         assert!(self.note(&piece), "a comment: {piece}");
         self.comments.last().cloned().unwrap_or_default()
     }
@@ -100,23 +100,23 @@ impl Reading {
         }
     }
 
-    /// So many events.
+    /// The next `count` events.
     pub(super) async fn take(&mut self, count: usize) -> Vec<Frame> {
         let mut frames = Vec::with_capacity(count);
         while frames.len() < count {
-            frames.push(self.next().await.expect("the stream goes on"));
+            frames.push(self.next().await.expect("the stream continues"));
         }
         frames
     }
 
-    /// That nothing more comes is seen from what is made to happen now.
+    /// Checks that nothing more comes, by an event that is caused now.
     pub(super) async fn rest(&mut self, caller: &Caller) -> Vec<Frame> {
         let install = format!("last-{}", rand_text());
         let last = caller.put("/v1/lifecycle/identify", &json!({"install_id": install, "user_id": install})).await;
         assert_eq!(last.status, 200, "{}", last.text());
         let mut frames = Vec::new();
         loop {
-            let frame = self.next().await.expect("the stream goes on");
+            let frame = self.next().await.expect("the stream continues");
             if frame.body["data"]["install_id"] == install {
                 return frames;
             }
@@ -131,7 +131,7 @@ impl From<reqwest::Response> for Reading {
     }
 }
 
-/// Opens a link, and waits for its click: a visit is answered even where the log is slow to take it.
+/// Opens a link and waits for its click: a visit is answered even if the log stores it later.
 pub(super) async fn click(world: &World, link: &str) {
     const STORED: &str = "SELECT COUNT(*) FROM clicks";
     let before = world.db.number(STORED).await;
@@ -139,9 +139,9 @@ pub(super) async fn click(world: &World, link: &str) {
     eventually("the click is stored", PATIENCE, || async { world.db.number(STORED).await > before }).await;
 }
 
-/// Waits until everything that was told has its place: on PostgreSQL others than clicks get theirs moments later.
+/// Waits until every event has its position: on PostgreSQL events other than clicks get theirs moments later.
 pub(super) async fn placed(world: &World) {
-    eventually("everything has its place", PATIENCE, || async {
+    eventually("every event has its position", PATIENCE, || async {
         world.db.number("SELECT COUNT(*) FROM events WHERE position IS NULL").await == 0
     })
     .await;
@@ -151,7 +151,7 @@ fn rand_text() -> String {
     format!("{:016x}", u64::from_ne_bytes(deeplink_core::secret::Random::system().bytes()))
 }
 
-/// A webhook of the caller's at an address that nobody has.
+/// A webhook of the caller's at an address where nothing listens.
 pub(super) async fn webhook(caller: &Caller, name: &str, events: &[&str], filters: &Value) -> String {
     let body = json!({"url": format!("https://{name}.example.com/"), "events": events, "filters": filters});
     let made = caller.post("/v1/webhooks", &body).await;
@@ -159,7 +159,7 @@ pub(super) async fn webhook(caller: &Caller, name: &str, events: &[&str], filter
     made.member("id")
 }
 
-/// What is on its way to a webhook or was: the events' bodies, in their order.
+/// The events of all deliveries to a webhook: their bodies, in their order.
 pub(super) async fn deliveries(world: &World, webhook: &str) -> Vec<String> {
     let sql = format!(
         "SELECT e.body FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.webhook_id = '{webhook}' ORDER BY d.id"
@@ -167,7 +167,7 @@ pub(super) async fn deliveries(world: &World, webhook: &str) -> Vec<String> {
     world.db.texts(sql).await
 }
 
-/// Waits until so many deliveries are there.
+/// Waits until there are this many deliveries.
 pub(super) async fn expect_deliveries(world: &World, webhook: &str, count: i64) {
     let sql = format!("SELECT COUNT(*) FROM deliveries WHERE webhook_id = '{webhook}'");
     eventually("deliveries are made", PATIENCE, || async { world.db.number(&sql).await >= count }).await;

@@ -1,4 +1,4 @@
-//! Each fact is told once, whoever says it how often at the same time.
+//! Each fact becomes one event, however often it is reported concurrently.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn c2_one_key_is_one_event() {
     assert_eq!(world.db.number("SELECT CAST(SUM(events) AS BIGINT) FROM tenant_months").await, 1);
 }
 
-/// C3: a conversion that comes before its user is known is told when the user is, and never again.
+/// C3: a conversion that comes before its user is known becomes an event when the user is known, once.
 #[tokio::test]
 async fn c3_an_early_conversion_is_told_once() {
     let world = spawn().await;
@@ -46,7 +46,8 @@ async fn c3_an_early_conversion_is_told_once() {
     assert!(deliveries(&world, &hook).await.is_empty());
     let touch = json!({"link_id": "spring-42", "install_id": "install-1", "app_version": "1"});
     assert_eq!(a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
-    // The conversion's id is older than the binding that makes it an event, and is told after it nevertheless.
+    // The conversion's id is older than the binding that makes it an event, and still its event comes after the
+    // binding's.
     world.clock.advance(Duration::from_secs(1));
     for _ in 0..3 {
         let bound = a.put("/v1/lifecycle/identify", &json!({"install_id": "install-1", "user_id": "ann"})).await;
@@ -63,7 +64,8 @@ async fn c3_an_early_conversion_is_told_once() {
     assert_eq!(deliveries(&world, &hook).await.len(), 1);
 }
 
-/// However many conversions wait for a user, each is told: the first with the binding, the others by whoever goes on.
+/// However many conversions wait for a user, each becomes an event: the first with the binding, the others in the
+/// background.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_user_is_told_in_pieces() {
     let world = spawn().await;
@@ -87,7 +89,7 @@ async fn what_waits_for_a_user_is_told_in_pieces() {
     assert_eq!(world.db.number("SELECT COUNT(*) FROM conversions WHERE emitted_at IS NULL").await, 0);
 }
 
-/// C4: of two users that claim an install at one time one has it, and one binding is told.
+/// C4: of two users that claim an install concurrently, one gets it, and there is one binding event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_one_binding_is_told() {
     let world = spawn_nodes(2).await;
@@ -103,7 +105,7 @@ async fn c4_one_binding_is_told() {
     assert_eq!(deliveries(&world, &hook).await.len(), 1);
 }
 
-/// C6: a thousand resolves at one time are a thousand events, for the stream and for a webhook.
+/// C6: a thousand concurrent resolves are a thousand events, for the stream and for a webhook.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c6_each_resolve_is_one_event() {
     let world = spawn_nodes(2).await;
@@ -131,7 +133,7 @@ async fn c6_each_resolve_is_one_event() {
     assert_eq!(world.db.number("SELECT COUNT(*) FROM events WHERE kind = 0").await, 1_000);
 }
 
-/// A webhook hears of what comes after it, and of no click before it asked for clicks.
+/// A webhook gets events after its creation, and no click before it subscribed to clicks.
 #[tokio::test]
 async fn clicks_before_a_webhook_wants_them_are_not_told() {
     let world = spawn().await;
@@ -141,7 +143,7 @@ async fn clicks_before_a_webhook_wants_them_are_not_told() {
     a.tap("spring-42").await;
     let hook = webhook(a, "late", &["conversion"], &json!({})).await;
     a.tap("spring-42").await;
-    // A click that the database was slow to take comes to the log later.
+    // A click that the database was slow to store comes to the log later.
     world.expect_clicks(&[(0, 2)]).await;
     let wants = a.ask(http::Method::PATCH, &format!("/v1/webhooks/{hook}")).json(&json!({"events": ["click"]}));
     assert_eq!(wants.send().await.status, 200);
@@ -150,7 +152,7 @@ async fn clicks_before_a_webhook_wants_them_are_not_told() {
     expect_deliveries(&world, &hook, 1).await;
 }
 
-/// Where nobody wants clicks they leave no trace but the log's.
+/// Without a reader of clicks they are only in the log.
 #[tokio::test]
 async fn a_click_that_nobody_wants_costs_nothing() {
     let world = spawn().await;
@@ -160,9 +162,9 @@ async fn a_click_that_nobody_wants_costs_nothing() {
     for _ in 0..20 {
         world.a.tap("spring-42").await;
     }
-    // That looks for the end of the log by a click of B's.
+    // This finds the end of the log by a click of B's.
     world.expect_clicks(&[(0, 20)]).await;
-    // Clicks are told in the log's order: when this one is, whatever is made of those before it is there.
+    // Click events come in the log's order: once this one is there, everything made from earlier clicks is there.
     world.b.make("the-end").await;
     world.b.tap("the-end").await;
     expect_deliveries(&world, &other, 2).await;
@@ -171,7 +173,7 @@ async fn a_click_that_nobody_wants_costs_nothing() {
     }
 }
 
-/// What is on its way to a webhook is kept a day longer than the log shows it, which is as long as the operator says.
+/// Pending deliveries are kept a day longer than the log shows them, which is as long as the operator sets.
 #[tokio::test]
 async fn events_are_kept_no_longer_than_deliveries() {
     let world = spawn_with(|config| config.retention_days = 7).await;

@@ -1,4 +1,4 @@
-//! One order for all readers: nothing is missed and nothing comes twice, whoever writes where at the same time.
+//! One order for all readers: nothing is missed or repeated, even with concurrent writers on several nodes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Frame, Reading, click, placed};
 use deeplink_testing::{at_once, spawn, spawn_nodes};
 
-/// Two nodes, clicks and reports at once: every reader sees the same, and one that comes again sees the rest.
+/// Two nodes, concurrent clicks and reports: every reader sees the same, and one that reconnects sees the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_reader_sees_one_order() {
     let world = spawn_nodes(2).await;
@@ -16,7 +16,7 @@ async fn every_reader_sees_one_order() {
     let mut streams = [Reading::of(&callers[0]).await, Reading::of(&callers[1]).await];
     at_once(8, |nth| {
         let (caller, clock) = (callers[nth % 2].clone(), world.clock.clone());
-        // On PostgreSQL what is told together gets its places by when it was told.
+        // On PostgreSQL, events that are positioned together are ordered by their time.
         let later = move || clock.advance(Duration::from_millis(1));
         async move {
             for step in 0..20 {
@@ -39,7 +39,7 @@ async fn every_reader_sees_one_order() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 480);
-    // What one caller did is told in the order in which it was done.
+    // The events of one caller come in the order of its requests.
     for nth in 0..8 {
         let own = |frame: &&Frame| {
             frame.body["data"]["install_id"].as_str().is_some_and(|id| id.starts_with(&format!("install-{nth}-")))
@@ -54,7 +54,7 @@ async fn every_reader_sees_one_order() {
     }
 }
 
-/// A service that stops and starts again loses nothing for those who come again.
+/// Readers that reconnect after a restart of the service miss nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_loses_nothing() {
     let mut world = spawn().await;
@@ -68,7 +68,7 @@ async fn a_restart_loses_nothing() {
             assert_eq!(world.a.put("/v1/lifecycle/identify", &body).await.status, 200);
             placed(&world).await;
         }
-        // Some are read before the end, the others after it.
+        // Some are read before the stop, the others after it.
         seen.extend(stream.take(4).await);
         world.restart(|_| {}).await;
         stream = Reading::after(&world.a, &seen.last().expect("an event").id).await;
@@ -81,12 +81,12 @@ async fn a_restart_loses_nothing() {
     assert_eq!(ids.len(), 30);
 }
 
-/// A reader that has had no event yet misses none either, when it comes again behind the place that it was told.
+/// A reader that has not had an event yet misses none either, if it reconnects after the position that it was given.
 #[tokio::test]
 async fn a_break_before_the_first_event_loses_nothing() {
     let mut world = spawn().await;
     world.a.make("spring-42").await;
-    // Where nothing ever happened, and behind what has: the tap of the first round.
+    // In an account without events, and then after one: the visit of the first round.
     for _ in 0..2 {
         let mut stream = Reading::of(&world.a).await;
         assert_eq!(stream.comment().await, "stream started");

@@ -1,4 +1,4 @@
-//! Who may read, from where on, how many, and for how long.
+//! Who may read, from which position, how many readers, and for how long.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ async fn what_is_asked_is_checked() {
         ("?events=click&events=click", "", "400 bad_request events"),
         ("", "x", "400 bad_request Last-Event-ID"),
         ("", "evt_0123456789abcdef0123456", "400 bad_request Last-Event-ID"),
-        // Neither happened, one would be a click that is still to come.
+        // Neither exists; one would be a click that is still to come.
         ("", "evt_ffffffffffff012345678901", "400 bad_request Last-Event-ID"),
         ("", "evt_7fffffffffff123450000000", "400 bad_request Last-Event-ID"),
     ] {
@@ -56,20 +56,20 @@ async fn what_is_asked_is_checked() {
         }
         assert_eq!(ask.send().await.outcome(), expected, "{query} {last}");
     }
-    // Somebody else's event is nobody's.
+    // Another account's event does not exist for this one.
     identify(&world.b, "install-1").await;
     let of_b = world.db.texts("SELECT id FROM events").await;
     let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", &of_b[0]);
     placed(&world).await;
     assert_eq!(ask.send().await.outcome(), "400 bad_request Last-Event-ID");
-    // What was made up to try a webhook did not happen.
+    // Test events are not in the stream.
     let hook = webhook(a, "all", &["click"], &json!({})).await;
     let made_up = a.post(&format!("/v1/webhooks/{hook}/test"), &json!({})).await.member("event_id");
     let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", &made_up);
     assert_eq!(ask.send().await.outcome(), "400 bad_request Last-Event-ID");
 }
 
-/// A day is told, and no more: an id from before it begins there.
+/// The stream goes back one day: it starts there for an older id.
 #[tokio::test]
 async fn the_stream_reaches_back_a_day() {
     let mut world = spawn().await;
@@ -88,14 +88,14 @@ async fn the_stream_reaches_back_a_day() {
         let mut again = Reading::after(&world.a, id).await;
         assert_eq!(again.take(2).await, new);
     }
-    // What is past its time goes from the table as well, but not what was delivered.
+    // Expired events are deleted from the table as well, except delivered ones.
     let hook = webhook(&world.a, "users", &["identify"], &json!({})).await;
     identify(&world.a, "install-3").await;
     world.clock.advance(Duration::from_hours(25));
-    // The first sweep comes soon after a start.
+    // The first sweep is soon after a start.
     world.restart(|_| {}).await;
     let kept = "SELECT COUNT(*) FROM events";
-    eventually("what is over is taken away", PATIENCE, || async { world.db.number(kept).await == 1 }).await;
+    eventually("expired events are deleted", PATIENCE, || async { world.db.number(kept).await == 1 }).await;
     assert_eq!(deliveries(&world, &hook).await.len(), 1);
 }
 
@@ -115,8 +115,8 @@ async fn a_reader_can_ask_for_some_kinds() {
     assert_eq!(kinds, ["click", "attribute"].repeat(3));
 }
 
-/// Who hears nothing for fifteen seconds hears that there is nothing, and up to which place: also when things happen that
-/// were not asked for.
+/// After fifteen seconds without an event a reader gets a comment with the position reached, also while there are
+/// events that it did not ask for.
 #[tokio::test]
 async fn a_comment_comes_while_nothing_happens() {
     let world = spawn().await;
@@ -132,7 +132,7 @@ async fn a_comment_comes_while_nothing_happens() {
     assert!(Reading::after(&world.a, &stream.place).await.rest(&world.a).await.is_empty());
 }
 
-/// I7: A reads nothing of B's, and A's webhook gets nothing of B's.
+/// I7: A cannot read B's events, and A's webhook does not get them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i7_nobody_is_told_of_others() {
     let world = spawn_nodes(2).await;
@@ -162,7 +162,7 @@ async fn i7_nobody_is_told_of_others() {
     assert_eq!(world.db.number(foreign).await, 0);
 }
 
-/// I10: an account has ten readers on a node, and one that leaves makes room.
+/// I10: an account has at most ten readers on a node, and one that leaves makes room.
 #[tokio::test]
 async fn i10_the_eleventh_reader_waits() {
     let world = spawn().await;
@@ -177,7 +177,7 @@ async fn i10_the_eleventh_reader_waits() {
     eventually("its place is free", PATIENCE, || async { Reading::ask(&world.a, "", "").await.status() == 200 }).await;
 }
 
-/// Within five seconds of a moment, and of what the machine took meanwhile.
+/// Within five seconds, plus the machine's own delays.
 fn assert_soon(meter: &Meter, since: Instant) {
     let (took, lost) = (since.elapsed(), meter.lost(since, Instant::now()));
     assert!(took < Duration::from_secs(5) + lost, "{took:?}, of which {lost:?} were lost");
@@ -212,7 +212,7 @@ async fn i10_a_stream_ends_with_its_key() {
     assert_soon(&meter, begin);
 }
 
-/// When the service stops, streams end at once: sooner than it would cut them off, after six seconds.
+/// When the service stops, streams end at once, not only when it would cut them off after six seconds.
 #[tokio::test]
 async fn a_stream_ends_when_the_service_stops() {
     let world = spawn().await;
@@ -226,7 +226,7 @@ async fn a_stream_ends_when_the_service_stops() {
     assert_soon(&meter, begin);
 }
 
-/// Somebody who reads slowly gets everything in the end.
+/// A slow reader gets everything in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_reader_misses_nothing() {
     let world = spawn().await;
@@ -242,14 +242,14 @@ async fn a_slow_reader_misses_nothing() {
             ask.header("referer", format!("https://example.com/{long}")).send()
         }))
         .await;
-        // Whoever takes nothing at all for half a minute is cut off.
+        // A reader that takes nothing for half a minute is cut off.
         told.extend(slow.take(1).await);
     }
     told.extend(slow.take(1_485).await);
-    assert_eq!(told, quick.await.expect("the quick one comes to its end"));
+    assert_eq!(told, quick.await.expect("the quick one reaches the end"));
 }
 
-/// The client reads along over a restart.
+/// The client keeps reading across a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_comes_again_by_itself() {
     let mut world = spawn().await;

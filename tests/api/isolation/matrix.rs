@@ -1,10 +1,10 @@
-//! What each caller meets on each route.
+//! The expected answer for each caller on each route.
 
 use serde_json::{Value, json};
 
 use super::OWN_DOMAIN;
 
-/// One row of the matrix: what each caller meets on a route, on something of A's.
+/// One row of the matrix: the answer for each caller on a route, on an object of A's.
 pub(super) struct Row {
     pub(super) operation: &'static str,
     pub(super) body: Option<Value>,
@@ -14,15 +14,15 @@ pub(super) struct Row {
 }
 
 pub(super) const OWN: &str = "2xx, own data";
-/// The same as without a credential, and no refusal for want of one.
+/// The same as without a credential, and not a refusal for lack of one.
 pub(super) const PUBLIC: [&str; 7] = ["as anybody"; 7];
 
-/// What a credential of a tenant's own meets: B its own things.
+/// For a tenant's own credential: B sees its own objects.
 const FULL: [&str; 7] = refused("401 unauthorized", OWN, "403 forbidden_scope", "2xx");
-/// The same where no payment processor is set up.
+/// The same without a payment processor.
 const UNPAID: [&str; 7] =
     refused("401 unauthorized", "503 processor_not_configured", "403 forbidden_scope", "503 processor_not_configured");
-/// The same where the path names something of A's.
+/// The same if the path names an object of A's.
 const OF_A: [&str; 7] = refused("401 unauthorized", "404 not_found", "403 forbidden_scope", "2xx");
 const SESSION: [&str; 7] = [
     "401 unauthorized",
@@ -33,15 +33,15 @@ const SESSION: [&str; 7] = [
     "2xx",
     "401 invalid_key",
 ];
-/// What also affiliates may do with what is theirs.
+/// What affiliates may also do, with their own objects.
 const LINKS: [&str; 7] = ["401 unauthorized", OWN, "2xx", OWN, "401 invalid_key", "401 unauthorized", "2xx"];
 const LINK: [&str; 7] =
     ["401 unauthorized", "404 not_found", "2xx", "404 not_found", "401 invalid_key", "401 unauthorized", "2xx"];
 
-/// What comes from click to conversion: an account's own installs and users.
+/// From click to conversion: an account's own installs and users.
 const SDK: [&str; 7] =
     ["401 unauthorized", OWN, "403 forbidden_scope", "403 forbidden_scope", "2xx", "401 unauthorized", "2xx"];
-/// The same where the body names a link of A's.
+/// The same if the body names a link of A's.
 const SDK_ON_LINK: [&str; 7] = [
     "401 unauthorized",
     "404 not_found",
@@ -93,7 +93,7 @@ pub(super) fn matrix() -> Vec<Row> {
         with("invite_user", json!({"email": "invited@example.com"}), FULL),
         row("remove_user", OF_A),
         row("list_secret_keys", FULL),
-        // A's code makes a key of A's only. Its row comes before the next one, because one code can be pending.
+        // A's code makes a key of A's only. Its row comes before the next one, because only one code can be pending.
         row("confirm_secret_key", refused("401 unauthorized", "400 invalid_code token", "403 forbidden_scope", "2xx")),
         with(
             "request_secret_key",

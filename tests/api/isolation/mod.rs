@@ -1,4 +1,4 @@
-//! Tenants see nothing of each other, and each credential reaches what it is for.
+//! Tenants are isolated from each other, and each credential reaches only what it is for.
 
 mod matrix;
 mod server_owned;
@@ -18,7 +18,7 @@ use deeplink_testing::{Ask, Caller, Reply, Role, World, code_in, eventually, spa
 const OWN_DOMAIN: &str = "keys.example.com";
 const SECRET: &str = "https://example.com/secret-of-a";
 
-/// Somebody who calls: with a key, with a session, or with nothing.
+/// A caller: with a key, with a session, or with nothing.
 struct Who {
     caller: Caller,
     session: Option<String>,
@@ -26,7 +26,7 @@ struct Who {
 
 impl Who {
     fn ask(&self, operation: &Operation, ids: &[String]) -> Ask {
-        // Pages that are about a token, and a report that is about links.
+        // Pages for a token, and a report on links.
         let query = match &*operation.id {
             "callback_page" | "verify_page" => "?token=0",
             "funnel" => "?link_ids=nowhere",
@@ -47,7 +47,7 @@ impl Who {
     }
 }
 
-/// Everybody of the matrix, in its order.
+/// All callers of the matrix, in its order.
 async fn everybody(world: &World) -> [Who; 7] {
     world.own_domain(&world.a, OWN_DOMAIN, Role::Primary).await;
     let publishable = publishable_key_of(&world.a).await;
@@ -70,14 +70,14 @@ async fn publishable_key_of(caller: &Caller) -> Reply {
     made
 }
 
-/// What an operation is called on, and with.
+/// The target and body of a call.
 struct Thing {
     /// One for each parameter of the path.
     ids: Vec<String>,
     body: Option<Value>,
 }
 
-/// Something of A's that the operation can be called on: a link of affiliate 1's, or what only A itself can have.
+/// An object of A's that the operation can be called on: a link of affiliate 1's, or what only A itself can have.
 async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
     let a = &world.a;
     let mut body = row.body.clone();
@@ -112,7 +112,7 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         let token = address.rsplit('/').next().expect("a token").to_owned();
         vec![if path.contains("{token}") { token } else { made.member("id") }]
     } else if path.contains("{webhook_id}") {
-        // There can be two, and what was sent to the one before is over.
+        // There can be two, and deliveries to the previous one are settled.
         let tenant = &a.tenant;
         world.db.execute(format!("DELETE FROM webhooks WHERE tenant_id = '{tenant}'")).await;
         world.db.execute(format!("UPDATE deliveries SET state = 3 WHERE tenant_id = '{tenant}' AND state = 0")).await;
@@ -137,7 +137,7 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
     Thing { ids, body }
 }
 
-/// The code that a mail to A's owner holds.
+/// The code in a mail to A's owner.
 async fn code_of_a(world: &World) -> String {
     let asked = world.a.post("/v1/auth/secret-keys", &json!({"email": "a@example.com"})).await;
     assert_eq!(asked.status, 200, "{}", asked.text());
@@ -149,7 +149,7 @@ async fn code_of_a(world: &World) -> String {
     code().await.expect("a code")
 }
 
-/// Somebody more in an account's team; gives their id.
+/// Adds a person to an account's team and returns their id.
 async fn member_of(world: &World, of: &Caller, email: &str) -> String {
     let now = world.clock.now();
     let id = UserId::new(now, &mut Random::system());
@@ -162,7 +162,7 @@ async fn member_of(world: &World, of: &Caller, email: &str) -> String {
     id.to_string()
 }
 
-/// What nobody but A may be shown: how its things are called.
+/// What only A may be shown: the ids of its objects.
 async fn marks_of_a(world: &World) -> Vec<String> {
     let tenant = &world.a.tenant;
     let mut marks = vec![SECRET.to_owned(), tenant.to_string(), OWN_DOMAIN.to_owned(), "a@example.com".to_owned()];
@@ -172,11 +172,11 @@ async fn marks_of_a(world: &World) -> Vec<String> {
     marks
 }
 
-/// What is stored for A, but for what its visitors leave, and what is sent behind the replies.
+/// What is stored for A, except visitors' data and background deliveries.
 async fn of_a(world: &World) -> Vec<String> {
-    // On PostgreSQL events get their places moments after their commit.
+    // On PostgreSQL events get their positions moments after their commit.
     let waiting = "SELECT id FROM events WHERE position IS NULL";
-    eventually("every event has its place", std::time::Duration::from_secs(15), async || {
+    eventually("every event has its position", std::time::Duration::from_secs(15), async || {
         world.db.texts(waiting).await.is_empty()
     })
     .await;
@@ -187,7 +187,7 @@ async fn of_a(world: &World) -> Vec<String> {
     dump.values().flatten().filter(|row| row.contains(world.a.tenant.as_str())).cloned().collect()
 }
 
-/// I1: every operation has its row, and every row is an operation's.
+/// I1: every operation has a row, and every row has an operation.
 #[test]
 fn i1_every_operation_has_a_row() {
     let mut rows: Vec<_> = matrix().iter().map(|row| row.operation).collect();
@@ -200,8 +200,8 @@ fn i1_every_operation_has_a_row() {
     }
 }
 
-/// I1: each route with each kind of caller, in both directions. What belongs to somebody else looks exactly like what is
-/// not there, and stays as it was.
+/// I1: each route with each kind of caller, in both directions. Another tenant's objects look exactly like missing
+/// ones, and stay unchanged.
 #[tokio::test]
 async fn i1_each_route_with_each_caller() {
     let world = spawn().await;
@@ -212,11 +212,11 @@ async fn i1_each_route_with_each_caller() {
         };
         let thing = thing_of_a(&world, row, operation).await;
         let marks = marks_of_a(&world).await;
-        // What A has, as long as nothing that may change it was done.
+        // A's data, until an operation may change it.
         let mut known = None;
         let anybody = if row.expected == PUBLIC { Some(callers[0].call(operation, &thing).await) } else { None };
         for (who, expected) in callers.iter().zip(row.expected) {
-            // Of one address there are five sign-ups an hour.
+            // One address may make five sign-ups an hour.
             world.db.execute("DELETE FROM mail_allowances").await;
             let is_b = who.caller.tenant == world.b.tenant;
             let is_refused = !(["2xx", OWN].contains(&expected) || row.expected == PUBLIC);
@@ -266,8 +266,8 @@ async fn i1_each_route_with_each_caller() {
     }
 }
 
-/// I1: a new route is refused to every credential that its class does not name, before anything is looked up: with ids
-/// that are nobody's and without a body.
+/// I1: a new route is refused to every credential that its class does not name, before any lookup: with ids that do not
+/// exist and without a body.
 #[tokio::test]
 async fn i1_each_class_of_routes_takes_its_credential_only() {
     let world = spawn().await;
@@ -376,7 +376,7 @@ async fn i2_nested_ids_belong_together() {
     assert_eq!(world.a2.get("/v1/links").await.outcome(), "401 invalid_key");
 }
 
-/// I3: an id of another tenant inside a body is refused as one that is not there, and nothing is stored.
+/// I3: an id of another tenant inside a body is refused like a missing one, and nothing is stored.
 #[tokio::test]
 async fn i3_foreign_ids_inside_bodies() {
     let world = spawn().await;

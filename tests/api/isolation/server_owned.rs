@@ -1,4 +1,4 @@
-//! What belongs to the service is not taken from a body, whichever operation the body is for.
+//! Fields that the service owns are not taken from a body, for any operation.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::matrix::{PUBLIC, matrix};
 use super::{Who, everybody, thing_of_a};
 
-/// A moment that no clock of a test shows, as text and in milliseconds.
+/// A time that no clock of a test reaches, as text and in milliseconds.
 const MOMENT: &str = "2001-02-03T04:05:06Z";
 const MILLIS: i64 = 981_173_106_000;
-/// In every text that would be stored if it were taken.
+/// Part of every text that would be stored if it were accepted.
 const MARK: &str = "x10-mark";
 
 /// Members that the service owns, of any noun.
@@ -33,7 +33,7 @@ fn owned(world: &World) -> Map<String, Value> {
     owned
 }
 
-/// What the document says that the operation's body may have.
+/// The documented members of the operation's body.
 fn declared(operation: &Operation) -> BTreeSet<String> {
     let document: Value = serde_json::from_str(deeplink_server::openapi::text()).expect("the document is JSON");
     let method = operation.method.as_str().to_lowercase();
@@ -45,7 +45,7 @@ fn declared(operation: &Operation) -> BTreeSet<String> {
     schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 
-/// Whoever may call it: A, A's session, A's publishable key, or anybody.
+/// The callers allowed: A, A's session, A's publishable key, or anyone.
 fn allowed<'a>(callers: &'a [Who; 7], expected: &[&str; 7]) -> &'a Who {
     let may = |at: &usize| expected[*at] == "2xx" || *expected == PUBLIC;
     &callers[[6, 5, 4, 0].into_iter().find(may).expect("a caller")]
@@ -56,7 +56,7 @@ async fn stored(world: &World) -> Vec<String> {
     world.db.dump_without_clicks().await.into_values().flatten().collect()
 }
 
-/// X10: fields that the service owns cannot be set by any create or update; what it does not know is ignored.
+/// X10: fields that the service owns cannot be set by any create or update; unknown fields are ignored.
 #[tokio::test]
 async fn x10_no_body_sets_what_the_service_owns() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! Users with very much: a report does a part of the work, the rest follows.
+//! Users with a lot of data: a report does part of the work, the rest follows.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// C3: thousands of conversions that came before their user was known: the binding is answered, and each is credited and
-/// becomes an event once, also where the service ends in the midst of it.
+/// C3: thousands of conversions that came before their user was known: the binding is answered, and each is credited
+/// and becomes an event once, even if the service stops in the middle of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_thousands_of_early_conversions() {
     let mut world = spawn().await;
@@ -37,18 +37,18 @@ async fn c3_thousands_of_early_conversions() {
     assert_eq!(count(&world, "conversion_credits").await, 2 * 2_000);
     assert!(count(&world, &first).await >= 500);
     stays_true(&world).await;
-    // An install that was touched before them all: each is credited anew, and none becomes an event again.
+    // An install that was touched before them all: each is credited again, and none becomes another event.
     let sum = "SELECT CAST(SUM(emitted_at - received_at) AS BIGINT) FROM conversions";
     let emitted = world.db.number(sum).await;
     world.clock.advance(Duration::from_secs(10));
     assert_eq!(identify(&world.a, "two", "ann").await.status, 200);
-    eventually("all are credited anew", SOON, is_done).await;
+    eventually("all are credited again", SOON, is_done).await;
     assert_eq!(count(&world, "conversion_credits").await, 3 * 2_000);
     assert_eq!(world.db.number(sum).await, emitted);
     stays_true(&world).await;
 }
 
-/// Installs that no link touched, however many, take no credit from those that one did.
+/// Installs without a touch, however many, take no credit from those with one.
 #[tokio::test]
 async fn untouched_installs_push_no_other_out() {
     let world = spawn().await;
@@ -60,7 +60,7 @@ async fn untouched_installs_push_no_other_out() {
     }
     assert_eq!(converted(&world.a, &json!({"user_id": "ann", "type": "purchase"})).await, "accepted");
     assert_eq!(credits(&world).await, ["spring purchase first last"]);
-    // Somebody whom no link touched is known all the same.
+    // A user without a touch is known nevertheless.
     assert_eq!(identify(&world.a, "untouched", "ben").await.status, 200);
     assert_eq!(converted(&world.a, &json!({"user_id": "ben", "type": "purchase"})).await, "accepted");
     assert_eq!(count(&world, "conversions WHERE emitted_at IS NULL").await, 0);

@@ -14,8 +14,8 @@ async fn report(caller: &Caller) -> Reply {
     attribute(caller, "spring", "one").await
 }
 
-/// X4, X11: the header outranks the query and the cookie; what is present but not valid is refused at once. In the query
-/// only a publishable key counts, and it stands there once.
+/// X4, X11: the header outranks the query and the cookie; a credential that is present but invalid is refused at once.
+/// In the query only a publishable key counts, and only once.
 #[tokio::test]
 async fn x4_the_header_outranks_the_query() {
     let world = spawn().await;
@@ -93,7 +93,7 @@ async fn x4_earlier_forms_take_one_kind_of_key() {
     world.expect_clicks(&[(0, 1)]).await;
 }
 
-/// Reports from one address, until one is refused; gives how many were taken.
+/// Reports from one address until one is refused; returns how many were accepted.
 async fn flood(ask: impl AsyncFn() -> Reply, most: usize) -> usize {
     for taken in 0..most {
         let reply = ask().await;
@@ -106,8 +106,8 @@ async fn flood(ask: impl AsyncFn() -> Reply, most: usize) -> usize {
     most
 }
 
-/// I9: with a publishable key 20 reports a second and a burst of 100 for each address, judged before the body; an IPv6
-/// address stands for its /64. Secret keys have no limit.
+/// I9: with a publishable key 20 reports a second and a burst of 100 per address, checked before the body; IPv6
+/// addresses are limited by /64. Secret keys have no limit.
 #[tokio::test]
 async fn i9_reports_of_one_address_are_limited() {
     let world = spawn_with(|config| {
@@ -144,7 +144,7 @@ async fn i9_reports_of_one_address_are_limited() {
     }
 }
 
-/// I9: and so many a second for each key, from all addresses together.
+/// I9: and a limit per second for each key, over all addresses.
 #[tokio::test]
 async fn i9_reports_of_one_key_are_limited() {
     let world = spawn_with(|config| {
@@ -161,7 +161,7 @@ async fn i9_reports_of_one_key_are_limited() {
     assert_eq!(flood(async || identify(&page, "one", "ann").await, 300).await, 15);
 }
 
-/// I9: while its domain is not verified, or not the account's, a publishable key is nobody's, from the next request on.
+/// I9: while its domain is not verified, or not the account's, a publishable key is invalid, from the next request on.
 #[tokio::test]
 async fn i9_a_publishable_key_ends_with_its_domain() {
     let world = spawn().await;
@@ -185,7 +185,7 @@ async fn i9_a_publishable_key_ends_with_its_domain() {
     assert_eq!(report(&page).await.outcome(), "401 invalid_key");
 }
 
-/// I9: a domain that loses its proof takes its keys with it within five seconds, whoever notices.
+/// I9: when a domain loses its proof, its keys become invalid within five seconds, on every node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i9_a_domain_that_is_lost_ends_its_keys() {
     let world = spawn_nodes(2).await;
@@ -217,10 +217,11 @@ async fn k3_publishable_keys_end_everywhere() {
     let here = world.at(0, &world.a);
     assert_eq!(here.delete(&format!("/v1/auth/publishable-keys/{id}")).await.status, 204);
     assert_eq!(report(&pages[0]).await.outcome(), "401 invalid_key", "at once");
-    eventually("the other node follows", SOON, || async { report(&pages[1]).await.status == 401 }).await;
+    eventually("the other node refuses it", SOON, || async { report(&pages[1]).await.status == 401 }).await;
 }
 
-/// I1, I9: a publishable key reaches its own account's links, installs and users, and what came with it has no source.
+/// I1, I9: a publishable key reaches only its own account's links, installs and users, and its conversions have no
+/// source.
 #[tokio::test]
 async fn i9_a_publishable_key_reaches_its_own_account_only() {
     let world: World = spawn().await;
@@ -230,14 +231,13 @@ async fn i9_a_publishable_key_reaches_its_own_account_only() {
     assert_eq!(attribute(&page, "foreign", "one").await.outcome(), "404 not_found");
     assert_eq!(click(&page, "foreign").await.outcome(), "404 not_found");
     assert_eq!(identify(&world.b, "one", "ben").await.status, 200);
-    assert_eq!(identify(&page, "one", "ann").await.status, 200, "another account's install is another one");
+    assert_eq!(identify(&page, "one", "ann").await.status, 200, "another account's install is a different one");
     assert_eq!(convert(&page, &json!({"user_id": "ben", "type": "t"})).await.json()["unattributed"], 1);
     let sources = "SELECT CAST(count(*) AS BIGINT) FROM conversions WHERE source_id IS NULL";
     assert_eq!(world.db.number(sources).await, 1);
 }
 
-/// X21: the key of a repeat is scoped to the publishable key: another key of the account, and the account itself, are
-/// others.
+/// X21: an idempotency key is scoped to the publishable key: other keys of the account have their own scopes.
 #[tokio::test]
 async fn x21_idempotency_keys_are_scoped_to_the_publishable_key() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! The whole way, with each kind of key.
+//! From click to conversion, with each kind of key.
 
 use std::time::Duration;
 

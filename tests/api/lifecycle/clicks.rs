@@ -1,4 +1,4 @@
-//! Clicks that are reported, and that every counted visit is one click.
+//! Reported clicks, and one click for every counted visit.
 
 use http::Method;
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn a_reported_click_says_what_resolving_says_and_the_platform() {
         assert_eq!((reply.status, reply.json()), (200, expected));
         assert_eq!(reply.header("content-type"), "application/json");
     }
-    // Whatever the library calls itself, a person clicked.
+    // Whatever the library's user agent, a person clicked.
     world.expect_clicks(&[(0, 3)]).await;
     let stored = "SELECT t.text FROM clicks c JOIN visitor_texts t ON t.hash = c.referer";
     assert_eq!(world.db.texts(stored).await, ["https://example.com/from"; 3]);
@@ -91,7 +91,7 @@ async fn a_click_with_an_idempotency_key_counts_once() {
     assert_eq!(world.a.clicks_of("spring-42").await, 2);
 }
 
-/// C6: each counted resolve is exactly one click, however many come at once.
+/// C6: each counted resolve is exactly one click, under any concurrency.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c6_a_thousand_resolves_are_a_thousand_clicks() {
     let world = spawn_nodes(2).await;

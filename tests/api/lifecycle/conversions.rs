@@ -1,4 +1,4 @@
-//! Conversions: once for a key, credited once, whenever their users become known.
+//! Conversions: one per key, credited once, whenever their users become known.
 
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ async fn a_conversion_is_stored_as_it_was_sent() {
     assert_eq!(world.db.texts(sql).await, [stored]);
 }
 
-/// C2: the idempotency key and the conversion commit together, unique by account and key, for 30 days; repeats are told the
-/// first event's id and do nothing.
+/// C2: the idempotency key and the conversion commit together, unique by account and key, for 30 days; repeats get the
+/// first event's id and have no effect.
 #[tokio::test]
 async fn c2_a_key_is_known_for_thirty_days() {
     let world = spawn().await;
@@ -63,12 +63,12 @@ async fn c2_a_key_is_known_for_thirty_days() {
     let later = convert(&world.a, &keyed("order-1", "purchase")).await;
     assert_eq!(later.json()["unattributed"], 1);
     assert_ne!(first.member("event_id"), later.member("event_id"));
-    assert_eq!(converted(&world.a, &keyed("order-1", "purchase")).await, "deduped", "the key is taken anew");
+    assert_eq!(converted(&world.a, &keyed("order-1", "purchase")).await, "deduped", "the key can be used again");
     assert_eq!((count(&world, "conversions").await, count(&world, "conversion_keys").await), (4, 3));
 }
 
-/// A visitor who has the publishable key cannot claim the server's key: the same key of a page and of a server is two
-/// conversions, and each side's repeats are its own. Secret keys and sources are one side.
+/// A visitor with the publishable key cannot use up the server's idempotency keys: the same one from a page and from a
+/// server is two conversions, and repeats count on each side. Secret keys and sources are one side.
 #[tokio::test]
 async fn r15_a_page_cannot_use_up_a_servers_key() {
     let world = spawn().await;
@@ -88,17 +88,17 @@ async fn r15_a_page_cannot_use_up_a_servers_key() {
     assert_eq!(converted(&world.a, &sale("order-1002", 4_990)).await, "accepted");
     assert_eq!(converted(&page, &sale("order-1002", 1)).await, "accepted");
     let reply = world.nobody.post(&source.expect("an address"), &sale("order-1002", 4_990)).await;
-    assert_eq!(reply.json()["deduped"], 1, "a source's keys are those of the secret keys: {}", reply.text());
+    assert_eq!(reply.json()["deduped"], 1, "a source shares the idempotency keys of the secret keys: {}", reply.text());
     let amounts = "SELECT CAST(amount_cents AS TEXT) FROM conversions ORDER BY position";
     assert_eq!(world.db.texts(amounts).await, ["1", "4990", "4990", "1"]);
-    // Once a page's key has expired, it is taken anew, and the server's with it is not.
+    // Once a page's key has expired, it can be used again, but not the same key of the server.
     world.clock.advance(Duration::from_hours(24 * 30));
     assert_eq!(converted(&page, &sale("order-1001", 1)).await, "accepted");
     assert_eq!(converted(&page, &sale("order-1001", 1)).await, "deduped");
 }
 
-/// C3: a conversion of a user nobody knows yet is kept unattributed; once an install is bound to the user it is credited
-/// and becomes an event, once.
+/// C3: a conversion of an unknown user is kept unattributed; once an install is bound to the user it is credited and
+/// becomes an event, once.
 #[tokio::test]
 async fn c3_an_early_conversion_is_credited_once_its_user_is_known() {
     let world = spawn().await;
@@ -127,7 +127,7 @@ async fn c3_an_early_conversion_is_credited_once_its_user_is_known() {
     assert_eq!(converted(&world.a, &purchase("ann")).await, "accepted");
 }
 
-/// What counts is when things happened, not when they were heard of.
+/// Credit depends on when things happened, not on when they were reported.
 #[tokio::test]
 async fn credit_goes_by_time() {
     let world = spawn().await;
@@ -156,7 +156,7 @@ async fn credit_goes_by_time() {
         "at-99 - -",
     ];
     assert_eq!(ends(&world).await, alone);
-    // A second install of the same person, whose touch lies between.
+    // A second install of the same person, touched in between.
     identify(&world.a, "two", "ann").await;
     let both = [
         "at-100 spring spring",
@@ -189,7 +189,8 @@ async fn credit_goes_by_time() {
     world.clock.set(at(60));
     attribute(&world.a, "autumn", "one").await;
     assert!(ends(&world).await.contains(&"at-99 summer autumn".to_owned()), "{:?}", ends(&world).await);
-    // Somebody whose clock is ahead: it has happened when it is heard of, so the next touch comes after it.
+    // A reporter whose clock is ahead: the conversion counts as happening when it is reported, so the next touch comes
+    // after it.
     let ahead = json!({"user_id": "ann", "type": "ahead", "occurred_at": at(60).plus_millis(300_000)});
     assert_eq!(converted(&world.a, &ahead).await, "accepted");
     let moment = world.db.number("SELECT at FROM conversions WHERE conversion_type = 'ahead'").await;
@@ -199,7 +200,8 @@ async fn credit_goes_by_time() {
     assert!(ends(&world).await.contains(&"ahead summer autumn".to_owned()), "{:?}", ends(&world).await);
 }
 
-/// C2, U2: where plans limit, what is over the month's events is `failed` and leaves nothing; the counter is exact.
+/// C2, U2: with plan limits, conversions beyond the month's events are `failed` and leave nothing; the counter is
+/// exact.
 #[tokio::test]
 async fn c2_conversions_over_the_quota_are_counted_failed() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
@@ -225,7 +227,7 @@ async fn c2_conversions_over_the_quota_are_counted_failed() {
     assert_eq!(world.db.dump_without_clicks().await, before, "nothing of it stays");
     assert_eq!(converted(&world.a, &keyed("2")).await, "deduped");
     assert_eq!(converted(&world.b, &keyed("3")).await, "unattributed", "another account's month");
-    // Touches and bindings are always taken, and the next month has room.
+    // Touches and bindings are always accepted, and the next month has room.
     assert_eq!(identify(&world.a, "one", "ann").await.status, 200);
     world.clock.advance(Duration::from_hours(24 * 11));
     assert_eq!(over("k").await.json()["unattributed"], 1);

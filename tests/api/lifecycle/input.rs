@@ -1,4 +1,4 @@
-//! What is refused, and that nothing of it stays.
+//! Refused input, of which nothing is stored.
 
 use deeplink_core::time::Timestamp;
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{attribute, convert, converted, identify, touch};
 use deeplink_testing::{Reply, World, spawn};
 
-/// Puts a value where a path such as `context.os` leads; `Null` alone takes the member away.
+/// Sets the value at a path such as `context.os`; `Null` removes the member.
 fn with(mut body: Value, path: &str, value: &Value) -> Value {
     match path.split_once('.') {
         Some((outer, inner)) => body[outer] = json!({ inner: value }),
@@ -26,7 +26,7 @@ async fn refused(world: &World, method: &Method, path: &str, body: &Value, expec
     assert_eq!(reply.outcome(), expected, "{path} {body}");
 }
 
-/// What no text can be that must be there.
+/// Invalid values of a required text.
 fn no_texts(longest: usize) -> Vec<Value> {
     let long = "é".repeat(longest + 1);
     let mut cases = vec![json!(null), json!(5), json!(true), json!([]), json!({}), json!(["a"])];
@@ -34,8 +34,8 @@ fn no_texts(longest: usize) -> Vec<Value> {
     cases
 }
 
-/// X9, X1: what is blank, too long, of another type or holds control characters is refused with its field's name, and
-/// nothing of it stays.
+/// X9, X1: a field that is blank, too long, of another type or contains control characters is refused by its name, and
+/// nothing is stored.
 #[tokio::test]
 async fn x9_malformed_reports_name_their_field_and_leave_nothing() {
     let world = spawn().await;
@@ -90,7 +90,7 @@ async fn x9_malformed_reports_name_their_field_and_leave_nothing() {
         }
     }
     assert_eq!(world.db.dump_without_clicks().await, before);
-    // The longest that may be.
+    // The longest allowed.
     let longest = "é".repeat(255);
     let mut body = touch("spring", &longest);
     body["app_version"] = json!(longest);
@@ -100,7 +100,7 @@ async fn x9_malformed_reports_name_their_field_and_leave_nothing() {
     world.expect_clicks(&[]).await;
 }
 
-/// X11: a member that stands twice has no meaning.
+/// X11: a repeated member is ambiguous.
 #[tokio::test]
 async fn x11_repeated_members_are_refused() {
     let world = spawn().await;
@@ -151,8 +151,8 @@ async fn parse_errors(world: &World, path: &str, values: &[Value]) {
     }
 }
 
-/// C5: amounts are integers within ±(2^53 - 1) in a currency of ISO 4217; what happened lies between 400 days ago and 5
-/// minutes ahead. Without a time it is the service's.
+/// C5: amounts are integers within ±(2^53 - 1) in a currency of ISO 4217; times are between 400 days ago and 5 minutes
+/// ahead. The default is the service's time.
 #[tokio::test]
 async fn c5_amounts_currencies_and_times() {
     let world = spawn().await;
@@ -216,7 +216,7 @@ async fn c5_amounts_currencies_and_times() {
     assert_eq!(Timestamp::from_millis(world.db.number(at).await), now);
 }
 
-/// Whatever is wrong with a conversion is a `parse_error`, and nothing of it stays.
+/// Every error in a conversion is a `parse_error`, and nothing is stored.
 #[tokio::test]
 async fn malformed_conversions_are_parse_errors() {
     let world = spawn().await;

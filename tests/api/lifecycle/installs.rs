@@ -1,4 +1,4 @@
-//! Installs: what touched them, and whose they are.
+//! Installs: their touches, and their users.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{attribute, attribute_on, bindings, count, identify, touch};
 use deeplink_testing::{World, spawn};
 
-/// The touches of all installs in the order of their arrival: install, number, link, and when the link opened the install
-/// the time before, all in seconds from the beginning.
+/// The touches of all installs in the order of arrival: install, number, link, and the link's previous touch of the
+/// install, all in seconds from the beginning.
 async fn touches(world: &World, begin: i64) -> Vec<String> {
     let sql = format!(
         "SELECT i.install_id || ' ' || t.number || ' ' || l.link_id || ' ' || ((t.at - {begin}) / 1000)
@@ -49,7 +49,7 @@ async fn touches_are_numbered_and_know_the_one_before() {
     );
 }
 
-/// The time before is by the clock, also when it was set back, and those that come after are told.
+/// The previous time is by the clock, also when it was set back, and later touches report it.
 #[tokio::test]
 async fn touches_know_the_one_before_whatever_the_clock_does() {
     let world = spawn().await;
@@ -132,18 +132,18 @@ async fn an_install_is_bound_once() {
     assert_eq!(identify(&world.a, "one", "ann").await.status, 200);
     assert_eq!(identify(&world.a, "one", "ben").await.outcome(), "409 identify_conflict");
     assert_eq!(world.db.dump().await, before);
-    // Another account's installs and users are others, whatever their names.
+    // Another account's installs and users are separate, whatever their names.
     assert_eq!(identify(&world.b, "one", "ben").await.status, 200);
-    // One that nobody heard of is made.
+    // An unknown install is created.
     assert_eq!(identify(&world.a, "two", "ann").await.status, 200);
     assert_eq!(bindings(&world).await, ["one ann identified", "one ben identified", "two ann reinstalled"]);
     assert_eq!((count(&world, "installs").await, count(&world, "install_credits").await), (3, 1));
-    // Its first touch comes later, and is its creation.
+    // Its first touch comes later, and counts as its creation.
     assert_eq!(attribute(&world.a, "spring", "two").await.status, 200);
     assert_eq!(count(&world, "touches WHERE number = 1").await, 2);
 }
 
-/// A new device is never guessed: only a model that is known, and differs from every known one, makes it one.
+/// A new device is never guessed: only a known model that differs from all earlier ones makes it one.
 #[tokio::test]
 async fn a_next_install_is_a_reinstall_unless_its_model_is_another() {
     let world = spawn().await;

@@ -17,7 +17,7 @@ use deeplink_testing::{Caller, Reply, Role, World};
 
 const DOMAIN: &str = "keys.example.com";
 
-/// Somebody with a publishable key of this account.
+/// A caller with a publishable key of this account.
 pub(super) async fn page_of(world: &World, of: &Caller, domain: &str) -> Caller {
     world.own_domain(of, domain, Role::Primary).await;
     let made = of.post("/v1/auth/publishable-keys", &json!({"domain": domain})).await;
@@ -51,7 +51,7 @@ pub(super) async fn convert(caller: &Caller, body: &Value) -> Reply {
     caller.post("/v1/lifecycle/convert", body).await
 }
 
-/// A conversion that must be taken; says what became of it.
+/// Reports a conversion that must be accepted; returns its status.
 pub(super) async fn converted(caller: &Caller, body: &Value) -> String {
     let reply = convert(caller, body).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -63,7 +63,7 @@ pub(super) async fn converted(caller: &Caller, body: &Value) -> String {
     counted.join(" ")
 }
 
-/// What links are credited with: the link, what for, and whether it was the first touch and the last.
+/// The credits of links: the link, the conversion, and whether it was the first touch and the last.
 pub(super) async fn credits(world: &World) -> Vec<String> {
     let sql = "
         SELECT l.link_id || ' ' || c.conversion_type || CASE WHEN c.is_first THEN ' first' ELSE '' END
@@ -72,7 +72,7 @@ pub(super) async fn credits(world: &World) -> Vec<String> {
     world.db.texts(sql).await
 }
 
-/// What binding the installs of an account was, by their names.
+/// The kind of each install's binding in an account, by their names.
 pub(super) async fn bindings(world: &World) -> Vec<String> {
     let sql = "
         SELECT i.install_id || ' ' || u.user_id || ' ' || CASE i.bound_as WHEN 0 THEN 'identified'
@@ -85,7 +85,7 @@ pub(super) async fn count(world: &World, of: &str) -> i64 {
     world.db.number(format!("SELECT CAST(count(*) AS BIGINT) FROM {of}")).await
 }
 
-/// Fails unless what is stored of credit and touches is what a look over all touches says.
+/// Fails unless the stored credit and touches agree with a full computation over all touches.
 pub(super) async fn stays_true(world: &World) {
     let chain = "touches t JOIN installs i ON i.position = t.install WHERE i.app_user = c.app_user AND t.at <= c.at";
     let first = format!("(SELECT t.link FROM {chain} ORDER BY t.at, t.install, t.number LIMIT 1)");

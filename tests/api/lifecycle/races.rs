@@ -1,4 +1,4 @@
-//! Many at once: what commits first holds, whatever comes second settles the credit.
+//! Concurrent reports: the first commit holds, and whichever report comes second settles the credit.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ fn split(world: &World, caller: &Caller) -> [Caller; 2] {
     [world.at(0, caller), world.at(1, caller)]
 }
 
-/// C2: fifty with one key at one instant, half of them from a page, whose keys are apart from those of servers: of each
-/// half one event, one unit of the quota, and repeats that are told its id.
+/// C2: fifty concurrent reports with one key, half of them from a page, whose keys are separate from those of servers:
+/// each half has one event, uses one unit of the quota, and its repeats get that event's id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_fifty_with_one_key() {
     let world = spawn_nodes_with(2, |config| config.enforce_quotas = true).await;
@@ -21,7 +21,7 @@ async fn c2_fifty_with_one_key() {
     for round in 0..5 {
         let replies = at_once(50, |number| {
             let caller = callers[number / 2 % 2][number % 2].clone();
-            // Users differ, so that nothing but the key is in common.
+            // Users differ, so that only the key is in common.
             let user = format!("user-{}", number % 3);
             let body = json!({"user_id": user, "type": "purchase", "idempotency_key": format!("order-{round}")});
             async move { insist(|| async { convert(&caller, &body).await }).await }
@@ -41,7 +41,7 @@ async fn c2_fifty_with_one_key() {
     }
 }
 
-/// C2, U2: with room for ten, fifty conversions at one instant: ten are stored, forty failed, and the counter is exact.
+/// C2, U2: with room for ten, fifty concurrent conversions: ten are stored, forty failed, and the counter is exact.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_the_quota_is_exact() {
     let world = spawn_nodes_with(2, |config| config.enforce_quotas = true).await;
@@ -60,7 +60,7 @@ async fn c2_the_quota_is_exact() {
     assert_eq!(world.db.number("SELECT events FROM tenant_months").await, 10_000);
 }
 
-/// C4: the first binding that commits holds: of two users all of one are told yes, all of the other no.
+/// C4: the first binding that commits holds: of two users, all requests of one succeed and all of the other fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_fifty_bindings_of_two_users() {
     let world = spawn_nodes(2).await;
@@ -89,7 +89,7 @@ async fn c4_fifty_bindings_of_two_users() {
     stays_true(&world).await;
 }
 
-/// C4: two installs of one person at one instant: one is the first, the other comes after it.
+/// C4: two concurrent installs of one person: one is the first, the other comes after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_two_installs_of_one_user() {
     let world = spawn_nodes(2).await;
@@ -119,7 +119,7 @@ async fn c4_two_installs_of_one_user() {
     stays_true(&world).await;
 }
 
-/// C3: a conversion and the binding of its user at one instant: it is credited and becomes an event, once, whoever comes
+/// C3: a conversion concurrent with the binding of its user: it is credited and becomes an event, once, whichever comes
 /// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_conversions_against_a_binding() {
@@ -149,7 +149,7 @@ async fn c3_conversions_against_a_binding() {
     stays_true(&world).await;
 }
 
-/// Touches against the binding of their install, with conversions of the same instant: every touch is credited.
+/// Touches concurrent with the binding of their install and with conversions: every touch is credited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn touches_against_a_binding_and_conversions() {
     let world = spawn_nodes(2).await;
@@ -178,12 +178,12 @@ async fn touches_against_a_binding_and_conversions() {
         .await;
         world.clock.advance(Duration::from_millis(7));
     }
-    // Four links touched before each conversion happened.
+    // Four links touched the install before each conversion.
     assert_eq!(count(&world, "conversion_credits").await, 15 * 3 * 4);
     stays_true(&world).await;
 }
 
-/// The touches of one install at one instant are numbered without a gap, and exactly one is its creation.
+/// Concurrent touches of one install are numbered without a gap, and exactly one is its creation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn touches_of_one_install_are_numbered() {
     let world = spawn_nodes(2).await;

@@ -1,4 +1,4 @@
-//! What every reporting operation refuses, its earlier form included.
+//! What every reporting operation refuses, including earlier forms.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{DOMAIN, page_of};
 use deeplink_testing::{Ask, Caller, spawn, spawn_with};
 
-/// Each operation that takes a publishable key, with a body that it takes.
+/// Each operation that takes a publishable key, with a valid body.
 const REPORTS: [(&str, &str); 6] = [
     ("POST", "/v1/lifecycle/click"),
     ("POST", "/v1/lifecycle/attribute"),
@@ -24,7 +24,7 @@ fn report(caller: &Caller, method: &str, path: &str, body: &Value) -> Ask {
     caller.ask(Method::from_bytes(method.as_bytes()).expect("a method"), path).json(body)
 }
 
-/// The same key with another body is a conflict, whoever has it.
+/// The same key with another body is a conflict, for any caller.
 #[tokio::test]
 async fn an_idempotency_key_is_for_one_report() {
     let world = spawn().await;
@@ -38,7 +38,7 @@ async fn an_idempotency_key_is_for_one_report() {
     }
 }
 
-/// Links that are not there cannot be reported on; an install has one user, in the earlier form too.
+/// Reports on missing links are refused; an install has one user, in the earlier form too.
 #[tokio::test]
 async fn links_and_users_are_whose_they_are() {
     let world = spawn().await;
@@ -56,7 +56,7 @@ async fn links_and_users_are_whose_they_are() {
     }
 }
 
-/// I9: a publishable key has its limit on each operation that takes it.
+/// I9: the limit of a publishable key applies to each operation that takes it.
 #[tokio::test]
 async fn i9_each_report_counts_against_the_limit() {
     let world = spawn_with(|config| config.limits.reports_per_second = 1).await;

@@ -1,4 +1,4 @@
-//! Repeats: what was acknowledged is said again, whatever has become of it since.
+//! Repeats: an acknowledgement is repeated, whatever has changed since.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ async fn keyed(caller: &Caller, path: &str, body: &Value) -> Reply {
     caller.ask(Method::POST, path).header("idempotency-key", "once").json(body).send().await
 }
 
-/// X21, G3: a repeat under the same key is told what was said at first, also when its link is gone by then.
+/// X21, G3: a repeat with the same key gets the first answer, even if its link has been deleted by then.
 #[tokio::test]
 async fn x21_a_repeat_outlives_its_link() {
     let world = spawn().await;
@@ -29,7 +29,7 @@ async fn x21_a_repeat_outlives_its_link() {
         assert_eq!((again.status, &again.body), (200, &first.body), "{path}");
         assert_eq!(again.header("idempotency-replayed"), "true", "{path}");
         assert_eq!(world.a.post(path, body).await.outcome(), "404 not_found", "{path}");
-        // A refusal uses no key up.
+        // A refusal does not use up the key.
         for _ in 0..2 {
             let new = world.a.ask(Method::POST, path).header("idempotency-key", "new").json(body).send().await;
             assert_eq!(new.outcome(), "404 not_found", "{path}");
@@ -39,7 +39,8 @@ async fn x21_a_repeat_outlives_its_link() {
     world.expect_clicks(&[(0, 1)]).await;
 }
 
-/// C2, X21: what was young enough when it was taken stays taken: a repeat of it is no news, however old it is by then.
+/// C2, X21: a conversion that was recent enough when accepted stays accepted: its repeat succeeds, however old it is by
+/// then.
 #[tokio::test]
 async fn c2_a_repeat_outlives_its_moment() {
     let world = spawn().await;

@@ -1,11 +1,11 @@
-//! Random histories: what happens to a tenant, and what is asked of it afterwards.
+//! Random histories: what happens to a tenant, and the queries afterwards.
 
 use deeplink_core::funnel::{Credit, GroupBy};
 use deeplink_core::secret::Random;
 
-/// Links that each tenant has.
+/// The number of links of each tenant.
 pub(super) const LINKS: usize = 3;
-/// Browsers and programs: the header, the kind of click and the platform that it stands for.
+/// Browsers and programs: the user agent, its kind of click and its platform.
 pub(super) const AGENTS: [(&str, &str, &str); 5] = [
     (
         "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Safari/604.1",
@@ -28,7 +28,7 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Something that happens to a tenant. Names are numbers.
+/// An event in a tenant's history. Names are numbers.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// A visit by one of [`AGENTS`] from one of [`REFERERS`], or a page's report of a click.
@@ -48,7 +48,7 @@ pub(super) enum Event {
         install: usize,
         user: usize,
     },
-    /// A conversion, of now or so many milliseconds after it.
+    /// A conversion, now or this many milliseconds later.
     Convert {
         user: usize,
         kind: usize,
@@ -61,7 +61,7 @@ pub(super) enum Event {
 /// A question.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
-    /// Which links, in the order asked; [`LINKS`] is one that nobody has.
+    /// Which links, in the order asked; [`LINKS`] is one that does not exist.
     pub(super) links: Vec<usize>,
     pub(super) from: i64,
     pub(super) to: i64,
@@ -88,7 +88,7 @@ fn maybe<T>(random: &mut Random, draw: impl FnOnce(&mut Random) -> T) -> Option<
     (random.below(2) == 0).then(|| draw(random))
 }
 
-/// Times of the clock, which mostly goes forth, but back as well, from `begin` on and for less than five days.
+/// Times of the clock, which mostly moves forward but sometimes back, from `begin` on and for less than five days.
 pub(super) fn clock(random: &mut Random, begin: i64, rounds: usize) -> Vec<i64> {
     let mut now = begin + up_to(random, DAY);
     let step = |random: &mut Random, now: i64| match random.below(10) {

@@ -1,7 +1,8 @@
-//! The funnel against a model of its rules: random histories of many tenants, by the API alone, and then random questions.
+//! The funnel against a model of its rules: random histories of many tenants, through the API only, and then random
+//! queries.
 //!
-//! A history that the service and the model disagree on is made shorter, as long as they still disagree, and printed with
-//! the seed that made it.
+//! A history on which the service and the model disagree is shrunk while they still disagree, and printed with its
+//! seed.
 
 mod events;
 mod truth;
@@ -24,10 +25,10 @@ use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, history}
 use self::truth::{Outcome, Truth, kind_name};
 use deeplink_testing::{World, spawn};
 
-/// Histories of one run, unless `MODEL_HISTORIES` says how many, and how many of them happen at one time.
+/// Histories of one run, unless `MODEL_HISTORIES` is set, and how many of them run concurrently.
 const HISTORIES: usize = 400;
 const AT_ONCE: usize = 100;
-/// Steps of the clock in a history, and questions after it.
+/// Steps of the clock in a history, and queries after it.
 const ROUNDS: usize = 12;
 const ASKS: usize = 8;
 
@@ -49,13 +50,13 @@ async fn any_history_is_reported_as_the_rules_say() {
     }
 }
 
-/// Another one for each run; a run is repeated with the one it printed.
+/// A different one for each run; a run is repeated with the one it printed.
 fn seed() -> u64 {
     let named = told("MODEL_SEED").map(|seed| seed.parse().expect("MODEL_SEED is a number"));
     named.unwrap_or_else(|| Random::system().below(1 << 40))
 }
 
-/// Where histories happen: one service, and a tenant for each history.
+/// Where histories run: one service, and a tenant for each history.
 struct Stage {
     world: World,
     http: reqwest::Client,
@@ -64,9 +65,9 @@ struct Stage {
     clicks: AtomicUsize,
 }
 
-/// One history as it happens.
+/// One running history.
 struct Actor {
-    /// What the tenant's links begin with.
+    /// The prefix of the tenant's link ids.
     name: String,
     key: String,
     truth: Truth,
@@ -74,7 +75,7 @@ struct Actor {
 
 impl Actor {
     fn link(&self, nth: usize) -> String {
-        // Nobody has the last one.
+        // The last one does not exist.
         format!("{}-{nth}", self.name)
     }
 }
@@ -88,7 +89,7 @@ impl Stage {
         Self { world, http, begin, tenants: AtomicUsize::new(0), clicks: AtomicUsize::new(0) }
     }
 
-    /// New tenants with their links, straight into the database, because that is not what is looked at here.
+    /// New tenants with their links, straight into the database, because their creation is not tested here.
     async fn actors(&self, count: usize) -> Vec<Actor> {
         let mut random = Random::system();
         let at = Timestamp::from_millis(self.begin);
@@ -118,12 +119,12 @@ impl Stage {
         actors
     }
 
-    /// Lets histories happen beside each other, each event at its time of the clock, and then asks what there is to ask.
-    /// What was wrong with each, if anything.
+    /// Runs histories concurrently, each event at its time of the clock, and then their queries. Returns what was wrong
+    /// with each, if anything.
     async fn play(&self, histories: &[History], times: &[i64]) -> Vec<Option<String>> {
         let mut actors = self.actors(histories.len()).await;
         let mut wrong: Vec<Option<String>> = vec![None; histories.len()];
-        // An event belongs to its round and not to its time, to which the clock may come back.
+        // An event belongs to its round, not to its time, to which the clock may return.
         let mut nexts = vec![0; histories.len()];
         for &now in times {
             self.world.clock.set(Timestamp::from_millis(now));
@@ -146,7 +147,7 @@ impl Stage {
         wrong.into_iter().zip(answers).map(|(wrong, answer)| wrong.or(answer)).collect()
     }
 
-    /// Clicks are stored behind the answers to visits. What was refused is not there to wait for: `wrong` says why.
+    /// Clicks are stored after the answers to visits. Refused visits have none to wait for: `wrong` says why.
     async fn wait_for_clicks(&self, actors: &[Actor], wrong: Option<&String>) {
         let new: usize = actors.iter().map(|actor| actor.truth.clicks()).sum();
         let expected = self.clicks.fetch_add(new, Ordering::Relaxed) + new;
@@ -226,7 +227,7 @@ impl Stage {
         Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 
-    /// Asks everything, and says what was answered wrongly.
+    /// Runs all queries and returns what was answered wrongly.
     async fn ask_all(&self, actor: &Actor, history: &History) -> Option<String> {
         for ask in &history.asks {
             if let Err(wrong) = self.ask(actor, ask).await {
@@ -270,7 +271,7 @@ impl Stage {
         serde_json::from_slice(&bytes).map_err(|error| format!("{status} {error}: {}", String::from_utf8_lossy(&bytes)))
     }
 
-    /// Leaves out what a history can do without and still be answered wrongly.
+    /// Removes everything from a history that is not needed for a wrong answer.
     async fn shorten(&self, mut history: History, times: &[i64]) -> (History, String) {
         let mut why = None;
         for of_asks in [true, false] {
@@ -300,7 +301,7 @@ fn done((status, reply): (u16, Value)) -> Result<Outcome, String> {
     }
 }
 
-/// The model itself, on a history whose counts can be told by hand.
+/// The model itself, on a history whose counts can be computed by hand.
 #[test]
 fn the_model_counts_a_small_history_right() {
     use deeplink_core::funnel::{Credit, NewUsers, ReturningUsers};

@@ -1,5 +1,5 @@
-//! The rules of the funnel in their plainest form: everything that happened in lists, and each count by looking at all of
-//! it. It knows nothing of how the service stores or finds anything.
+//! The rules of the funnel in their simplest form: lists of all events, and each count by a pass over all of them. It
+//! knows nothing of how the service stores or queries its data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 
 use super::events::{AGENTS, Ask, Event, LINKS, REFERERS};
 
-/// All that happened to a tenant, in the order of arrival.
+/// A tenant's history, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     clicks: Vec<Click>,
@@ -29,7 +29,7 @@ struct Click {
 }
 
 impl Click {
-    /// What is reported is a person's.
+    /// Reported clicks are by people.
     fn kind(&self) -> &'static str {
         if self.reported { "human" } else { AGENTS[self.agent].1 }
     }
@@ -54,7 +54,7 @@ struct Bound {
     user: usize,
     at: i64,
     how: Binding,
-    /// How many touches the tenant had then.
+    /// The tenant's number of touches at that time.
     touches: usize,
 }
 
@@ -73,7 +73,7 @@ struct Conversion {
     cents: Option<i64>,
 }
 
-/// What the service must say of an event.
+/// The expected outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -83,7 +83,7 @@ pub(super) enum Outcome {
     Unattributed,
 }
 
-/// Whose links and moments count.
+/// Whose links and times count.
 #[derive(Clone, Copy)]
 struct Window<'a> {
     links: &'a [usize],
@@ -118,7 +118,7 @@ impl Truth {
         self.clicks.len()
     }
 
-    /// Lets an event happen.
+    /// Applies an event.
     pub(super) fn add(&mut self, now: i64, event: &Event) -> Outcome {
         match *event {
             Event::Click { link, agent, referer, reported } => {
@@ -146,7 +146,7 @@ impl Truth {
                 if key.is_some_and(|key| !self.keys.insert(key)) {
                     return Outcome::Deduped;
                 }
-                // What is said to happen later has happened now.
+                // A time in the future counts as now.
                 self.conversions.push(Conversion { at: now + after.unwrap_or(0).min(0), user, kind, cents });
                 let known = self.installs.iter().any(|install| install.bound.is_some_and(|bound| bound.user == user));
                 if known { Outcome::Accepted } else { Outcome::Unattributed }
@@ -183,7 +183,7 @@ impl Truth {
         let is_of_user = |install: usize| self.installs[install].bound.is_some_and(|bound| bound.user == user);
         let mut touches: Vec<&Touch> =
             self.touches.iter().filter(|touch| touch.at <= until && is_of_user(touch.install)).collect();
-        // Stable, so that touches of one install at one moment stay in the order of arrival.
+        // Stable, so that simultaneous touches of one install stay in the order of arrival.
         touches.sort_by_key(|touch| (touch.at, touch.install));
         touches.into_iter().map(|touch| touch.link).collect()
     }
@@ -226,7 +226,7 @@ impl Truth {
             .filter(|conv| window.holds(conv.at) && window.credits(&self.chain_of(conv.user, conv.at)))
     }
 
-    /// The report on a question; `name` says what a link is called.
+    /// The report for a query; `name` gives a link's id.
     pub(super) fn report(&self, ask: &Ask, name: impl Fn(usize) -> String) -> (Funnel, Option<Vec<FunnelGroup>>) {
         let Ask { links, from, to, credit, group_by } = ask;
         let whole = Window { links, from: *from, to: *to, credit };
@@ -271,7 +271,7 @@ impl Truth {
         groups.into_iter().map(|(key, clicks)| FunnelGroup::of_clicks(key, clicks)).collect()
     }
 
-    /// All that a link led to.
+    /// All results of a link.
     pub(super) fn stats(&self, link: usize, name: String) -> LinkStats {
         debug_assert!(link < LINKS, "it is there");
         let ever = Window { links: &[link], from: i64::MIN, to: i64::MAX, credit: &Credit::LastTouch };

@@ -6,7 +6,7 @@ use super::{Visitor, secret_in, text_of, went};
 use deeplink_testing::dns::How;
 use deeplink_testing::{Role, spawn};
 
-/// A domain from its form to its end; what DNS says is said on the page.
+/// A domain from its form to its deletion; the page shows the DNS result.
 #[tokio::test]
 async fn a_domain_is_added_verified_and_deleted() {
     let world = spawn().await;
@@ -48,7 +48,7 @@ async fn a_domain_is_added_verified_and_deleted() {
     assert_eq!(went(&gone), (303, "/account/domains?done=gone"), "a second press does no harm");
 }
 
-/// Whoever looks again at a verified domain learns whether its record is there now.
+/// Checking a verified domain again shows whether its record is there now.
 #[tokio::test]
 async fn a_verified_domain_is_looked_at_again() {
     let world = spawn().await;
@@ -65,7 +65,7 @@ async fn a_verified_domain_is_looked_at_again() {
     world.dns.answer("_deeplink-verify.go.example.com", How::Refused);
     let unasked = text_of(&visitor.post("/account/domains/go.example.com", &[]).await);
     assert!(unasked.contains("The DNS lookup failed") && !unasked.contains("Not verified yet"), "{unasked}");
-    // What can never be verified is said in whole sentences.
+    // What can never be verified is explained in whole sentences.
     world.claim_domain(&world.a, "second.example.com", Role::Alternate).await;
     world.own_domain(&world.a, "alt.example.com", Role::Alternate).await;
     let refused = visitor.post("/account/domains/second.example.com", &[]).await;
@@ -131,7 +131,7 @@ async fn keys_end_at_their_limits() {
     assert_eq!(went(&gone), (303, "/account/keys?done=key-deleted"));
     let gone = visitor.post(&format!("/account/keys/{}/delete", ids[0]), &[]).await;
     assert_eq!(went(&gone), (303, "/account/keys?done=gone"));
-    // A form that was refused has made no key, so it can still make one.
+    // A refused form has made no key, so it can still make one.
     let shown = visitor.post("/account/keys", &[("form", "one-more")]).await;
     let secret = secret_in(&shown);
     world.note_secret(&secret);
@@ -180,7 +180,7 @@ async fn the_team_grows_and_shrinks() {
     let page = visitor.get("/account/team").await.text();
     assert!(page.contains("new@example.com") && page.contains("Invited"));
     let own = own[0]["id"].as_str().expect("an id");
-    assert!(!page.contains(&format!("/account/team/{own}/remove")), "nobody removes themselves here");
+    assert!(!page.contains(&format!("/account/team/{own}/remove")), "people cannot remove themselves here");
     assert_eq!(visitor.post(&format!("/account/team/{own}/remove"), &[]).await.status, 404);
     let new = new[0]["id"].as_str().expect("an id");
     let removed = visitor.post(&format!("/account/team/{new}/remove"), &[]).await;
@@ -212,7 +212,7 @@ async fn an_affiliate_is_added_changed_and_deleted() {
     assert_eq!(partner.get("/v1/links").await.status, 200);
     let saved = visitor.post(&path, &[("name", "Summer"), ("status", "disabled")]).await;
     assert_eq!(went(&saved), (303, &*format!("{path}?done=affiliate-saved")));
-    assert_eq!(partner.get("/v1/links").await.status, 401, "disabled affiliates call no more");
+    assert_eq!(partner.get("/v1/links").await.status, 401, "disabled affiliates cannot call");
     assert!(text_of(&visitor.get(&path).await).contains("Summer"));
     assert_eq!(visitor.post(&path, &[("name", ""), ("status", "active")]).await.status, 400);
     let gone = visitor.post(&format!("{path}/delete"), &[]).await;

@@ -9,7 +9,7 @@ use super::{Visitor, all_forms, all_pages, form, secret_in, stored, text_of, wen
 use crate::visit::landing::shape;
 use deeplink_testing::{Reply, Role, spawn, spawn_with};
 
-/// S9, S11: what every page carries, and that nothing of it comes from elsewhere or runs.
+/// S9, S11: the headers of every page; nothing is loaded from elsewhere or runs.
 #[tokio::test]
 async fn every_page_is_private_and_runs_nothing() {
     let world = spawn().await;
@@ -61,7 +61,7 @@ fn check_page(path: &str, reply: &Reply) {
     assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{path}");
 }
 
-/// S8: a form that another site sends leads to the sign-in, and nothing is done.
+/// S8: a form sent by another site redirects to the sign-in, and has no effect.
 #[tokio::test]
 async fn s8_forms_of_other_sites_do_nothing() {
     let world = spawn().await;
@@ -88,7 +88,7 @@ async fn s8_forms_of_other_sites_do_nothing() {
     assert!(before == stored(&world).await, "something was done");
 }
 
-/// S19: a new secret is shown once: the same form again shows and makes nothing.
+/// S19: a new secret is shown once: sending the form again shows and makes nothing.
 #[tokio::test]
 async fn s19_a_secret_is_shown_once() {
     let world = spawn().await;
@@ -129,7 +129,7 @@ async fn s19_a_secret_is_shown_once() {
         let list = visitor.get(page).await;
         assert!(list.text().contains(&secret[..18]), "the list shows how it begins");
     }
-    // Somebody else's form of the same id is their own.
+    // Another person's form with the same id is separate.
     let other = Visitor::signed_in(&world, &world.a).await;
     let reply = other.post("/account/keys", &[("form", "abc")]).await;
     let secret = secret_in(&reply);
@@ -137,7 +137,7 @@ async fn s19_a_secret_is_shown_once() {
     assert_eq!(reply.status, 200);
 }
 
-/// The pages are on the service's own host, and nowhere else.
+/// The pages are only on the service's own host.
 #[tokio::test]
 async fn other_hosts_have_no_pages() {
     let world = spawn().await;
@@ -155,7 +155,7 @@ async fn other_hosts_have_no_pages() {
     }
 }
 
-/// I1: what is another account's is not there, for pages and forms alike.
+/// I1: another account's objects look missing, for pages and forms alike.
 #[tokio::test]
 async fn i1_pages_show_and_change_the_own_account_only() {
     let world = spawn().await;
@@ -171,7 +171,7 @@ async fn i1_pages_show_and_change_the_own_account_only() {
     for (path, fields) in all_forms(&foreign) {
         if foreign.iter().any(|page| path.starts_with(page.as_str())) {
             let reply = visitor.post(&path, &fields).await;
-            // A deletion says that nothing is there, as of what was deleted before.
+            // A deletion answers as for something already deleted.
             let is_gone = reply.status == 303 && reply.header("location").ends_with("?done=gone");
             assert!(reply.status == 404 || is_gone, "{path}: {}", reply.status);
             assert_eq!(
@@ -183,7 +183,7 @@ async fn i1_pages_show_and_change_the_own_account_only() {
     }
     assert_eq!(visitor.get("/account/links/spring-42/qr.png").await.status, 404);
     let wrong = visitor.post("/account/links/spring-42/edit", &[("web_url", "no address")]).await;
-    assert_eq!(wrong.status, 404, "a wrong form does not tell what is there");
+    assert_eq!(wrong.status, 404, "an invalid form does not reveal what exists");
     assert!(before == stored(&world).await, "something was done");
     let own = visitor.get("/account/links").await.text();
     assert!(!own.contains("spring-42"));
@@ -205,7 +205,7 @@ async fn x20_looking_at_pages_changes_nothing() {
     assert!(before == stored(&world).await, "something was written");
 }
 
-/// Whatever is under the account is a page, for whoever has mistyped it too.
+/// Every path under `/account` answers with a page, even a mistyped one.
 #[tokio::test]
 async fn what_is_no_page_is_refused_with_one() {
     let world = spawn().await;
@@ -233,7 +233,7 @@ async fn what_is_no_page_is_refused_with_one() {
     }
 }
 
-/// What was typed is not lost while the database is away: the form comes back with it, and says when to try again.
+/// Input is not lost while the database is unavailable: the form is shown again with it, and says when to try again.
 #[tokio::test]
 async fn what_was_typed_outlives_an_outage() {
     let world = spawn_with(|config| config.database_timeout = Duration::from_secs(2)).await;
@@ -243,13 +243,13 @@ async fn what_was_typed_outlives_an_outage() {
     let reply = visitor.post("/account/new-link", &[("web_url", "https://example.com/typed")]).await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text());
     assert!(text_of(&reply).contains("Nothing was saved."), "{}", reply.text());
-    // Where not even sessions can be looked up, nobody knows whose form it is.
+    // If sessions cannot be looked up either, the owner of the form is unknown.
     let is_shown = reply.text().contains("value=\"https://example.com/typed\"");
     assert_eq!(is_shown, !world.db.is_postgres(), "{}", reply.text());
     away.give_back().await;
 }
 
-/// What is no form of ours is refused with a page, and a plan's limit is said in words.
+/// An unknown form is refused with a page, and a plan's limit is explained in words.
 #[tokio::test]
 async fn refusals_are_pages() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
@@ -274,7 +274,7 @@ async fn refusals_are_pages() {
     assert!(overview.contains("Your plan: Free") && overview.contains("<b>50</b> of 50"));
 }
 
-/// L4: hostile texts are texts: a page has the same elements and attributes as with plain ones.
+/// L4: hostile texts stay text: a page has the same elements and attributes as with plain ones.
 #[tokio::test]
 async fn l4_hostile_texts_change_no_page() {
     let world = spawn().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Visitor, text_of, went};
 use deeplink_testing::spawn;
 
-/// A link from its form to its end.
+/// A link from its form to its deletion.
 #[tokio::test]
 async fn a_link_is_made_changed_and_deleted() {
     let world = spawn().await;
@@ -22,7 +22,7 @@ async fn a_link_is_made_changed_and_deleted() {
     ];
     for _ in 0..2 {
         let made = visitor.post("/account/new-link", &fields).await;
-        assert_eq!(went(&made), (303, "/account/links/spring-sale?done=link-made"), "twice sent is once made");
+        assert_eq!(went(&made), (303, "/account/links/spring-sale?done=link-made"), "sent twice, made once");
     }
     let stored = world.a.get("/v1/links/spring-sale").await.json();
     assert_eq!(stored["web_url"], "https://shop.example.com/sale");
@@ -61,7 +61,7 @@ async fn a_link_is_made_changed_and_deleted() {
         assert!(page.contains(&format!("aria-describedby=\"{at}")) || at == "agent-context-action", "{page}");
         assert!(page.contains("<title>Error: "));
         if let Some((_, kept)) = change.iter().find(|(_, value)| *value == "kept-id") {
-            assert!(page.contains(&format!("value=\"{kept}\"")), "what was filled in stays");
+            assert!(page.contains(&format!("value=\"{kept}\"")), "the input is kept");
         }
     }
 
@@ -71,7 +71,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(went(&saved), (303, "/account/links/spring-sale?done=link-saved"));
     let stored = world.a.get("/v1/links/spring-sale").await.json();
     assert_eq!(stored["web_url"], "https://shop.example.com/new");
-    assert_eq!(stored["social_preview"]["title"], "Sale", "what is not in the form stays");
+    assert_eq!(stored["social_preview"]["title"], "Sale", "fields that are not in the form are kept");
     assert_eq!(stored["agent_context"]["action"], "purchase");
     let blank = [("social_preview.title", ""), ("agent_context.action", "")];
     assert_eq!(visitor.post("/account/links/spring-sale/edit", &blank).await.status, 303);
@@ -91,7 +91,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(visitor.get("/account/links/spring-sale/qr.gif").await.status, 400);
 
     assert!(text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("cannot be undone"));
-    assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 200, "asking is not doing");
+    assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 200, "the question deletes nothing");
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=link-deleted"));
     assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 404);
@@ -101,7 +101,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert!(told.contains("there was nothing to delete"), "{told}");
 }
 
-/// The list goes on by its cursors and counts the clicks of people.
+/// The list has pages by cursor and counts the clicks of people.
 #[tokio::test]
 async fn the_list_of_links_has_pages_and_counts() {
     let world = spawn().await;

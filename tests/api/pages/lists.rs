@@ -1,11 +1,11 @@
-//! Pages of lists that can be long: they lead from one part to the next, and choices offer all that there is.
+//! Pages of long lists: each part links to the next, and choices offer all items.
 
 use std::collections::BTreeSet;
 
 use super::{Visitor, text_of};
 use deeplink_testing::{World, spawn};
 
-/// Gives A 230 of everything that can be that many.
+/// Gives A 230 of everything that can be that numerous.
 async fn fill(world: &World) {
     let tenant = &world.a.tenant;
     for (columns, row) in [
@@ -36,7 +36,7 @@ fn rows(page: &str) -> BTreeSet<String> {
     page.split("row-").skip(1).filter_map(|rest| rest.get(..3)).map(str::to_owned).collect()
 }
 
-/// A page shows 100 rows and leads to the next ones until there are none.
+/// A page shows 100 rows and links to the next ones until there are none.
 #[tokio::test]
 async fn r4_a_long_list_leads_to_its_older_rows() {
     let world = spawn().await;
@@ -64,7 +64,7 @@ async fn r4_a_long_list_leads_to_its_older_rows() {
     }
 }
 
-/// What can be chosen is all that there is, and not one page of it.
+/// Choices offer all items, not just one page of them.
 #[tokio::test]
 async fn r4_choices_offer_all_rows() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! The pages of signing in and of the account, over HTTP: who gets in, what each form does, and what is refused how.
+//! The sign-in and account pages, over HTTP: who gets in, what each form does, and how it is refused.
 
 mod forms;
 mod guards;
@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Ask, Caller, Reply, Role, World};
 
-/// Somebody's browser.
+/// A person's browser.
 struct Visitor<'a> {
     caller: &'a Caller,
     cookie: Option<String>,
@@ -49,7 +49,7 @@ impl<'a> Visitor<'a> {
         self.posting(path, fields).send().await
     }
 
-    /// A form as a browser of today sends it.
+    /// A form as a current browser sends it.
     fn posting(&self, path: &str, fields: &[(&str, &str)]) -> Ask {
         let origin = self.caller.base().to_owned();
         let ask = self.ask(Method::POST, path).header("origin", origin).header("sec-fetch-site", "same-origin");
@@ -72,13 +72,13 @@ fn went(reply: &Reply) -> (u16, &str) {
     (reply.status, reply.header("location"))
 }
 
-/// What people read of a page.
+/// The visible text of a page.
 fn text_of(reply: &Reply) -> String {
     let page = reply.text().replace("&#39;", "'").replace("&quot;", "\"").replace("&#x27;", "'");
     page.split("<main").nth(1).unwrap_or_default().to_owned()
 }
 
-/// Everything that is stored, without the mails that go out meanwhile.
+/// Everything that is stored, except the mails that are sent meanwhile.
 async fn stored(world: &World) -> BTreeMap<String, Vec<String>> {
     let mut tables = world.db.dump_without_clicks().await;
     tables.remove("mails").expect("a table of mails");
@@ -155,7 +155,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
     pages
 }
 
-/// Every form with what would make it do something, beside the page that shows it.
+/// Every form with valid input, and the page that shows it.
 fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>)> {
     let mut forms = vec![
         ("/account/signout".to_owned(), vec![]),

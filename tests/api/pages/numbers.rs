@@ -1,4 +1,4 @@
-//! Sources and what links led to, as the account's pages show it.
+//! Sources and the results of links on the account's pages.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_source_is_added_shown_and_deleted() {
     let address = secret_in(&added);
     let token = address.rsplit('/').next().expect("a token");
     assert_eq!(address, format!("{}/in/{token}", world.a.base()));
-    // The same form again makes none and shows none.
+    // The same form again creates and shows none.
     assert_eq!(went(&visitor.post("/account/sources", &fields).await), (303, "/account/sources?done=source-made"));
     let taken = visitor.post("/account/sources", &[("form", "2"), ("name", "Shop")]).await;
     assert!(taken.status == 409 && text_of(&taken).contains("Another source already has this name"));
@@ -33,7 +33,7 @@ async fn a_source_is_added_shown_and_deleted() {
     let path = list.split("action=\"").find_map(|rest| rest.strip_prefix("/account/sources/src_")).expect("a form");
     let path = format!("/account/sources/src_{}", path.split('"').next().expect("an id"));
     assert_eq!(secret_in(&visitor.post(&path, &[]).await), address, "it is shown as often as it is asked for");
-    // And in no address that a browser keeps: a bookmark, or who signs in again on the way, comes to the list.
+    // And not in a URL that a browser keeps: a bookmark, or a sign-in on the way, leads to the list.
     assert_eq!(went(&visitor.get(&path).await), (303, "/account/sources"));
     let signin = Visitor::stranger(&world).post(&path, &[]).await;
     assert_eq!(went(&signin), (303, &*format!("/signin?next={}", path.replace('/', "%2F"))));
@@ -64,7 +64,7 @@ async fn a_source_is_added_shown_and_deleted() {
     assert_eq!(dead.outcome(), "404 not_found");
 }
 
-/// What stands between a mark and the next tag.
+/// The text between a mark and the next tag.
 fn after<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
     page.split(mark).skip(1).map(|rest| rest.split('<').next().unwrap_or_default()).collect()
 }
@@ -114,7 +114,7 @@ async fn pages_draw_what_links_led_to() {
         let shown = after(page.split("id=\"steps\"").nth(1).unwrap_or_default(), "<b>");
         let expected: Vec<&str> = steps.into_iter().chain(types).collect();
         assert!(shown.starts_with(&expected), "{path}: {shown:?}");
-        // The newest day first, one for each that the last 30 days touch.
+        // Newest day first, one for each day that the last 30 days touch.
         assert!(!page.contains("Clicks in the last"), "one number, not two that may differ: {path}");
         let table = after(&page, "data-label=\"Clicks\" class=\"number\">");
         assert_eq!((table.len(), [table[0], table[1]]), (31, days), "{path}");
@@ -125,7 +125,10 @@ async fn pages_draw_what_links_led_to() {
     assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks yet."));
     let other = Visitor::signed_in(&world, &world.b).await;
     world.b.make("of-b").await;
-    assert!(text_of(&other.get("/account").await).contains("No clicks yet."), "nobody counts what is another's");
+    assert!(
+        text_of(&other.get("/account").await).contains("No clicks yet."),
+        "another account's links are not counted"
+    );
 
     // Of more links than a report takes, the newest are counted, and the page says so.
     let many = json!({"template": {}, "count": 98});
@@ -136,7 +139,7 @@ async fn pages_draw_what_links_led_to() {
         "{page}"
     );
 
-    // What cannot be counted is no reason to show nothing.
+    // If counting fails, the rest of the page is still shown.
     world.db.execute("ALTER TABLE touches RENAME TO hidden").await;
     for path in ["/account", "/account/links/one"] {
         let page = visitor.get(path).await;

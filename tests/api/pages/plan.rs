@@ -1,4 +1,4 @@
-//! The page of the plan: what it says of plan, use and subscription, and where its forms lead.
+//! The plan page: what it says of plan, usage and subscription, and where its forms lead.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::billing::{Scene, scene};
 use deeplink_testing::stripe::Fault;
 use deeplink_testing::{spawn, spawn_with};
 
-/// Where nothing is sold, the page shows what is used and no button; where limits do not hold, it says so.
+/// If no plans are sold, the page shows the usage and no button; if limits are not enforced, it says so.
 #[tokio::test]
 async fn a_service_that_sells_nothing_has_no_buttons() {
     let world = spawn().await;
@@ -29,7 +29,7 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(!page.contains("<form") && !page.contains("not enforced"), "{page}");
-    // The operator's grant holds, and where a plan sets no limit there is none.
+    // The operator's grant applies, and a plan without a limit shows none.
     world.db.execute("UPDATE tenants SET comp_tier = 'scale'").await;
     let page = text_of(&visitor.get("/account/plan").await);
     for text in ["Your plan: Scale", "<b>1</b> of 100,000", "unlimited", "has granted you Scale."] {
@@ -37,7 +37,7 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
     }
 }
 
-/// Forms that nobody was shown are refused with a page, and so is the page where plans are switched off.
+/// Forms that were not offered are refused with a page, and so is the plan page if plans are switched off.
 #[tokio::test]
 async fn what_is_not_set_up_is_said() {
     let world = spawn().await;
@@ -63,7 +63,7 @@ const CHECKOUT: &str = "/account/plan/checkout";
 const PORTAL: &str = "/account/plan/portal";
 const CANCEL: &str = "/account/plan/cancel";
 
-/// What the page says, and what it does not say.
+/// Texts that the page has, and texts that it does not have.
 async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
     let page = text_of(&visitor.get("/account/plan").await);
     for text in texts {
@@ -76,7 +76,7 @@ async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
 
 const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks are kept for 30 days only.";
 
-/// What a page says of a subscription that is neither over nor grants a plan, and of its end.
+/// What a page says of a subscription that has not ended but grants no plan, and of its end.
 async fn is_on_hold(visitor: &Visitor<'_>) {
     let on_hold = [
         "Your plan: Free",
@@ -94,7 +94,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
     assert!(!question.contains("You keep") && !question.contains("<bdi>Free</bdi>"), "{question}");
 }
 
-/// A day so many days after the world's start, as pages have it.
+/// The day this many days after the world's start, as pages show it.
 fn day(scene: &Scene, later: i64) -> String {
     let text = scene.began.plus_days(later).to_string();
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -102,7 +102,7 @@ fn day(scene: &Scene, later: i64) -> String {
     format!("{} {} {}", text[8..10].trim_start_matches('0'), months[month - 1], &text[..4])
 }
 
-/// A subscription for a price that is not ours is on hold as well, and what is said after its cancellation is true of it, too.
+/// A subscription for an unknown price is on hold as well, and the text after its cancellation is true for it, too.
 #[tokio::test]
 async fn a_subscription_for_an_unknown_price_is_on_hold() {
     let scene = scene().await;
@@ -119,7 +119,7 @@ async fn a_subscription_for_an_unknown_price_is_on_hold() {
     assert!(page.contains("<dt>Ends on</dt>") && !page.contains("You keep the plan"), "{page}");
 }
 
-/// After a failed payment, the plan that is promised until the end is that of the seven days, if these end sooner.
+/// After a failed payment, the page promises the plan until the end of the seven days, if these end sooner.
 #[tokio::test]
 async fn a_late_subscription_keeps_its_plan_for_seven_days_at_most() {
     let scene = scene().await;
@@ -142,7 +142,7 @@ async fn a_late_subscription_keeps_its_plan_for_seven_days_at_most() {
     assert!(question.contains("<bdi>Pro</bdi>") && !question.contains("You keep"), "{question}");
 }
 
-/// Each button does what the operation of that name does, and the page says at each step what is paid for and until when.
+/// Each button does what the operation of that name does, and the page shows at each step the paid plan and its end.
 #[tokio::test]
 async fn a_plan_is_bought_managed_and_canceled() {
     let scene = scene().await;
@@ -174,7 +174,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     let managed = visitor.post(PORTAL, &[]).await;
     assert!(managed.status == 303 && went(&managed).1.starts_with("https://billing.stripe.test/"));
     let changed = visitor.post(CHECKOUT, &[("tier", "scale")]).await;
-    assert!(went(&changed).1.starts_with("https://billing.stripe.test/"), "nobody pays for two plans");
+    assert!(went(&changed).1.starts_with("https://billing.stripe.test/"), "no account pays for two plans");
 
     stripe.set_status(&paid.subscription, "past_due");
     scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
@@ -221,15 +221,15 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "Upgrade to Pro",
     ];
     says(&visitor, &over, &["Cancel subscription", "<dt>Ends on</dt>"]).await;
-    // Another account has none of it.
+    // Another account is not affected.
     let other = Visitor::signed_in(world, &world.b).await;
     says(&other, &["Your plan: Free", "You have no subscription."], &["Manage billing", "Ended"]).await;
-    // Whoever has such an address can use the page.
+    // Anyone who has such a URL can use the page.
     world.note_secret(&page);
     world.note_secret(went(&managed).1);
 }
 
-/// Where the processor does not answer, the page says that nothing was changed; the rest of it is there.
+/// If the processor does not answer, the page says that nothing was changed; the rest of it is shown.
 #[tokio::test]
 async fn a_refusal_is_said_on_the_page() {
     let scene = scene().await;
@@ -239,7 +239,7 @@ async fn a_refusal_is_said_on_the_page() {
         (CHECKOUT, vec![("tier", "gold")], "This plan cannot be bought."),
         (CHECKOUT, vec![], "This plan cannot be bought."),
         (PORTAL, vec![], "The payment service does not know you as a customer"),
-        (CANCEL, vec![], "You have no subscription that could be canceled."),
+        (CANCEL, vec![], "You have no subscription to cancel."),
     ] {
         let refused = visitor.post(path, &fields).await;
         assert_eq!(refused.status, 400, "{path}");

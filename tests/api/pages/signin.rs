@@ -1,4 +1,4 @@
-//! Signing in and out on the pages: what is said, where it leads, and who is kept out.
+//! Signing in and out on the pages: the texts, the redirects, and who is kept out.
 
 use http::Method;
 
@@ -41,10 +41,10 @@ async fn every_error_has_its_text_and_none_is_echoed() {
         let page = stranger.get(&format!("/signin?{query}")).await;
         assert!(text_of(&page).contains(part) && !page.text().contains("role=\"alert\""), "{query}");
     }
-    assert!(!stranger.get("/signin?invite=other").await.text().contains("role="), "no other word means anything");
+    assert!(!stranger.get("/signin?invite=other").await.text().contains("role="), "other values are ignored");
 }
 
-/// Whoever is signed in learns what became of a link or an invitation too, and how to go on.
+/// Signed-in people are told the result of a link or an invitation too, and what to do next.
 #[tokio::test]
 async fn who_is_signed_in_is_told_as_well() {
     let world = spawn().await;
@@ -71,7 +71,7 @@ async fn who_is_signed_in_is_told_as_well() {
     }
 }
 
-/// Without a session each page leads to the sign-in and from there back. Keys are no sessions.
+/// Without a session each page redirects to the sign-in and from there back. Keys are not sessions.
 #[tokio::test]
 async fn who_is_not_signed_in_signs_in_first() {
     let world = spawn().await;
@@ -107,7 +107,7 @@ async fn who_is_not_signed_in_signs_in_first() {
     assert!(before == stored(&world).await, "nothing was done");
 }
 
-/// S10: the page keeps `next`, and never leads away with it.
+/// S10: the page keeps `next`, and never leaves the site with it.
 #[tokio::test]
 async fn s10_next_of_the_page_stays_here() {
     let world = spawn().await;
@@ -133,7 +133,7 @@ async fn s10_next_of_the_page_stays_here() {
     assert_eq!(went(&visitor.get("/signin?next=/a&next=/b").await), (303, "/account"));
 }
 
-/// A link is mailed; the page says the same whoever asks, and `next` is where the link leads.
+/// A link is mailed; the page says the same for every address, and the link leads to `next`.
 #[tokio::test]
 async fn signing_in_by_mail() {
     let world = spawn().await;
@@ -192,16 +192,16 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
         assert!(text_of(&reply).contains("is not set up on this service") && !reply.text().contains("<form"));
         assert!(text_of(&reply).contains("Sign in"), "the page to sign in on, not an error page: {}", text_of(&reply));
     }
-    // Closed sign-up makes no difference to what is sent.
+    // Closed sign-up does not change what is sent.
     let world = spawn_with(|config| config.signup_open = false).await;
     let stranger = Visitor::stranger(&world);
     assert_eq!(went(&stranger.post("/signin", &[("email", "a@example.com")]).await), (303, "/signin?sent=1"));
-    assert!(!text_of(&stranger.get("/signin").await).contains("creates your account"), "it promises what it gives");
+    assert!(!text_of(&stranger.get("/signin").await).contains("creates your account"), "it announces it");
     let open = spawn().await;
     assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("it creates your account"));
 }
 
-/// Sign-out ends the session: the cookie is cleared, and a saved copy is worth nothing.
+/// Sign-out ends the session: the cookie is cleared, and a saved copy is invalid.
 #[tokio::test]
 async fn s9_signing_out_ends_the_session() {
     let world = spawn().await;

@@ -6,8 +6,8 @@ use deeplink_testing::spawn;
 
 const BANNER: &str = "This account is suspended by the operator of this service.";
 
-/// R12: every page of a suspended account says so and shows what it shows otherwise; every form is refused in words, and
-/// nothing is done; signing out works.
+/// R12: every page of a suspended account says so and shows its usual content; every form is refused with a message and
+/// has no effect; signing out works.
 #[tokio::test]
 async fn r12_pages_of_a_suspended_account_say_so_and_change_nothing() {
     let world = spawn().await;

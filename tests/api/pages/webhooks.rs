@@ -1,4 +1,4 @@
-//! Webhooks and what was sent to them, as the account's pages show it.
+//! Webhooks and their deliveries on the account's pages.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
         assert_eq!(reply.status, 400);
         assert!(text_of(&reply).contains(text), "{text}: {}", reply.text());
         let kept = format!("value=\"{}\"", fields[0].1);
-        assert!(reply.text().contains(&kept), "what was filled in stays: {}", reply.text());
+        assert!(reply.text().contains(&kept), "the input is kept: {}", reply.text());
     }
     let id = visitor.form_id(LIST).await;
     let fields = [("form", &*id), URL, ("event_click", "yes"), ("event_conversion", "yes")];
@@ -36,7 +36,10 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     assert_eq!((added.status, added.header("cache-control")), (200, "no-store"), "{}", added.text());
     let secret = secret_in(&added);
     assert!(secret.starts_with("whsec_"), "{secret}");
-    assert!(added.text().contains("dl webhooks listen --stream --secret-file"), "what comes to a machine of one's own");
+    assert!(
+        added.text().contains("dl webhooks listen --stream --secret-file"),
+        "how to receive events on one's own machine"
+    );
     world.note_secret(&secret);
     let again = visitor.post(LIST, &fields).await;
     assert_eq!(went(&again), (303, "/account/webhooks?done=webhook-secret-shown"), "it is shown once");
@@ -59,7 +62,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
         let now = world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
         assert_eq!((&now["active"], &now["url"]), (&json!(active == "yes"), &json!("https://e.io/")));
     }
-    // Receivers are cut off by a press too many, so it asks first.
+    // An accidental click would cut off receivers, so it asks first.
     let secret_path = format!("{path}/secret");
     assert!(page.contains(&format!("href=\"{secret_path}\"")) && !page.contains(&format!("action=\"{secret_path}\"")));
     assert!(text_of(&visitor.get(&secret_path).await).contains("Rotate the secret?"));
@@ -89,7 +92,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     }
 }
 
-/// A filter outlives its affiliate. Whoever saves something else keeps it, and is shown that it is there.
+/// A filter outlives its affiliate. Saving another field keeps it, and the form shows it.
 #[tokio::test]
 async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     let world = spawn().await;
@@ -110,12 +113,13 @@ async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     let now = stored().await;
     assert_eq!((&now["url"], &now["filters"]["affiliate_id"]), (&json!("https://e.io/"), &json!(affiliate)));
     assert_eq!(save("", "https://e.io/").await, 303);
-    assert!(stored().await.get("filters").is_none(), "somebody chose it");
+    assert!(stored().await.get("filters").is_none(), "no filter is stored");
     assert!(!visitor.get(&path).await.text().contains("Deleted affiliate"));
-    assert_eq!(save(affiliate, "https://e.io/").await, 404, "it can be kept and not chosen");
+    assert_eq!(save(affiliate, "https://e.io/").await, 404, "it can be kept but not selected");
 }
 
-/// What is allowed and may not be meant is said: a filter without what it filters, and one address twice.
+/// Allowed but probably unintended settings get a note: a filter without an event that it filters, and the same URL
+/// twice.
 #[tokio::test]
 async fn what_may_not_be_meant_is_said() {
     let world = spawn().await;
@@ -133,7 +137,7 @@ async fn what_may_not_be_meant_is_said() {
     assert!(!text_of(&visitor.get(&other).await).contains(twin), "nothing comes from the other");
 }
 
-/// Two webhooks are all there can be; the page says so instead of asking for one more.
+/// At the limit of two webhooks, the page says so instead of offering the form.
 #[tokio::test]
 async fn a_full_account_is_asked_for_no_other_webhook() {
     let world = spawn().await;
@@ -148,7 +152,7 @@ async fn a_full_account_is_asked_for_no_other_webhook() {
     assert!(refused.status == 400 && text_of(&refused).contains("There are 2 webhooks"), "{}", refused.text());
 }
 
-/// Q9: what a receiver said is text, for people alone; an event that is sent again is a delivery of its own.
+/// Q9: a receiver's answer is shown as text, to people only; a replayed event is a separate delivery.
 #[tokio::test]
 async fn a_delivery_is_shown_and_sent_again() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! What is kept in memory, and how much somebody who guesses ids may ask.
+//! The cache, and the limit for guessing ids.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::{eventually, spawn, spawn_with};
 
-/// L10: misses are limited by address, hits that memory knows never; a repeated miss is answered from memory.
+/// L10: misses are limited by address, cached hits never; a repeated miss is answered from the cache.
 #[tokio::test]
 async fn l10_misses_are_limited_and_hits_are_not() {
     let world = spawn_with(|config| config.limits.misses_per_minute = 600).await;
@@ -27,31 +27,31 @@ async fn l10_misses_are_limited_and_hits_are_not() {
     for _ in 0..50 {
         assert_eq!(world.nobody.tap("spring-42").await.status, 302, "a link that was followed is never refused");
     }
-    assert_eq!(world.nobody.tap("autumn-43").await.status, 429, "nobody can say whether it is there without asking");
+    assert_eq!(world.nobody.tap("autumn-43").await.status, 429, "whether it exists is unknown without a query");
     world.clock.advance(Duration::from_secs(1));
     for expected in [404, 404, 404, 404, 404, 404, 404, 404, 404, 404, 429] {
-        assert_eq!(world.nobody.resolve("guess-x").await.status, expected, "ten a second come back");
+        assert_eq!(world.nobody.resolve("guess-x").await.status, expected, "ten a second are allowed again");
     }
     world.clock.advance(Duration::from_secs(1));
     assert_eq!(world.nobody.tap("autumn-43").await.status, 302);
 }
 
-/// L10: an unknown id is asked for once in five seconds; a create on the node ends that at once.
+/// L10: an unknown id is looked up once in five seconds; a create on the node ends that at once.
 #[tokio::test]
 async fn l10_a_repeated_miss_costs_no_query() {
     let world = spawn().await;
     assert_eq!(world.nobody.tap("unknown").await.status, 404);
-    // Without its table, only memory can answer.
+    // Without its table, only the cache can answer.
     world.db.execute("ALTER TABLE links RENAME TO hidden").await;
     for _ in 0..5 {
         assert_eq!(world.nobody.resolve("unknown").await.outcome(), "404 not_found");
     }
-    assert_eq!(world.nobody.resolve("another").await.outcome(), "500 internal", "another id is asked for");
+    assert_eq!(world.nobody.resolve("another").await.outcome(), "500 internal", "another id is looked up");
     world.clock.advance(Duration::from_millis(5_001));
     assert_eq!(
         world.nobody.resolve("unknown").await.outcome(),
         "500 internal",
-        "five seconds later it is asked for again"
+        "five seconds later it is looked up again"
     );
     world.db.execute("ALTER TABLE hidden RENAME TO links").await;
     assert_eq!(world.nobody.tap("unknown").await.status, 404);
@@ -59,7 +59,7 @@ async fn l10_a_repeated_miss_costs_no_query() {
     assert_eq!(world.nobody.tap("unknown").await.status, 302);
 }
 
-/// L24: on the node that writes, a change shows in the next request.
+/// L24: on the node that writes, a change takes effect in the next request.
 #[tokio::test]
 async fn l24_changes_show_at_once() {
     let world = spawn().await;
@@ -84,7 +84,7 @@ async fn l24_changes_show_at_once() {
     }
 }
 
-/// A client that hangs up after its change has been taken on does not leave the old target behind.
+/// A client that disconnects after its change was accepted does not leave the old target in the cache.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_a_change_shows_although_its_caller_has_gone() {
     use tokio::io::AsyncWriteExt;
@@ -103,17 +103,17 @@ async fn l24_a_change_shows_although_its_caller_has_gone() {
         );
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
         stream.write_all(request.as_bytes()).await.expect("a request");
-        // Hanging up with a reset, at a different moment each time, so that the handler is dropped midway.
+        // Disconnecting with a reset, at a different moment each time, so that the handler is dropped midway.
         tokio::time::sleep(Duration::from_micros(round * 150)).await;
         stream.set_zero_linger().expect("a reset");
         drop(stream);
     }
-    // Whatever was taken on comes before this.
+    // Everything accepted comes before this.
     world.a.make("the-end").await;
     for round in 0..40 {
         let id = format!("gone-{round}");
-        // A change that is still on its way may come between two looks. The clock stands still: what is kept in memory by then
-        // is kept for good.
+        // A change in progress may come between two reads. The clock stands still: entries that are cached by then do
+        // not expire.
         let shows = async || {
             let stored = world.a.get(&format!("/v1/links/{id}")).await.member("web_url");
             let shown = world.nobody.tap(&id).await.header("location").to_owned();
@@ -126,7 +126,7 @@ async fn l24_a_change_shows_although_its_caller_has_gone() {
     }
 }
 
-/// An entry that was read while the link was changed is not kept.
+/// An entry that was read while the link was changed is not cached.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l24_a_read_that_a_change_overtakes_is_not_kept() {
     let world = spawn().await;

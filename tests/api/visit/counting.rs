@@ -1,4 +1,4 @@
-//! What is counted: one click for each visit that follows an active link, none for those who only look.
+//! What is counted: one click for each visit that follows an active link, none for previews and crawlers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn visit(world: &World, agent: &str) -> Ask {
     world.nobody.ask(Method::GET, "/r/spring-42").header("user-agent", agent)
 }
 
-/// L22: people and agents are clicks; previews and crawlers are stored with their kind and count for nothing; HEAD and
+/// L22: people and agents are clicks; previews and crawlers are stored with their kind and not counted; HEAD and
 /// prefetches are not stored.
 #[tokio::test]
 async fn l22_who_counts() {
@@ -58,8 +58,8 @@ async fn x14_head_never_counts() {
     world.expect_clicks(&[]).await;
 }
 
-/// L25: a click holds no address; user agent and referer are cut to 512 characters, control characters taken out, bytes
-/// that are no text replaced. None of it is a reason to refuse.
+/// L25: a click has no IP address; user agent and referer are cut to 512 characters, control characters removed,
+/// invalid UTF-8 replaced. None of it is a reason to refuse.
 #[tokio::test]
 async fn l25_what_a_click_holds() {
     let world = spawn().await;
@@ -83,7 +83,7 @@ async fn l25_what_a_click_holds() {
     for address in ["127.0.0.1", "198.51.100.77", "::1"] {
         assert!(!dump.contains(address), "{address}");
     }
-    // What was seen twice is stored once.
+    // Equal texts are stored once.
     for _ in 0..5 {
         visit(&world, "plain").send().await;
     }
@@ -97,9 +97,9 @@ async fn a_click_is_stored_or_spilled_before_its_answer_is_seen() {
     world.a.make("spring-42").await;
     let mut stored_at_once = 0;
     let mut taps = 0;
-    // Past 25 ms, which a busy machine may need, a click goes to a file first.
+    // After 25 ms, which a busy machine may need, a click goes to a spill file first.
     while taps < 20 || stored_at_once == 0 {
-        assert!(taps < 400, "not one of many clicks was stored when its answer came");
+        assert!(taps < 400, "none of many clicks was stored when its answer came");
         world.a.tap("spring-42").await;
         taps += 1;
         stored_at_once += u32::from(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM clicks").await == taps);

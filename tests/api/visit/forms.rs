@@ -1,11 +1,11 @@
-//! JSON or a page: what `Accept` chooses, and what each form carries.
+//! JSON or a page: what `Accept` chooses, and the headers of each form.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use deeplink_testing::{Role, spawn};
 
-/// L16: `Accept` with its q-values. JSON is chosen only where it is named and no page is liked better.
+/// L16: `Accept` with its q-values. JSON is chosen only if it is named and no page has a higher q-value.
 #[tokio::test]
 async fn l16_what_accept_chooses() {
     let world = spawn().await;
@@ -54,7 +54,7 @@ async fn l16_what_accept_chooses() {
     assert_eq!(lines.send().await.status, 200, "several lines are one list");
 }
 
-/// L15: every negotiated answer says what it depends on and is not kept by anybody.
+/// L15: every negotiated answer has `Vary` and is not cached.
 #[tokio::test]
 async fn l15_negotiated_answers_say_so() {
     let world = spawn().await;
@@ -90,7 +90,7 @@ async fn l15_negotiated_answers_say_so() {
     }
 }
 
-/// R4, R5: a path that cannot be a link's is the small page for a person, on either kind of host.
+/// R4, R5: for a path that cannot be a link, a person gets the small page, on either kind of host.
 #[tokio::test]
 async fn what_is_no_link_is_a_small_page_for_people() {
     let world = spawn().await;
@@ -138,7 +138,7 @@ async fn the_json_form_has_every_field_and_the_tenants_standing() {
     .await;
 }
 
-/// L18: what a tenant writes cannot look like what the service says.
+/// L18: tenants' texts cannot look like the service's own.
 #[tokio::test]
 async fn l18_metadata_cannot_speak_for_the_service() {
     let world = spawn().await;

@@ -1,4 +1,4 @@
-//! L4, L6: pages say what a tenant wrote and do nothing that it wrote.
+//! L4, L6: pages show a tenant's texts and never execute them.
 
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use http::Method;
@@ -40,7 +40,7 @@ const POLYGLOTS: [&str; 30] = [
     "jaVasCript:/*-/*`/*\\`/*'/*\"/**/(/* */oNcliCk=alert() )//</stYle/</titLe/</teXtarEa/</scRipt/--!>\\x3csVg/<sVg/oNloAd=alert()//>",
 ];
 
-/// The tags of a page with their attributes' names: what a browser would build from it, whatever its texts say.
+/// The tags of a page with their attributes' names: what a browser would build from it, whatever its texts.
 pub(crate) fn shape(html: &str) -> Vec<String> {
     struct Tags(RefCell<Vec<String>>);
     impl TokenSink for Tags {
@@ -86,7 +86,7 @@ fn link(id: &str, text: &str) -> serde_json::Value {
     })
 }
 
-/// Gives A an app for each platform, with this text wherever one is free to choose; a colour is not free.
+/// Gives A an app for each platform, with this text in every free-text field; a colour is not one.
 async fn apps(world: &World, text: &str) {
     let name: String = text.chars().take(100).collect();
     let icon = format!("https://example.com/{text}.svg");
@@ -127,8 +127,8 @@ async fn pages(world: &World, id: &str) -> Vec<String> {
     pages
 }
 
-/// L4: a page has the same elements and attributes whatever a tenant wrote into it, and its scripts hold nothing of it
-/// that could end them.
+/// L4: a page has the same elements and attributes whatever a tenant's texts, and nothing in its scripts could end
+/// them.
 #[tokio::test]
 async fn l4_pages_are_inert() {
     let world = spawn().await;
@@ -149,15 +149,15 @@ async fn l4_pages_are_inert() {
                 let data = inside.split_once('>').expect("a tag").1;
                 if inside.contains("json") {
                     assert!(!data.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{polyglot}: {data}");
-                    serde_json::from_str::<serde_json::Value>(data).expect("what is said as JSON is JSON");
+                    serde_json::from_str::<serde_json::Value>(data).expect("the JSON is valid");
                 }
             }
         }
     }
 }
 
-/// L6: icons and previews are named to the browser and never fetched: their host is not even looked up, and the only
-/// HTTP client in the server is the guarded one of `outbound/http`, over the connections of `outbound/dial`.
+/// L6: icons and previews are only referenced for the browser, never fetched: their host is not even resolved, and the
+/// only HTTP client in the server is the guarded one of `outbound/http`, over the connections of `outbound/dial`.
 #[tokio::test]
 async fn l6_images_are_never_fetched() {
     let world = spawn().await;
@@ -166,13 +166,13 @@ async fn l6_images_are_never_fetched() {
     world.a.make_of(&link("spring-42", "image")).await;
     pages(&world, "spring-42").await;
     assert_eq!(world.nobody.resolve("spring-42").await.status, 200);
-    assert!(world.dns.asked("_deeplink-verify.go.example.com") > 0, "what is looked up is seen");
+    assert!(world.dns.asked("_deeplink-verify.go.example.com") > 0, "lookups are seen");
     assert_eq!(world.dns.asked("example.com"), 0);
 
     assert_eq!(calling_out(), ["outbound/dial.rs", "outbound/http/mod.rs", "outbound/http/pool.rs"]);
 }
 
-/// The server's files that have an HTTP client or open connections, but for tests.
+/// The server's files that use an HTTP client or open connections, except for tests.
 fn calling_out() -> Vec<String> {
     const WAYS: [&str; 5] = ["reqwest", "hyper::client", "client::conn", "hyper_util::client", "TcpStream::connect"];
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deeplink-server/src");

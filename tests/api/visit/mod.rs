@@ -1,4 +1,4 @@
-//! What a tap meets: the form of the answer, where it leads, what is counted, and what is kept in memory.
+//! Visits: the form of the answer, its target, what is counted, and what is cached.
 
 mod cache;
 mod counting;

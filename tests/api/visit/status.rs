@@ -23,7 +23,7 @@ async fn with_status(world: &World, id: &str, status: &str) {
     world.db.execute(format!("UPDATE links SET {set} WHERE link_id = '{id}'")).await;
 }
 
-/// L14: a program learns the status and nothing else; a person sees a page without a way through; nothing is counted.
+/// L14: a program gets only the status; a person sees a page without a link to the target; nothing is counted.
 #[tokio::test]
 async fn l14_links_that_are_not_active() {
     let world = spawn().await;

@@ -1,5 +1,5 @@
-//! The decision table through the whole service: the rows that the pure function is tested with, over HTTP, with what
-//! each visit leaves in the click log.
+//! The decision table through the whole service: the rows that the pure function is tested with, over HTTP, with each
+//! visit's row in the click log.
 
 use deeplink_doubles::decisions::{CAMPAIGN, LINK_ID, LISTED, Row, TABLE, as_listed, destinations, symbol};
 use http::Method;
@@ -37,7 +37,7 @@ async fn visit(world: &World, alternate: Option<&str>, agent: &str, query: &str)
     describe(&ask.header("user-agent", agent).send().await)
 }
 
-/// `302 W′`, or `LP` with each element of the page that exists, and what its script is told.
+/// `302 W′`, or `LP` with each element of the page that exists, and its script's data.
 fn describe(reply: &Reply) -> String {
     if reply.status == 302 {
         assert!(reply.body.is_empty(), "a redirect has no body");
@@ -99,8 +99,8 @@ async fn every_row_and_column_of_the_decision_table_over_http() {
     world.expect_clicks(&expected).await;
 }
 
-/// Rows D1 to D15 as a person's browser, a preview's, and a program meet them on the alternate host: the store, at once
-/// and uncounted.
+/// Rows D1 to D15 for a person's browser, a preview bot and a program on the alternate host: the store, at once and
+/// uncounted.
 #[tokio::test]
 async fn the_alternate_host_never_shows_a_page_to_people() {
     let world = spawn().await;
@@ -121,7 +121,7 @@ async fn the_alternate_host_never_shows_a_page_to_people() {
     world.expect_clicks(&[]).await;
 }
 
-/// Each class of visitor with the row it leaves: kind, platform, and the agent's own words.
+/// Each class of visitor with its row: kind, platform, and user agent.
 #[tokio::test]
 async fn every_class_of_visitor_leaves_its_own_row() {
     let world = spawn().await;

@@ -1,5 +1,5 @@
-//! Where a tap leads: the decision table of `deeplink_core::resolve` is tested there row by row; here the same rows pass
-//! through the whole service.
+//! Where a visit leads: the decision table of `deeplink_core::resolve` is tested there row by row; here the same rows
+//! pass through the whole service.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ async fn l3_locations_are_clean() {
     }
     let surrogate = r#"{"web_url":"https://example.com/\ud800"}"#;
     assert_eq!(world.a.ask(Method::POST, "/v1/links").body(surrogate).send().await.status, 400);
-    // What a visitor adds is cleaned too.
+    // Visitors' query parameters are cleaned too.
     for query in [
         "?utm_source=%0d%0aSet-Cookie:x",
         "?utm_source=%00",
@@ -200,7 +200,7 @@ async fn a_host_shows_its_tenants_links_only() {
     let ask = |path: &str| world.nobody.ask(Method::GET, path).header("host", "a.example.com").send();
     assert_eq!(ask("/of-b").await.without_request_id(), ask("/nowhere").await.without_request_id());
     world.db.execute("UPDATE domains SET verified_at = NULL WHERE domain = 'b.example.com'").await;
-    deeplink_testing::eventually("an unverified host is nobody's", std::time::Duration::from_secs(5), || async {
+    deeplink_testing::eventually("an unverified host has no tenant", std::time::Duration::from_secs(5), || async {
         visit(&world, "b.example.com", "/of-b", WINDOWS).await.status == 404
     })
     .await;

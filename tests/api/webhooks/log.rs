@@ -1,4 +1,4 @@
-//! What is sent because somebody asks, and the log of what was sent.
+//! Test events and replays, and the log of deliveries.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{WEBHOOKS, listed, of, path_of, tested};
 use deeplink_testing::{Caller, World, spawn};
 
-/// A made-up event is of the first kind that the webhook subscribes to, or of the one that is asked for, and of the account.
+/// A test event is of the first kind that the webhook subscribes to, or of the requested one, and belongs to the
+/// account.
 #[tokio::test]
 async fn a_test_is_a_delivery_of_a_made_up_event() {
     let world = spawn().await;
@@ -38,7 +39,7 @@ async fn a_test_is_a_delivery_of_a_made_up_event() {
         assert_eq!(delivery, expected);
     }
     assert_eq!(world.db.number("SELECT CAST(SUM(position) AS BIGINT) FROM events").await, 0, "the stream is past them");
-    // Whoever sends may count at any moment, and find that few wait.
+    // The sender may count at any moment, and find that few are waiting.
     let mut status = Value::Null;
     for _ in 0..50 {
         world.db.execute("UPDATE webhooks SET is_full = TRUE").await;
@@ -55,7 +56,7 @@ async fn a_test_is_a_delivery_of_a_made_up_event() {
     assert_eq!(world.b.post(&format!("{path}/test"), &json!({})).await.outcome(), "404 not_found");
 }
 
-/// A delivery of a caller's webhook that arrived; gives its id. Nothing goes on with it.
+/// A delivered test event of a caller's webhook; returns its id. Nothing more happens to it.
 pub(crate) async fn settled_delivery(world: &World, caller: &Caller, webhook: &str) -> String {
     let (now, mut random) = (world.clock.now(), Random::system());
     let (event, id) = (EventId::new(now, &mut random), DeliveryId::new(now, &mut random));
@@ -73,7 +74,7 @@ pub(crate) async fn settled_delivery(world: &World, caller: &Caller, webhook: &s
     id.to_string()
 }
 
-/// Says what became of a delivery that is settled.
+/// Sets the outcome of a settled delivery.
 async fn settle(world: &World, id: &str, state: i64, log: &Value) {
     world.db.execute(format!("UPDATE deliveries SET state = {state}, log = '{log}' WHERE id = '{id}'")).await;
 }
@@ -83,7 +84,7 @@ fn id_in(path: &str) -> &str {
     path.rsplit('/').next().expect("an id")
 }
 
-/// Replayed is the event, to the byte, under its id, in a delivery of its own.
+/// A replay sends the same bytes of the event, with its id, in a new delivery.
 #[tokio::test]
 async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     let world = spawn().await;
@@ -115,7 +116,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     assert_eq!((&shown[1]["attempts"], &shown[1]["status"]), (&expected, &json!("failed")));
     assert_eq!(shown[1]["next_attempt_at"], Value::Null);
     assert!(!list.text().contains("marker"), "Q9: what the receiver said is for people");
-    // It happened; a made-up event stays one when it is sent again.
+    // A real event; a test event stays one when replayed.
     world.db.execute("UPDATE events SET position = 7").await;
     let replays = async |of: &str| {
         let again = world.a.post_nothing(&format!("{path}/deliveries/{of}/replay")).await.json();
@@ -124,7 +125,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     assert_eq!(replays(delivery).await, (json!(false), json!(delivery)));
     let test = tested(&world.a, &path).await;
     assert_eq!(replays(test["id"].as_str().expect("an id")).await, (json!(true), test["id"].clone()));
-    // Ids must belong together, and what is somebody else's is not there.
+    // Ids must belong together, and another account's objects look missing.
     let mut refusals = Vec::new();
     for (caller, path) in [
         (&world.a, format!("{other}/deliveries/{delivery}/replay")),

@@ -1,4 +1,4 @@
-//! Webhooks: who may have how many, to which addresses, and what of them is shown.
+//! Webhooks: who may have how many, to which URLs, and how they are shown.
 
 mod log;
 
@@ -36,7 +36,7 @@ async fn listed(caller: &Caller) -> Vec<Value> {
     caller.get(WEBHOOKS).await.json()["webhooks"].as_array().expect("webhooks").clone()
 }
 
-/// A delivery of a made-up event.
+/// A delivery of a test event.
 async fn tested(caller: &Caller, webhook: &str) -> Value {
     let reply = caller.post(&format!("{webhook}/test"), &json!({})).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -152,7 +152,7 @@ async fn bodies_are_judged() {
     }
     let relative = world.a.post(WEBHOOKS, &with("url", json!("hooks.example.com"))).await;
     assert_eq!(relative.member("error"), "url: not an absolute URL");
-    // An answer differs in nothing between an affiliate of somebody else's and one of nobody's.
+    // Another account's affiliate and a missing one get the same answer.
     let refused = async |id: &str| {
         let body = with("filters", json!({"affiliate_id": id}));
         world.a.post(WEBHOOKS, &body).await.without_request_id()
@@ -161,8 +161,8 @@ async fn bodies_are_judged() {
     assert_eq!(world.db.dump().await, before);
 }
 
-/// W1: a name is resolved when it is given. One address that is not public spoils it; none is none yet; servers that fail
-/// say nothing.
+/// W1: a name is resolved when it is set. One address that is not public refuses it; no addresses yet, or a failed
+/// lookup, do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w1_a_name_must_not_lead_inside() {
     let world = spawn_with(|config| config.outbound_allow = "10.1.0.0/16".parse().expect("networks")).await;
@@ -203,8 +203,8 @@ async fn w1_a_name_must_not_lead_inside() {
     assert_eq!(literal("https://10.1.0.1:81/").await, "201", "the operator says so");
 }
 
-/// W1: a name server that is silent says nothing either, and keeps a place of its account's while it is waited for. Whoever
-/// finds none comes again later; others find theirs.
+/// W1: a silent name server does not refuse it either, but uses a place of its account while waiting. Without a free
+/// place a request must be retried later; other accounts have their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w1_a_name_is_not_waited_for_too_often() {
     const PLACES: usize = 32;
@@ -222,14 +222,14 @@ async fn w1_a_name_is_not_waited_for_too_often() {
     let outcomes: Vec<_> = replies.iter().map(Reply::outcome).collect();
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
     let [made, full, turned_away] = ["201", "400 webhook_limit", "503 overloaded"].map(count);
-    // A machine may be so busy that places are free again before the last ones ask.
+    // On a busy machine places may be free again before the last requests come.
     assert!((1..=8).contains(&turned_away), "{outcomes:?}");
     assert_eq!((made, full), (2, PLACES + 6 - turned_away), "{outcomes:?}");
     let later = |reply: &Reply| reply.status != 503 || !reply.header("retry-after").is_empty();
     assert!(replies.iter().all(later));
 }
 
-/// W2: the limit is exact, however many ask at once.
+/// W2: the limit is exact under concurrent requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w2_there_are_two_webhooks() {
     let world = spawn_nodes(2).await;
@@ -242,7 +242,7 @@ async fn w2_there_are_two_webhooks() {
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
     assert_eq!((count("201"), count("400 webhook_limit")), (2, 18), "{outcomes:?}");
     assert_eq!(listed(&world.b).await.len(), 2);
-    // What is wrong with a field is said first.
+    // Field errors come first.
     assert_eq!(world.b.post(WEBHOOKS, &of(&[])).await.outcome(), "400 empty_events events");
     create(&world.a).await;
     let id = listed(&world.b).await[0]["id"].as_str().expect("an id").to_owned();
@@ -262,7 +262,7 @@ async fn a_repeat_shows_the_same_secret_and_makes_no_second_webhook() {
     assert_eq!((&first.body, first.header("location")), (&again.body, again.header("location")));
     let other = ask(&world.a, WEBHOOKS).json(&of(&["identify"])).send().await;
     assert_eq!(other.outcome(), "409 idempotency_conflict Idempotency-Key");
-    // What DNS says meanwhile does not change what was said.
+    // A DNS change meanwhile does not change the stored reply.
     world.dns.addresses("hooks.example.com", &["10.0.0.1"]);
     let later = ask(&world.a, WEBHOOKS).json(&of(&["click"])).send().await;
     assert_eq!((later.status, &later.body), (201, &first.body));
@@ -287,7 +287,7 @@ async fn a_repeat_shows_the_same_secret_and_makes_no_second_webhook() {
     assert_eq!(world.db.number(deliveries).await, 2);
 }
 
-/// X18: of a secret there is what the server key sealed. A rotation moves it aside for as long as it still signs.
+/// X18: a secret is stored sealed. A rotation keeps the previous one for as long as it still signs.
 #[tokio::test]
 async fn x18_a_secret_is_sealed_where_it_is_kept() {
     let world = spawn().await;
@@ -302,14 +302,14 @@ async fn x18_a_secret_is_sealed_where_it_is_kept() {
     assert!(secrets.iter().all(|secret| !row.contains(&secret[6..20])), "{row}");
     let until = world.db.number("SELECT before_until FROM webhooks").await;
     assert_eq!(until, world.clock.now().plus_millis(24 * 3_600_000).as_millis());
-    // A second one takes the place of the first.
+    // A second rotation replaces the first.
     let sealed = world.db.texts("SELECT sealed FROM webhooks").await;
     assert_eq!(world.a.post_nothing(&format!("{path}/rotate-secret")).await.status, 200);
     assert_eq!(world.db.texts("SELECT sealed_before FROM webhooks").await, sealed);
     assert_eq!(world.b.post_nothing(&format!("{path}/rotate-secret")).await.outcome(), "404 not_found");
 }
 
-/// What was there before a webhook began to want clicks is not sent to it.
+/// Clicks before a webhook subscribed to clicks are not sent to it.
 #[tokio::test]
 async fn a_webhook_begins_where_the_log_ends() {
     let world = spawn().await;
@@ -327,19 +327,19 @@ async fn a_webhook_begins_where_the_log_ends() {
     assert!(world.db.number(after).await >= first);
     let second = tap(2).await;
     world.a.patch(&path, &json!({"active": true})).await;
-    assert!(world.db.number(after).await < second, "it does not want clicks");
+    assert!(world.db.number(after).await < second, "it is not subscribed to clicks");
     world.a.patch(&path, &json!({"events": ["click"]})).await;
-    assert!(world.db.number(after).await >= second, "it begins to want them");
+    assert!(world.db.number(after).await >= second, "it subscribes to them");
     let third = tap(3).await;
     world.a.patch(&path, &json!({"events": ["click", "identify"]})).await;
-    assert!(world.db.number(after).await < third, "it goes on");
+    assert!(world.db.number(after).await < third, "it stays subscribed");
     for active in [false, true] {
         world.a.patch(&path, &json!({"active": active})).await;
     }
-    assert!(world.db.number(after).await >= third, "it begins anew");
+    assert!(world.db.number(after).await >= third, "it subscribes again");
 }
 
-/// How deliveries go is said in a word; whoever switches a webhook on begins anew.
+/// The health of deliveries is one word; switching a webhook on keeps it until the next attempt.
 #[tokio::test]
 async fn a_webhook_says_how_it_goes() {
     let world = spawn().await;
@@ -357,7 +357,7 @@ async fn a_webhook_says_how_it_goes() {
     assert_eq!(failing["health"], expected, "it was on");
 }
 
-/// The client reads the log page by page, and makes what it makes once.
+/// The client reads the log page by page, and its creates are idempotent.
 #[tokio::test]
 async fn the_client_manages_webhooks() {
     use deeplink_client::{CreateWebhook, DeliveryStatus, TestWebhook, UpdateWebhook};
@@ -390,7 +390,7 @@ async fn the_client_manages_webhooks() {
     assert_eq!(webhooks.list().await.expect("webhooks"), []);
 }
 
-/// The address that was judged is not spelled in another way: every vector of section 5 is refused.
+/// The address checked is the one used, in any spelling: every vector of section 5 is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q5_inner_addresses_are_no_place_for_a_webhook() {
     let world = spawn().await;

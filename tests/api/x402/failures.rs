@@ -1,4 +1,4 @@
-//! A facilitator that fails, lies or does not come back.
+//! A facilitator that fails, lies or does not answer.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 use super::{Payer, Script, calls, hasty_scene, receipt, scene, scene_with};
 use deeplink_testing::{log_mark, logged_since};
 
-/// PX7: a facilitator that is down, hangs, or answers with a text or without what matters is 503: no row, no effect. The
-/// same payment works once it is well.
+/// PX7: a facilitator that is down, hangs, or answers with a text or without required members is 503: no row, no
+/// effect. The same payment works once it has recovered.
 #[tokio::test]
 async fn px7_a_payment_that_cannot_be_verified_changes_nothing() {
     let scene = hasty_scene().await;
@@ -20,7 +20,7 @@ async fn px7_a_payment_that_cannot_be_verified_changes_nothing() {
         let reply = scene.post("/v1/links", &json!({}), &signed).await;
         assert_eq!(reply.outcome(), "503 facilitator_unavailable", "{script:?}");
     }
-    // Known to settle what is asked for, it breaks down.
+    // It is known to settle the requirement, then it fails.
     scene.facilitator.is_down(true);
     let signed = scene.sign(&payer);
     assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.outcome(), "503 facilitator_unavailable");
@@ -30,8 +30,7 @@ async fn px7_a_payment_that_cannot_be_verified_changes_nothing() {
     assert_eq!(scene.post("/v1/links", &json!({}), &signed).await.status, 201);
 }
 
-/// PX7: when it is not clear what came of a settlement, it is 503 and nothing is done; a repeat settles again, and money
-/// moves once.
+/// PX7: an unknown settlement result is 503 and nothing is done; a repeat settles again, and money moves once.
 #[tokio::test]
 async fn px7_an_unclear_settlement_is_settled_again_by_a_repeat() {
     let scene = hasty_scene().await;
@@ -52,8 +51,8 @@ async fn px7_an_unclear_settlement_is_settled_again_by_a_repeat() {
     }
 }
 
-/// PX9: a settlement that timed out is settled again by a task; what it was for is then done by a repeat, without another
-/// settlement.
+/// PX9: a settlement that timed out is retried by a task; a repeat of the request then does what was paid for, without
+/// another settlement.
 #[tokio::test]
 async fn px9_what_timed_out_is_settled_later() {
     let scene = hasty_scene().await;
@@ -73,7 +72,7 @@ async fn px9_what_timed_out_is_settled_later() {
     assert_eq!(scene.states().await, ["done"]);
 }
 
-/// PX9: the task tries after 10 seconds, one minute and five minutes; what stays unknown stays listed.
+/// PX9: the task tries after 10 seconds, one minute and five minutes; payments still in doubt stay listed.
 #[tokio::test]
 async fn px9_three_tries_are_made() {
     let scene = hasty_scene().await;
@@ -90,7 +89,7 @@ async fn px9_three_tries_are_made() {
     for (attempts, wait) in [(1, 11), (2, 61), (3, 301)] {
         scene.world.clock.advance(Duration::from_secs(wait));
         tries(1 + usize::try_from(attempts).expect("a count"), attempts).await;
-        // What it said is stored a moment after it said it.
+        // Its answer is stored a moment after it was given.
         let stored = "SELECT CAST(count(*) AS BIGINT) FROM payments WHERE lease_until <= ";
         let now = scene.world.clock.now().as_millis();
         deeplink_testing::eventually("the lease is given back", deeplink_doubles::wait::PATIENCE, || async {
@@ -102,8 +101,8 @@ async fn px9_three_tries_are_made() {
     assert_eq!(scene.world.db.number(left).await, 1);
 }
 
-/// PX14: when the facilitator names another payer, verifying is 402 and settling 503; operators are told, and nothing is
-/// done. The same goes for another network.
+/// PX14: if the facilitator names another payer, verifying is 402 and settling 503; operators are told, and nothing is
+/// done. The same holds for another network.
 #[tokio::test]
 async fn px14_another_payer_is_nobodys_payment() {
     let scene = scene_with(|config| config.admin_listen = Some(([127, 0, 0, 1], 0).into())).await;
@@ -121,7 +120,7 @@ async fn px14_another_payer_is_nobodys_payment() {
     }
     assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
     assert_eq!(scene.states().await, ["unknown", "unknown"]);
-    // What the chain says of it later is not about the payment that was in question.
+    // The chain's later answer is not about the payment in question.
     scene.world.clock.advance(Duration::from_secs(11));
     for signed in &mismatched {
         scene.facilitator.script(signed, None);
@@ -141,14 +140,13 @@ async fn px14_another_payer_is_nobodys_payment() {
     assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
     assert_eq!(scene.figure("deeplink_x402_mismatches_total").await, 3);
     let log = logged_since(&mark);
-    for said in ["names another payer than who signed", "settled somebody else's payment", "settled on another network"]
-    {
+    for said in ["names a payer who did not sign", "settled someone else's payment", "settled on another network"] {
         assert!(log.contains(said), "{said}");
     }
 }
 
-/// PX7: an answer that names a transaction may be one of money that moved, whatever else it says: it is 503, and a repeat
-/// gets what was paid for.
+/// PX7: after an answer with a transaction, money may have moved, whatever else it says: it is 503, and a repeat gets
+/// what was paid for.
 #[tokio::test]
 async fn px7_a_refusal_with_a_transaction_is_in_doubt() {
     let scene = scene().await;
@@ -161,7 +159,7 @@ async fn px7_a_refusal_with_a_transaction_is_in_doubt() {
     assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
 }
 
-/// PX7: a payment that could not be sent to be settled leaves nothing, and works once the facilitator is there again.
+/// PX7: a payment that could not be sent for settlement leaves nothing, and works once the facilitator is back.
 #[tokio::test]
 async fn px7_what_was_never_sent_leaves_nothing() {
     let scene = scene().await;
@@ -169,7 +167,7 @@ async fn px7_what_was_never_sent_leaves_nothing() {
     let before = scene.world.db.dump().await;
     let reply = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(reply.outcome(), "503 facilitator_unavailable");
-    assert_eq!(scene.world.db.dump().await, before, "nothing is noted");
+    assert_eq!(scene.world.db.dump().await, before, "nothing is recorded");
     scene.facilitator.come_back().await;
     scene.facilitator.script(&signed, None);
     let made = scene.post("/v1/links", &json!({}), &signed).await;
@@ -177,8 +175,8 @@ async fn px7_what_was_never_sent_leaves_nothing() {
     assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(2, 1, 1), 1));
 }
 
-/// PX7: that a payment in doubt is refused when it is settled again says nothing of the first time: it stays in doubt,
-/// unless the reason is that it was used.
+/// PX7: if a payment in doubt is refused when settled again, that says nothing about the first time: it stays in doubt,
+/// unless the reason is that it was already used.
 #[tokio::test]
 async fn px7_a_payment_in_doubt_is_not_refused() {
     let scene = hasty_scene().await;
@@ -193,8 +191,8 @@ async fn px7_a_payment_in_doubt_is_not_refused() {
     assert_eq!(scene.facilitator.calls().moved, 1);
 }
 
-/// PX9: what was being settled when the process died is settled by the task once the lease is over, though nobody repeats
-/// the request.
+/// PX9: a payment that was being settled when the process died is settled by the task once the lease ends, even if the
+/// request is not repeated.
 #[tokio::test]
 async fn px9_what_a_dead_process_left_is_settled() {
     let mut scene = hasty_scene().await;
@@ -215,8 +213,8 @@ async fn px9_what_a_dead_process_left_is_settled() {
     assert_eq!((made.status, scene.facilitator.calls()), (201, calls(1, 2, 1)));
 }
 
-/// PX7: a transaction that the chain took back is no settlement, however often that is said: nothing is done for it. It is
-/// not one either when the first that is heard of a payment is that it was used.
+/// PX7: a reverted transaction is not a settlement, however often it is reported: nothing is done for it. Nor is it one
+/// if the first answer about a payment is that it was already used.
 #[tokio::test]
 async fn px7_a_reverted_transaction_is_no_settlement() {
     let scene = hasty_scene().await;
@@ -240,7 +238,7 @@ async fn px7_a_reverted_transaction_is_no_settlement() {
     }
     assert_eq!((scene.states().await, scene.facilitator.calls().moved), (vec!["unknown".to_owned(); 3], 0));
     assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
-    // The task believes it no more than a request does.
+    // The task does not accept it either.
     scene.world.clock.advance(Duration::from_secs(11));
     deeplink_testing::eventually("all are tried", deeplink_doubles::wait::PATIENCE, async || {
         scene.facilitator.calls().settle == 12 && scene.leases().await == 0
@@ -249,8 +247,9 @@ async fn px7_a_reverted_transaction_is_no_settlement() {
     assert_eq!(scene.states().await, ["unknown"; 3]);
 }
 
-/// PX7: a facilitator that sent a payment and heard no more of it says so without a transaction. Money may have moved, so
-/// it is 503; a repeat gets what was paid for, and money moves once. Operators are told that it was believed.
+/// PX7: a facilitator that sent a payment without learning the result says so without a transaction. Money may have
+/// moved, so it is 503; a repeat gets what was paid for, and money moves once. Operators are told that it was accepted
+/// as settled.
 #[tokio::test]
 async fn px7_a_failure_after_sending_is_in_doubt() {
     let scene = scene().await;
@@ -265,8 +264,7 @@ async fn px7_a_failure_after_sending_is_in_doubt() {
     assert!(logged_since(&mark).contains("a payment in doubt counts as settled"));
 }
 
-/// PX8: that a payment is settled is stored before anything is done for it, and tried again while the database does not take
-/// it.
+/// PX8: a settlement is stored before anything is done for it, and that is retried while the database refuses it.
 #[tokio::test]
 async fn px8_a_settlement_is_noted_until_the_database_takes_it() {
     let scene = scene_with(|config| config.database_timeout = Duration::from_secs(1)).await;
@@ -278,7 +276,7 @@ async fn px8_a_settlement_is_noted_until_the_database_takes_it() {
         let away = scene.world.db.take_away().await;
         scene.facilitator.release();
         deeplink_testing::eventually("it is not taken", deeplink_doubles::wait::PATIENCE, async || {
-            logged_since(&mark).contains("could not be noted; will retry")
+            logged_since(&mark).contains("could not be recorded; will retry")
         })
         .await;
         away.give_back().await;
@@ -288,7 +286,8 @@ async fn px8_a_settlement_is_noted_until_the_database_takes_it() {
     assert_eq!((scene.facilitator.calls(), scene.states().await), (calls(1, 1, 1), vec!["done".to_owned()]));
 }
 
-/// PX8: a stop waits for a payment that is being settled, though its client has gone: what was paid for is done.
+/// PX8: a stop waits for a payment that is being settled, even if its client has disconnected: what was paid for is
+/// done.
 #[tokio::test]
 async fn px8_a_stop_waits_for_payments() {
     let mut scene = scene().await;
@@ -299,7 +298,7 @@ async fn px8_a_stop_waits_for_payments() {
     let address = scene.world.node(0).address;
     let (world, facilitator) = (&mut scene.world, &scene.facilitator);
     tokio::join!(world.restart(|_| {}), async {
-        deeplink_testing::eventually("nobody is let in", deeplink_doubles::wait::PATIENCE, async || {
+        deeplink_testing::eventually("no request is admitted", deeplink_doubles::wait::PATIENCE, async || {
             tokio::net::TcpStream::connect(address).await.is_err()
         })
         .await;
@@ -308,8 +307,8 @@ async fn px8_a_stop_waits_for_payments() {
     assert_eq!((scene.states().await, scene.links().await), (vec!["done".to_owned()], 1));
 }
 
-/// PX9: a payment that its payer could not repeat (without a key, a read or a secret) is never settled later: its money would
-/// be taken for nothing. A repeat is told so.
+/// PX9: a payment that its payer cannot repeat (without a key, a read or a secret) is never settled later: the payer
+/// would get nothing for it. A repeat is told so.
 #[tokio::test]
 async fn px9_what_cannot_be_repeated_is_not_settled_later() {
     let scene = hasty_scene().await;
@@ -330,7 +329,7 @@ async fn px9_what_cannot_be_repeated_is_not_settled_later() {
     assert_eq!(scene.facilitator.calls(), calls(3, 3, 0));
     for (attempts, wait) in [(1, 11), (2, 61), (3, 301)] {
         scene.world.clock.advance(Duration::from_secs(wait));
-        // The task has come by once it has tried the one that can be repeated.
+        // The task has run once it has tried the one that can be repeated.
         scene.tried(attempts).await;
     }
     assert_eq!(scene.facilitator.calls(), calls(3, 6, 0));
@@ -344,7 +343,7 @@ async fn px9_what_cannot_be_repeated_is_not_settled_later() {
     assert_eq!(scene.facilitator.calls(), calls(3, 6, 0));
 }
 
-/// PX9: nor does the task settle it when the process dies while it is settled.
+/// PX9: nor does the task settle it if the process dies during its settlement.
 #[tokio::test]
 async fn px9_what_cannot_be_repeated_is_left_by_a_dead_process() {
     let scene = scene().await;
@@ -364,7 +363,7 @@ async fn px9_what_cannot_be_repeated_is_left_by_a_dead_process() {
     }
 }
 
-/// PX9: a payment that cannot be read to be settled again is left, and counted.
+/// PX9: a stored payment that cannot be decrypted for a retry is left, and counted.
 #[tokio::test]
 async fn px9_what_cannot_be_read_is_counted() {
     let scene = scene_with(|config| config.admin_listen = Some(([127, 0, 0, 1], 0).into())).await;

@@ -1,4 +1,4 @@
-//! What the header of a payment may hold.
+//! The allowed contents of a payment header.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -19,8 +19,8 @@ async fn send(scene: &Scene, headers: &[(&str, String)]) -> Reply {
     headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value)).send().await
 }
 
-/// PX13: a payment header that is too long, no base64, twice there, of another version or nested too deeply is 400, and
-/// nobody is asked about it. Either alphabet of base64 is taken, with or without padding.
+/// PX13: a payment header that is too long, not base64, repeated, of another version or nested too deeply is 400, and
+/// the facilitator is not asked. Either alphabet of base64 is accepted, with or without padding.
 #[tokio::test]
 async fn px13_a_payment_must_be_readable() {
     let scene = scene().await;
@@ -73,8 +73,8 @@ async fn px13_a_payment_must_be_readable() {
     }
 }
 
-/// PX6: a payment of less, to somebody else, in another token, on another chain, that is over or not yet good, or of another
-/// scheme is 402, and nobody is asked about it.
+/// PX6: a payment of less, to another payee, in another token, on another chain, that is expired or not yet valid, or
+/// of another scheme is 402, and the facilitator is not asked.
 #[tokio::test]
 async fn px6_a_payment_must_be_the_one_that_is_asked_for() {
     let scene = scene().await;
@@ -116,7 +116,7 @@ async fn px6_a_payment_must_be_the_one_that_is_asked_for() {
     }
     assert_eq!(scene.facilitator.calls(), calls(0, 0, 0));
     assert!(scene.states().await.is_empty());
-    // Version 1 lets a payer pay more, and the case of an address means nothing.
+    // Version 1 lets a payer pay more, and addresses are case-insensitive.
     let (name, value) = authorized("value", "10001").v1();
     assert_eq!(send(&scene, &[(name, value)]).await.status, 201);
     let mut asked = accepted();

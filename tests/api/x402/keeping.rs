@@ -1,4 +1,4 @@
-//! Payments whose row outlives what it was made under: the price, the key of the server, the time that rows are kept.
+//! Payments whose row outlives its circumstances: the price, the server key, the retention time.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::{PRICE, Payer, Script, receipt, scene, scene_with};
 use deeplink_testing::facilitator::OTHER;
 use deeplink_testing::{eventually, log_mark, logged_since};
 
-/// PX5: what was paid for at an earlier price, or to an earlier address, is had by its payer after both have changed. For
-/// another request the payment counts for what it was.
+/// PX5: a payer gets what was paid for at an earlier price, or to an earlier address, after both have changed. For
+/// another request the payment keeps its original meaning.
 #[tokio::test]
 async fn px5_a_changed_price_takes_nothing_away() {
     let mut scene = scene().await;
@@ -56,7 +56,8 @@ async fn px5_a_changed_price_takes_nothing_away() {
     assert_eq!(scene.facilitator.calls().moved, 3);
 }
 
-/// PX15: when the server's key is replaced, what is sealed in payments is sealed anew: a reply, and what is to be settled.
+/// PX15: when the server key is replaced, the sealed values of payments are resealed: a reply, and the payment to
+/// settle.
 #[tokio::test]
 async fn px15_payments_outlive_the_servers_key() {
     let mut scene = scene().await;
@@ -79,8 +80,8 @@ async fn px15_payments_outlive_the_servers_key() {
     assert_eq!(scene.insist("/v1/links", &json!({}), &unclear).await.status, 201);
 }
 
-/// PX5: rows are kept for 90 days, also those of payments that are valid for longer. What the chain took before that does
-/// nothing afterwards.
+/// PX5: rows are kept for 90 days, also those of payments that are valid for longer. A payment settled before that has
+/// no effect afterwards.
 #[tokio::test]
 async fn px5_rows_are_kept_for_ninety_days() {
     let scene = scene().await;
@@ -100,8 +101,8 @@ async fn px5_rows_are_kept_for_ninety_days() {
     assert_eq!(scene.facilitator.calls().moved, 3);
 }
 
-/// PX1: while a facilitator does not say what it settles, since before the service started, no payment is asked for, and a
-/// new one is 503. One that came before is served as ever. When it says that it settles nothing, only keys are taken.
+/// PX1: while a facilitator has not said what it settles since the service started, no payment is offered, and a new
+/// one is 503. One from before is served as usual. If it says that it settles nothing, only keys are accepted.
 #[tokio::test]
 async fn px1_what_was_paid_for_is_had_without_the_facilitator() {
     let mut scene = scene().await;
@@ -136,8 +137,8 @@ async fn px1_what_was_paid_for_is_had_without_the_facilitator() {
     assert_eq!(scene.facilitator.calls().settle, 2);
 }
 
-/// PX2: a facilitator that asks for a token is called with it, and it stands in no log line. With a wrong one only keys are
-/// taken.
+/// PX2: a facilitator that requires a token is called with it, and no log line contains it. With a wrong one only keys
+/// are accepted.
 #[tokio::test]
 async fn px2_the_facilitator_is_called_with_its_token() {
     const TOKEN: &str = "tok_0f1e2d3c4b5a69788796a5b4c3d2e1f0";

@@ -1,4 +1,4 @@
-//! Paying for single requests, with a facilitator that does what a test wants.
+//! Paying for single requests, with a scripted facilitator.
 
 mod failures;
 mod header;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use deeplink_testing::facilitator::{ASSET, Calls, Facilitator, NETWORK, PAY_TO, Payer, Script, Signed, decoded};
 use deeplink_testing::{Ask, Reply, World, eventually, spawn_nodes_with, wire};
 
-/// What everything costs.
+/// The price of every operation.
 const PRICE: &str = "10000";
 
 /// A world in which requests can be paid for.
@@ -46,7 +46,7 @@ async fn scene_of(nodes: usize, adjust: impl Fn(&mut Config)) -> Scene {
     Scene { world, facilitator }
 }
 
-/// The same with a facilitator that is not waited for.
+/// The same with facilitator timeouts of two seconds.
 async fn hasty_scene() -> Scene {
     scene_with(|config| {
         let x402 = config.x402.as_mut().expect("x402");
@@ -55,7 +55,7 @@ async fn hasty_scene() -> Scene {
     .await
 }
 
-/// What version 2 asks for.
+/// The requirement of version 2.
 fn accepted() -> Value {
     json!({
         "scheme": "exact", "network": NETWORK, "amount": PRICE, "asset": ASSET, "payTo": PAY_TO, "maxTimeoutSeconds": 600,
@@ -64,14 +64,14 @@ fn accepted() -> Value {
 }
 
 impl Scene {
-    /// A payment of the price, which nobody else may see.
+    /// A payment of the price, whose signature is a secret.
     fn sign(&self, payer: &Payer) -> Signed {
         let signed = payer.sign(&accepted(), self.world.clock.now().as_millis() / 1_000);
         self.world.note_secret(signed.signature());
         signed
     }
 
-    /// The same, with something that happens to it.
+    /// The same, with a scripted fate.
     fn scripted(&self, payer: &Payer, script: Script) -> Signed {
         let signed = self.sign(payer);
         self.facilitator.script(&signed, Some(script));
@@ -97,7 +97,7 @@ impl Scene {
         self.ask(Method::POST, path, signed).json(body).header("idempotency-key", key).send().await
     }
 
-    /// Makes a link, and gives its id.
+    /// Makes a link and returns its id.
     async fn make(&self, payer: &Payer, custom_id: &str) -> String {
         let made = self.post("/v1/links", &json!({"custom_id": custom_id}), &self.sign(payer)).await;
         assert_eq!(made.status, 201, "{}", made.text());
@@ -109,7 +109,7 @@ impl Scene {
         self.world.db.texts("SELECT state FROM payments ORDER BY state").await
     }
 
-    /// What operators read off under this name.
+    /// The metric of this name.
     async fn figure(&self, name: &str) -> u64 {
         let address = self.world.node(0).admin_address.expect("an admin address");
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -118,7 +118,7 @@ impl Scene {
         value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {name} in {figures}"))
     }
 
-    /// Waits until the background task has tried to settle the one payment this often and said what it knows.
+    /// Waits until the background task has tried to settle the one payment this many times and stored the results.
     async fn tried(&self, attempts: i64) {
         eventually(&format!("try {attempts}"), deeplink_doubles::wait::PATIENCE, || async {
             let now = self.world.clock.now().as_millis();
@@ -130,17 +130,17 @@ impl Scene {
         .await;
     }
 
-    /// How many payments somebody settles at this moment.
+    /// How many payments are being settled now.
     async fn leases(&self) -> i64 {
         let now = self.world.clock.now().as_millis();
         let sql = format!("SELECT CAST(count(*) AS BIGINT) FROM payments WHERE lease_until > {now}");
         self.world.db.number(sql).await
     }
 
-    /// Repeats a request until nobody else settles its payment.
+    /// Repeats a request until its payment is not being settled elsewhere.
     async fn insist(&self, path: &str, body: &Value, signed: &Signed) -> Reply {
         let last = std::sync::Mutex::new(None);
-        eventually("nobody else settles it", deeplink_doubles::wait::PATIENCE, || async {
+        eventually("it is not being settled elsewhere", deeplink_doubles::wait::PATIENCE, || async {
             let reply = self.post(path, body, signed).await;
             let is_over = reply.outcome() != "409 payment_in_progress";
             *last.lock().expect("a lock") = Some(reply);
@@ -166,13 +166,13 @@ impl Scene {
         .await;
     }
 
-    /// Lets the lease of a payment end that nobody settles any more.
+    /// Ends the lease of a payment whose settlement was abandoned.
     fn let_lease_end(&self) {
         self.world.clock.advance(Duration::from_secs(36));
     }
 }
 
-/// What an answer says came of the payment.
+/// The receipt in an answer.
 fn receipt(reply: &Reply) -> Value {
     let header = [reply.header("payment-response"), reply.header("x-payment-response")].concat();
     assert!(!header.is_empty(), "no receipt: {} {}", reply.status, reply.text());

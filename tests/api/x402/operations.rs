@@ -1,4 +1,4 @@
-//! Every operation that can be paid for, paid for once and asked again with what was used.
+//! Every operation that can be paid for, paid for once and repeated with the used payment.
 
 use deeplink_core::x402::PAID;
 use http::Method;
@@ -44,7 +44,7 @@ impl Customer {
     }
 }
 
-/// A body that is well-formed.
+/// A well-formed body.
 fn other_body(operation: &str) -> Value {
     match operation {
         "bulk_create_links" => json!({"template": {}, "count": 3}),
@@ -58,7 +58,7 @@ fn other_body(operation: &str) -> Value {
     }
 }
 
-/// PX2, PX5: every operation can be paid for, and each payment is used up by it: for another request it is 409.
+/// PX2, PX5: every such operation can be paid for and uses up the payment: for another request it is 409.
 #[tokio::test]
 async fn px2_every_operation_can_be_paid_for() {
     let customer = Customer { scene: scene().await, payer: Payer::new("alice"), used: std::cell::RefCell::default() };
@@ -103,7 +103,7 @@ async fn px2_every_operation_can_be_paid_for() {
     assert_eq!((scene.facilitator.calls().settle, scene.wallets().await), (all.len(), 1));
 }
 
-/// PX3: what no account is needed to refuse is refused before the facilitator is asked.
+/// PX3: refusals that do not depend on an account come before the facilitator is asked.
 #[tokio::test]
 async fn px3_a_malformed_request_costs_nothing_and_asks_nobody() {
     let scene = scene().await;

@@ -1,4 +1,4 @@
-//! What is asked for, what is paid, and what is done for it.
+//! Requirements, payments, and what is done for them.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::facilitator::{ASSET, NETWORK, NETWORK_V1, PAY_TO, decoded};
 use deeplink_testing::{Reply, at_once, eventually, operations};
 
-/// PX1: without a credential an operation that can be paid for answers 402 and says in both versions what the operator
-/// configured, in an error record; all else answers 401 as before. A cookie is no credential here.
+/// PX1: without a credential an operation that can be paid for answers 402 with the operator's requirements in both
+/// versions, in an error record; all others answer 401 as before. A cookie is no credential here.
 #[tokio::test]
 async fn px1_without_a_credential_a_request_is_told_what_it_costs() {
     let scene = scene().await;
@@ -54,7 +54,7 @@ async fn px1_without_a_credential_a_request_is_told_what_it_costs() {
     assert_eq!(scene.facilitator.calls(), calls(0, 0, 0));
 }
 
-/// PX1: an operation has a price of its own, or none and then takes keys only.
+/// PX1: each operation has its own price, or none and then takes keys only.
 #[tokio::test]
 async fn px1_each_operation_has_its_price() {
     let scene = scene_with(|config| {
@@ -73,8 +73,8 @@ async fn px1_each_operation_has_its_price() {
     assert_eq!(cheap.outcome(), "402 payment_required");
 }
 
-/// PX1: while the facilitator does not settle what is asked for, only keys are taken; it is asked again after ten seconds.
-/// A version that it does not settle is not offered.
+/// PX1: while the facilitator does not support the requirement, only keys are accepted; it is asked again after ten
+/// seconds. A version that it does not settle is not offered.
 #[tokio::test]
 async fn px1_only_what_the_facilitator_settles_is_offered() {
     let facilitator = super::Facilitator::start().await;
@@ -87,7 +87,7 @@ async fn px1_only_what_the_facilitator_settles_is_offered() {
     let of = |version: u64, network: &str| json!({"x402Version": version, "scheme": "exact", "network": network, "extra": {"feePayer": "somebody"}});
     facilitator.settles(vec![of(1, "base-sepolia")]);
     assert_eq!(world.nobody.get("/v1/links").await.outcome(), "401 unauthorized");
-    assert_eq!(facilitator.asked(), 1, "requests ask nobody");
+    assert_eq!(facilitator.asked(), 1, "requests do not ask");
     let offered = async |answer: &str| {
         eventually(answer, PATIENCE, async || world.nobody.get("/v1/links").await.outcome() == answer).await;
     };
@@ -97,7 +97,7 @@ async fn px1_only_what_the_facilitator_settles_is_offered() {
     assert_eq!(asked.header("payment-required"), "");
     let extra = &asked.json()["accepts"][0]["extra"];
     assert_eq!(*extra, json!({"feePayer": "somebody", "name": "USDC", "version": "2"}));
-    // Until it settles either version it is asked every ten seconds, and then every ten minutes.
+    // Until it supports either version it is asked every ten seconds, and then every ten minutes.
     facilitator.settles(vec![of(1, "base-sepolia"), of(2, NETWORK)]);
     world.clock.advance(Duration::from_secs(601));
     eventually("both versions", PATIENCE, async || {
@@ -108,15 +108,15 @@ async fn px1_only_what_the_facilitator_settles_is_offered() {
     world.clock.advance(Duration::from_secs(601));
     let before = facilitator.asked();
     eventually("it is asked", PATIENCE, async || facilitator.asked() > before).await;
-    assert_eq!(world.nobody.get("/v1/links").await.outcome(), "402 payment_required", "what it said holds");
+    assert_eq!(world.nobody.get("/v1/links").await.outcome(), "402 payment_required", "its last answer still applies");
     facilitator.is_down(false);
     facilitator.settles(vec![]);
     world.clock.advance(Duration::from_secs(601));
     offered("401 unauthorized").await;
 }
 
-/// PX2: by either version: the link is made, the answer has a receipt, the payment is verified and settled once, with our
-/// requirement; the link is the wallet's, and expires as anybody's without a domain.
+/// PX2: by either version: the link is made, the answer has a receipt, the payment is verified and settled once, with
+/// our requirement; the link is the wallet's, and expires like any without a domain.
 #[tokio::test]
 async fn px2_a_paid_request_is_done_once_for_its_wallet() {
     let scene = scene().await;
@@ -148,8 +148,8 @@ fn is_success(reply: &Reply) -> bool {
     (200..300).contains(&reply.status)
 }
 
-/// PX4: of fifty requests with one authorization, in both versions and on two nodes, one is done and settled; the others
-/// get its answer or are told to come again.
+/// PX4: of fifty requests with one authorization, in both versions and on two nodes, one is done and settled; the
+/// others get its answer or are told to retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_one_payment_does_one_thing() {
     for nodes in [1, 2] {
@@ -179,7 +179,7 @@ async fn px4_one_payment_does_one_thing() {
     }
 }
 
-/// Sends fifty copies of a paid request at once, in both versions and to both nodes.
+/// Sends fifty concurrent copies of a paid request, in both versions and to both nodes.
 async fn copies(scene: &Scene, method: &Method, path: &str, body: &Value, signed: &Signed, nodes: usize) -> Vec<Reply> {
     let callers = [0, 1].map(|at| scene.world.at(at.min(nodes - 1), &scene.world.nobody));
     at_once(50, |number| {
@@ -192,8 +192,8 @@ async fn copies(scene: &Scene, method: &Method, path: &str, body: &Value, signed
     .await
 }
 
-/// PX4: a copy that comes late is not refused for what the payment itself has done: an id that is taken by now, or a link
-/// that is gone. Copies of a new wallet's payment count as one new wallet.
+/// PX4: a late copy is not refused because of the payment's own effects: an id that is taken by now, or a deleted link.
+/// Copies of a new wallet's payment count as one new wallet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_a_late_copy_is_not_refused() {
     for nodes in [1, 2] {
@@ -218,7 +218,7 @@ async fn px4_a_late_copy_is_not_refused() {
     }
 }
 
-/// PX4: of two payments of a new wallet at one instant, both are done, for one account.
+/// PX4: two concurrent payments of a new wallet are both done, for one account.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_a_new_wallet_has_one_account() {
     let scene = scene_of(2, |_| {}).await;
@@ -240,7 +240,7 @@ async fn px4_a_new_wallet_has_one_account() {
 
 const ACCOUNTS: &str = "SELECT CAST(count(*) AS BIGINT) FROM tenants";
 
-/// PX4: the same when both are settled before either is done: no account is left that belongs to nobody.
+/// PX4: the same if both are settled before either is done: no account is left without a wallet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_a_new_wallet_leaves_no_other_account() {
     let scene = scene_of(2, |_| {}).await;
@@ -265,8 +265,8 @@ async fn px4_a_new_wallet_leaves_no_other_account() {
     assert_eq!(listed.json()["links"].as_array().map(Vec::len), Some(2));
 }
 
-/// PX4: of several payments under one `Idempotency-Key` at once, as of a payer who timed out and signed again, one is charged.
-/// The others are told to come again, and then get its answer.
+/// PX4: of several concurrent payments with one `Idempotency-Key`, as from a payer who timed out and signed again, one
+/// is charged. The others are told to retry, and then get its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_one_payment_is_charged_under_a_key() {
     for nodes in [1, 2] {
@@ -294,7 +294,7 @@ async fn px4_one_payment_is_charged_under_a_key() {
     }
 }
 
-/// PX4: the same while the first is in doubt. Another payer's key, or the same at another path, is another one.
+/// PX4: the same while the first is in doubt. Another payer's key, or the same at another path, is independent.
 #[tokio::test]
 async fn px4_a_payment_in_doubt_keeps_its_key() {
     let scene = scene().await;
@@ -318,7 +318,7 @@ async fn px4_a_payment_in_doubt_keeps_its_key() {
     assert_eq!(scene.facilitator.calls().moved, 3);
 }
 
-/// With a facilitator that is waited for until a busy machine has sent everything.
+/// With a facilitator whose timeout lets a busy machine send everything.
 async fn patient_scene() -> Scene {
     scene_with(|config| {
         let x402 = config.x402.as_mut().expect("x402");
@@ -327,7 +327,7 @@ async fn patient_scene() -> Scene {
     .await
 }
 
-/// PX4: 80 payments are settled at one time. One more is 503 and not charged, and works after that.
+/// PX4: 80 payments are settled concurrently. One more is 503 and not charged, and works after that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px4_no_more_than_80_payments_are_settled_at_once() {
     let scene = patient_scene().await;
@@ -376,7 +376,7 @@ async fn px4_what_is_not_paid_crowds_nobody_out() {
     }
 }
 
-/// PX11: wallets and accounts with keys see nothing of each other.
+/// PX11: wallets and accounts with keys are isolated from each other.
 #[tokio::test]
 async fn px11_wallets_see_their_own_things_only() {
     let scene = scene().await;
@@ -394,7 +394,7 @@ async fn px11_wallets_see_their_own_things_only() {
             let change = scene.ask(Method::PUT, &path, &payment).json(&json!({"web_url": null})).send().await;
             assert_eq!(change.outcome(), "404 not_found");
         }
-        assert_eq!(scene.facilitator.calls().settle, settled, "what is not there costs nothing");
+        assert_eq!(scene.facilitator.calls().settle, settled, "a missing link costs nothing");
         let listed = scene.get("/v1/links", &scene.sign(payer)).await.json();
         let ids: Vec<_> = listed["links"].as_array().expect("links").iter().map(|link| &link["link_id"]).collect();
         assert_eq!(ids, [own]);
@@ -406,7 +406,7 @@ async fn px11_wallets_see_their_own_things_only() {
     assert_eq!(scene.world.a.get("/v1/links").await.json()["links"].as_array().map(Vec::len), Some(1));
 }
 
-/// PX11: what one wallet made is not there for another one, whatever is asked of it, and asking costs nothing.
+/// PX11: one wallet's objects look missing to another one in every operation, and those requests cost nothing.
 #[tokio::test]
 async fn px11_another_wallets_things_are_not_there() {
     let scene = scene().await;
@@ -453,7 +453,7 @@ async fn px11_another_wallets_things_are_not_there() {
     }
 }
 
-/// PX12, X4: with `Authorization` a payment is not looked at, whether or not the key is valid.
+/// PX12, X4: with `Authorization` a payment is ignored, whether or not the key is valid.
 #[tokio::test]
 async fn px12_a_key_outranks_a_payment() {
     let scene = scene().await;

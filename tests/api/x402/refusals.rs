@@ -1,4 +1,4 @@
-//! Refusals that need an account to be judged: they cost nothing, and nothing is noted.
+//! Refusals that depend on the account: they cost nothing, and nothing is recorded.
 
 use http::Method;
 use serde_json::json;
@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{Payer, calls, receipt, scene, scene_with};
 use crate::suspension::{resume, suspend};
 
-/// PX3: a request that would be refused once it is known who asks (404, 409, a plan's limit) is refused before it is paid
-/// for. Nothing is stored, no account either, and the payment works after that.
+/// PX3: a request that would be refused for its account (404, 409, a plan's limit) is refused before it is paid for.
+/// Nothing is stored, not even an account, and the payment works after that.
 #[tokio::test]
 async fn px3_a_refused_request_is_not_charged() {
     let scene = scene_with(|config| config.enforce_quotas = true).await;
@@ -27,11 +27,11 @@ async fn px3_a_refused_request_is_not_charged() {
     }
     let calls = scene.facilitator.calls();
     assert_eq!((calls.verify, calls.settle), (4, 0));
-    assert_eq!(scene.world.db.dump().await, before, "nothing is noted");
+    assert_eq!(scene.world.db.dump().await, before, "nothing is recorded");
     let made = scene.post("/v1/links/bulk", &json!({"template": {}, "count": 50}), &signed).await;
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!(scene.facilitator.calls().settle, 1);
-    // The free plan's limits hold.
+    // The free plan's limits apply.
     let next = scene.sign(&payer);
     assert_eq!(scene.post("/v1/links", &json!({}), &next).await.outcome(), "402 quota_exceeded");
     assert_eq!(scene.get("/v1/links", &next).await.status, 200);
@@ -56,7 +56,7 @@ async fn px3_what_was_done_under_a_key_is_not_charged_again() {
     assert_eq!(scene.post_keyed("/v1/links", &body, &second, "order-2").await.status, 201);
 }
 
-/// PX3: wallets that pay for the first time are limited by address; one that is turned away is not charged.
+/// PX3: wallets that pay for the first time are limited by address; a refused one is not charged.
 #[tokio::test]
 async fn px3_new_wallets_are_limited_by_address() {
     let scene = scene_with(|config| config.limits.wallets_per_hour = 2).await;
@@ -68,7 +68,7 @@ async fn px3_new_wallets_are_limited_by_address() {
     assert_eq!((scene.facilitator.calls().settle, scene.wallets().await), (2, 2));
     assert_eq!(scene.states().await, ["done", "done"], "no row is left");
     scene.make(&alice, "once-more").await;
-    // Nor is it settled later: one that is comes after it.
+    // Nor is it settled later: the next settlement is for a later payment.
     scene.let_lease_end();
     let unclear = scene.scripted(&bob, super::Script::SettleFails);
     assert_eq!(scene.post("/v1/links", &json!({}), &unclear).await.outcome(), "503 facilitator_unavailable");
@@ -100,8 +100,8 @@ async fn px1_a_refused_settlement_has_a_receipt() {
     assert_eq!((scene.links().await, scene.wallets().await, scene.states().await), (0, 0, vec!["refused".to_owned()]));
 }
 
-/// R12: a wallet whose account the operator suspended is charged for nothing that would change something; what it reads is
-/// answered. The same payment works once the account is resumed.
+/// R12: a wallet whose account the operator suspended is not charged for changes; its reads are answered. The same
+/// payment works once the account is resumed.
 #[tokio::test]
 async fn r12_a_suspended_wallet_pays_for_no_change() {
     let scene = scene().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Payer, Scene, Script, Signed, calls, hasty_scene, receipt, scene};
 
-/// A payment in each state that it can be in, with what was asked for.
+/// A payment in each possible state, with its request.
 async fn in_each_state(scene: &Scene, payer: &Payer) -> Vec<(&'static str, Signed)> {
     let mut found = Vec::new();
     let done = scene.sign(payer);
@@ -32,8 +32,8 @@ async fn in_each_state(scene: &Scene, payer: &Payer) -> Vec<(&'static str, Signe
     found
 }
 
-/// PX5: a payment was for one request. For another operation or body, without the key of the first request, it is 409 in
-/// every state; so is what anybody can put together from the chain, sent to read what the payer has.
+/// PX5: a payment was for one request. For another operation or body, without the key of the first request, it is 409
+/// in every state; so is a payment that anyone can assemble from the chain, sent to read the payer's data.
 #[tokio::test]
 async fn px5_a_payment_is_for_one_request() {
     let scene = hasty_scene().await;
@@ -59,7 +59,7 @@ async fn px5_a_payment_is_for_one_request() {
         }
         assert_eq!(scene.facilitator.calls().settle, settled, "{state}");
     }
-    // While it is being settled, too.
+    // During its settlement, too.
     let signed = scene.scripted(&payer, Script::SettleWaits);
     let asking = scene.ask(Method::POST, "/v1/links", &signed).json(&json!({}));
     let (made, ()) = tokio::join!(asking.send(), async {
@@ -72,7 +72,7 @@ async fn px5_a_payment_is_for_one_request() {
     assert_eq!(made.status, 201);
 }
 
-/// PX5: a read is done again for who has its key, until the payment's own end; without a key it is done once.
+/// PX5: a read can be repeated with its key, until the payment expires; without a key it is done once.
 #[tokio::test]
 async fn px5_a_read_can_be_repeated_with_its_key() {
     let scene = scene().await;
@@ -94,7 +94,7 @@ async fn px5_a_read_can_be_repeated_with_its_key() {
     assert_eq!(scene.facilitator.calls().settle, 2);
 }
 
-/// PX5: a read is done again for ten minutes, however long the payment is valid, and no longer than it is valid.
+/// PX5: a read can be repeated for ten minutes, however long the payment is valid, and no longer than it is valid.
 #[tokio::test]
 async fn px5_a_read_is_not_repeated_for_ever() {
     let scene = scene().await;
@@ -129,7 +129,7 @@ async fn px5_a_read_is_not_repeated_for_ever() {
     assert_eq!(scene.facilitator.calls().settle, 3);
 }
 
-/// PX10: while a settled payment waits to be used, another one under its key is not charged.
+/// PX10: while a settled payment is unused, another one with its key is not charged.
 #[tokio::test]
 async fn px10_no_second_payment_is_charged_while_the_first_waits() {
     let scene = scene().await;
@@ -181,7 +181,7 @@ async fn px10_what_was_paid_for_and_lost_can_be_asked_for_otherwise() {
     assert_eq!((scene.facilitator.calls().settle, scene.links().await), (1, 2));
 }
 
-/// PX10: of two such requests at once, one is done; the other is told that the key was used for another request.
+/// PX10: of two such concurrent requests, one is done; the other is told that the key was used for another request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn px10_what_was_paid_for_once_is_had_once() {
     let scene = scene().await;
@@ -207,8 +207,8 @@ async fn px10_what_was_paid_for_once_is_had_once() {
     assert_eq!((made, scene.links().await, scene.facilitator.calls().settle), (1, 2, 1));
 }
 
-/// PX8: a payment whose process died while it was settled is settled again by a repeat once its lease is over, whether or
-/// not money had moved, and by nobody before.
+/// PX8: a payment whose process died during its settlement is settled again by a repeat once its lease ends, whether or
+/// not money had moved, and not before.
 #[tokio::test]
 async fn px8_a_lease_that_is_over_is_taken_up() {
     let mut scene = hasty_scene().await;
@@ -224,7 +224,7 @@ async fn px8_a_lease_that_is_over_is_taken_up() {
     asking.abort();
     let same = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(same.outcome(), "409 payment_in_progress");
-    // The process goes, and what it was doing with it.
+    // The process dies, and its work with it.
     scene.world.restart_at_once().await;
     scene.facilitator.script(&signed, None);
     scene.let_lease_end();
@@ -233,7 +233,7 @@ async fn px8_a_lease_that_is_over_is_taken_up() {
     assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
 }
 
-/// PX15: an answer that shows a secret is given again only to who has the key of the first request, from what is sealed.
+/// PX15: an answer with a secret is repeated only with the key of the first request, from its sealed copy.
 #[tokio::test]
 async fn px15_a_secret_is_shown_again_with_the_key_only() {
     let scene = scene().await;

@@ -1,4 +1,4 @@
-//! A request of a test's own making, and what came back.
+//! A raw request, and its answer.
 
 use bytes::Bytes;
 use deeplink_client::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError};
@@ -40,7 +40,7 @@ impl Watched {
         let request = reqwest::Request::try_from(request)?;
         let mut reply = self.http.execute(request).await?;
         let (status, headers) = (reply.status(), reply.headers().clone());
-        // A stream has no end: its first words stand for it.
+        // A stream does not end, so only its first bytes are read.
         let body = match headers.get(header::CONTENT_TYPE) {
             Some(kind) if kind == "text/event-stream" => reply.chunk().await?.unwrap_or_default(),
             _ => reply.bytes().await?,
@@ -59,7 +59,7 @@ impl Watched {
                 value.split([' ', '=', ';']).for_each(|part| self.secrets.note(part));
             }
         }
-        // Of a cookie the value is secret, and not its name.
+        // Only the value of a cookie is secret, not its name.
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         for (_, value) in cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('=')) {
             self.secrets.note(value);
@@ -80,10 +80,10 @@ impl Watched {
             let pair = cookie.split(';').next().unwrap_or_default();
             pair.split_once('=').into_iter().for_each(|(_, value)| self.secrets.note(value));
         }
-        // The page behind a mailed link holds the token it was asked with, for its own form.
+        // The page behind a mailed link repeats the token of its request in its form.
         let shows_its_own = *method == Method::GET
             && matches!(uri.path(), "/v1/auth/callback" | "/v1/auth/verify" | "/account/confirm");
-        // The address of a source is shown to whoever may have it, as often as they like.
+        // The URL of a source is shown to those who may have it, any number of times.
         if uri.path().starts_with("/v1/sources") || uri.path().starts_with("/account/sources") {
             source_tokens(&String::from_utf8_lossy(body)).for_each(|token| self.secrets.note(&token));
             return;
@@ -93,14 +93,14 @@ impl Watched {
             |made: &Value| ["api_key", "key", "secret"].iter().find_map(|name| Some(made[name].as_str()?.to_owned()));
         match made.as_ref().and_then(secret).filter(|_| status.is_success()) {
             Some(secret) => self.secrets.note(&secret),
-            // X19: a secret stands in the one answer that issues it, and in no other.
+            // X19: a secret appears only in the answer that issues it.
             None if shows_its_own && status == StatusCode::OK => {}
             None => assert_eq!(self.secrets.found_in(body), None, "{method} {uri} shows a secret"),
         }
     }
 }
 
-/// Whether an operation gives a secret out.
+/// Whether an operation issues a secret.
 fn issues(method: &Method, path: &str) -> bool {
     const OPERATIONS: [&str; 7] = [
         "/v1/auth/signup",
@@ -114,7 +114,7 @@ fn issues(method: &Method, path: &str) -> bool {
     *method == Method::POST && OPERATIONS.iter().any(|operation| path.ends_with(operation))
 }
 
-/// The tokens of the addresses that stand in a text.
+/// The tokens of the URLs in a text.
 fn source_tokens(text: &str) -> impl Iterator<Item = String> {
     let digits = |rest: &str| rest.chars().take_while(char::is_ascii_hexdigit).collect::<String>();
     text.split("/in/").skip(1).map(digits).filter(|token| token.len() == 64)
@@ -155,17 +155,17 @@ impl Ask {
         self
     }
 
-    /// Names the credential.
+    /// Sets the credential.
     pub fn bearer(self, key: &str) -> Self {
         self.header("authorization", format!("Bearer {key}"))
     }
 
-    /// Names the session.
+    /// Sets the session.
     pub fn session(self, token: &str) -> Self {
         self.header("cookie", format!("session_token={token}"))
     }
 
-    /// Sends these bytes as JSON, whatever they are.
+    /// Sends these bytes as JSON, valid or not.
     pub fn body(self, body: impl Into<Bytes>) -> Self {
         self.body_as("application/json", body)
     }
@@ -189,7 +189,7 @@ impl Ask {
         self.body_as("application/x-www-form-urlencoded", body)
     }
 
-    /// Sends it; the answer has passed the checks that hold for all.
+    /// Sends it; the answer has passed the checks of `check`.
     pub async fn send(self) -> Reply {
         let what = format!("{} {}", self.request.method(), self.request.uri());
         let response = self.watched.exchange(self.request).await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -225,7 +225,7 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().expect("an ASCII header"))
     }
 
-    /// The token of the session that the answer begins; `None` when it begins none.
+    /// The token of the session that the answer starts, if it starts one.
     pub fn session(&self) -> Option<String> {
         let mut cookies = self.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
         let token = cookies.find_map(|cookie| cookie.strip_prefix("session_token="))?;
@@ -244,7 +244,7 @@ impl Reply {
         format!("{} {} {}", self.status, words[0], words[1]).trim_end().to_owned()
     }
 
-    /// The same answer without what differs from request to request.
+    /// The answer without the parts that differ from request to request.
     pub fn without_request_id(&self) -> String {
         let mut json = self.json();
         if let Some(record) = json.as_object_mut() {

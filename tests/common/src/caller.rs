@@ -1,4 +1,4 @@
-//! Somebody who calls the service: with the typed client, or with requests of the test's own making.
+//! A caller of the service: with the typed client, or with raw requests.
 
 use deeplink_client::{Client, Links, Public, Retry, Sessions, Webhooks};
 use deeplink_core::id::{AffiliateId, TenantId};
@@ -15,7 +15,7 @@ pub(crate) struct Node {
     pub(crate) base: String,
 }
 
-/// Somebody who calls the service.
+/// A caller of the service.
 #[derive(Clone)]
 pub struct Caller {
     /// The typed client, with this caller's key.
@@ -48,7 +48,7 @@ impl Caller {
         self.client.webhooks()
     }
 
-    /// What everybody may ask, by the typed client.
+    /// The public operations, by the typed client.
     pub fn public(&self) -> Public {
         self.client.public()
     }
@@ -73,7 +73,7 @@ impl Caller {
         &self.node.base
     }
 
-    /// A request of the test's own making, with this caller's credential.
+    /// A raw request with this caller's credential.
     pub fn ask(&self, method: Method, path: &str) -> Ask {
         let ask = self.ask_without_key(method, path);
         match self.key() {
@@ -123,7 +123,7 @@ impl Caller {
         self.make_of(&body).await
     }
 
-    /// Makes a link of this body and gives its id.
+    /// Makes a link from this body and returns its id.
     pub async fn make_of(&self, body: &Value) -> String {
         let reply = self.post("/v1/links", body).await;
         assert_eq!(reply.status, 201, "{body} {}", reply.text());

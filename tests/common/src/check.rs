@@ -1,4 +1,4 @@
-//! What holds for every answer, whoever asked for what. Each answer that a test sees passes through here.
+//! What holds for every answer to any request. Each answer that a test sees passes through here.
 
 use deeplink_core::error::ErrorCode;
 use deeplink_core::routes::{self, Credential};
@@ -34,8 +34,8 @@ pub(crate) fn check(
             assert!(policy.contains(part), "{part} {what}");
         }
     }
-    // X13: what a web page of another origin may read is what everybody may read anyway, and what it reports itself with a
-    // publishable key, every answer to that.
+    // X13: a web page of another origin may read what is public anyway, and every answer to what it reports with a
+    // publishable key.
     let is_open = own_host && is_of_pages(path);
     assert!(!is_open || headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), "{what}");
     if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
@@ -55,13 +55,13 @@ pub(crate) fn check(
     if *method == Method::HEAD {
         assert!(body.is_empty(), "an answer to HEAD has no body: {what}");
     }
-    // X8: who is to come again is told when, in whole seconds.
+    // X8: an answer that asks for a retry says when, in whole seconds.
     let code = if status.as_u16() >= 400 {
         error_code(method, is_visit && is_html || is_account, status, headers, body, &what)
     } else {
         None
     };
-    // A page has no code; it says in words what is not set up.
+    // A page has no error code; it says in words what is not configured.
     let is_not_set_up = code.as_ref().is_some_and(ErrorCode::is_not_configured)
         || is_account && String::from_utf8_lossy(body).contains("is not set up on this service");
     let retryable =
@@ -81,7 +81,7 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a publishable key reaches an operation.
+/// Whether an operation accepts a publishable key.
 fn is_of_pages(path: &str) -> bool {
     let takes_one = |credential| matches!(credential, Credential::SdkKey | Credential::PublishableKey);
     routes::ALL.iter().any(|route| route.path == path && takes_one(route.credential))
@@ -110,7 +110,7 @@ fn error_code(
         headers.get("x-request-id").map(HeaderValue::as_bytes),
         "{what}"
     );
-    // X2: what failed inside stays inside.
+    // X2: internal failures are not disclosed.
     if status.is_server_error() {
         let keys: Vec<_> = record.as_object().expect("an object").keys().map(String::as_str).collect();
         assert_eq!(keys, ["error", "code", "request_id"], "{what}");

@@ -1,4 +1,4 @@
-//! A world's database, seen from beside the server: to make what has no route yet, and to look at what is stored.
+//! Direct access to a world's database: to create what has no route yet, and to look at what is stored.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,12 +60,12 @@ impl Database {
         Self { place, conn: Arc::default() }
     }
 
-    /// The same database over a connection of its own, for another runtime.
+    /// The same database over a separate connection, for another runtime.
     pub(crate) fn apart(&self) -> Self {
         Self::of(self.place.clone())
     }
 
-    /// How a server is told of it.
+    /// The server settings that select it.
     pub(crate) fn url(&self) -> DatabaseUrl {
         match &self.place {
             Place::File(path) => DatabaseUrl::sqlite(path),
@@ -109,7 +109,7 @@ impl Database {
         }
     }
 
-    /// Closes the connection, so that somebody else may have the database alone.
+    /// Closes the connection, for exclusive use of the database by another process.
     pub(crate) async fn leave(&self) {
         match self.conn.lock().await.take() {
             Some(Conn::Sqlite(conn)) => conn.close().await.expect("the connection closes"),
@@ -130,8 +130,8 @@ impl Database {
         });
     }
 
-    /// Takes the database away from the server: on PostgreSQL it can neither keep nor open a connection, on SQLite it
-    /// cannot write.
+    /// Makes the database unavailable to the server: on PostgreSQL it can neither keep nor open a connection, on SQLite
+    /// it cannot write.
     pub async fn take_away(&self) -> Away {
         let Some(url) = self.postgres_url() else {
             return Away::Held(self.hold_all().await);
@@ -140,7 +140,7 @@ impl Database {
         let name = url.rsplit('/').next().expect("a name").to_owned();
         let server = Self::postgres(format!("{}/postgres", url.trim_end_matches(&format!("/{name}"))));
         on!(server, c => {
-            // One after the other, so that nobody connects anew before the first is committed.
+            // Sequentially, so that nothing reconnects before the first is committed.
             for sql in [
                 format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
                 format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"),
@@ -151,8 +151,7 @@ impl Database {
         Away::Closed { server, name }
     }
 
-    /// Keeps others from writing what belongs to a tenant, until it is let go: the whole file on SQLite, the tenant's row
-    /// on PostgreSQL.
+    /// Blocks writes of a tenant's data until it is dropped: the whole file on SQLite, the tenant's row on PostgreSQL.
     pub async fn hold(&self, tenant: &TenantId) -> Held {
         if !self.is_postgres() {
             return self.hold_all().await;
@@ -171,7 +170,7 @@ impl Database {
         Held(apart)
     }
 
-    /// The one number that a query gives.
+    /// The single number that a query returns.
     pub async fn number(&self, sql: impl Into<String>) -> i64 {
         let sql = sql.into();
         on!(self, c => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *c).await.expect("a number"))
@@ -183,7 +182,7 @@ impl Database {
         on!(self, c => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut *c).await.expect("texts"))
     }
 
-    /// How many clicks of each kind are stored, but for those of links that lead to one address.
+    /// The stored clicks of each kind, except those of links that lead to one URL.
     pub(crate) async fn clicks_but_of(&self, web_url: &str) -> Vec<(i64, i64)> {
         let sql = format!(
             "SELECT kind, CAST(count(*) AS BIGINT) FROM clicks
@@ -195,7 +194,7 @@ impl Database {
         })
     }
 
-    /// Every table and row, but for when keys were last used: that is stored behind the replies.
+    /// Every table and row, except when keys were last used: that is stored after the replies.
     pub async fn dump(&self) -> Dump {
         // Tests compare many dumps, so all tables are read by one query.
         let tables = match self.place {
@@ -228,7 +227,7 @@ impl Database {
         on!(self, c => sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut *c).await.expect("pairs of texts"))
     }
 
-    /// Every table and row but those of the click log, where visits leave their traces.
+    /// Every table and row except the click log, which visits write to.
     pub async fn dump_without_clicks(&self) -> Dump {
         let mut dump = self.dump().await;
         dump.retain(|table, _| !table.starts_with("click") && table != "visitor_texts");
@@ -236,7 +235,7 @@ impl Database {
     }
 }
 
-/// A transaction that stands in the way of others.
+/// A transaction that blocks others.
 pub struct Held(Database);
 
 impl Held {
@@ -248,9 +247,9 @@ impl Held {
 
 /// A database that its server cannot reach.
 pub enum Away {
-    /// A SQLite file that somebody else writes.
+    /// A SQLite file that another process writes to.
     Held(Held),
-    /// A PostgreSQL database that nobody may connect to.
+    /// A PostgreSQL database that accepts no connections.
     Closed {
         /// A database beside it, on the same server.
         server: Database,

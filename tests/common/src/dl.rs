@@ -1,4 +1,4 @@
-//! Runs `dl` in surroundings of its own: a home, a configuration, and no variable but those the test sets.
+//! Runs `dl` in an isolated environment: a home, a configuration, and only the variables that the test sets.
 
 use std::fmt;
 use std::io::Write;
@@ -13,7 +13,7 @@ pub const KEY: &str = "dl_live_3fa91c07be5d2846a0c1e2f3948576b8d9eafc0b1c2d3e4f"
 /// Another one.
 pub const OTHER_KEY: &str = "dl_live_77777777777777777777777777777777777777777777777f";
 
-/// Somebody who uses `dl`.
+/// A user of `dl`.
 pub struct Dl {
     home: TempDir,
     env: Vec<(String, String)>,
@@ -47,7 +47,7 @@ impl Dl {
         Self::new().env("DL_BASE_URL", base_url).env("DL_API_KEY", KEY)
     }
 
-    /// Sets a variable; an earlier value goes.
+    /// Sets a variable, replacing an earlier value.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.retain(|(set, _)| set != name);
         self.env.push((name.to_owned(), value.to_owned()));
@@ -71,14 +71,14 @@ impl Dl {
         path
     }
 
-    /// Puts a file there that only its owner can read.
+    /// The same, readable only by its owner.
     pub fn secret_file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.file(name, content);
         chmod(&path, 0o600);
         path
     }
 
-    /// What is in a file of the working directory.
+    /// The content of a file in the working directory.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.home.path().join(name)).expect("a file")
     }
@@ -93,7 +93,7 @@ impl Dl {
         command
     }
 
-    /// The variables that `dl` sees.
+    /// The environment variables of `dl`.
     pub fn variables(&self) -> Vec<(String, String)> {
         let home = |below: &str| self.home.path().join(below).to_string_lossy().into_owned();
         let path = option_env!("PATH").unwrap_or("/usr/bin:/bin").to_owned();
@@ -132,7 +132,7 @@ impl Dl {
         }
     }
 
-    /// Keeps a key as `dl login` does, without asking a service.
+    /// Stores a key as `dl login` does, without a request to a service.
     pub fn stored(self, profile: &str, base_url: &str, key: &str) -> Self {
         let (config, credentials) = (self.config("config.toml"), self.config("credentials.toml"));
         std::fs::create_dir_all(config.parent().expect("a directory")).expect("a directory");
@@ -161,19 +161,19 @@ pub fn mode(path: &Path) -> u32 {
 }
 
 impl Ran {
-    /// It must have worked; stdout comes back.
+    /// Asserts success; returns stdout.
     pub fn ok(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self}");
         &self.stdout
     }
 
-    /// It must have ended with this code; stderr comes back.
+    /// Asserts this exit code; returns stderr.
     pub fn fails(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self}");
         &self.stderr
     }
 
-    /// What stderr says, whatever room it leaves between words.
+    /// What stderr says, with whitespace normalized.
     pub fn says(&self, text: &str) -> bool {
         let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         squeeze(&self.stderr).contains(&squeeze(text))

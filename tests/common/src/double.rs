@@ -1,4 +1,4 @@
-//! A service that says what the test wants said, and remembers what it was asked.
+//! A service that gives scripted answers and records its requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -52,7 +52,7 @@ impl Request {
     }
 }
 
-/// What is said in return.
+/// A scripted answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     status: u16,
@@ -63,7 +63,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A body that is said to be JSON.
+    /// A body with the media type of JSON.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         Self { status, headers, body: body.into(), delay: Duration::ZERO, reset: false }
@@ -80,20 +80,20 @@ impl Answer {
         Self::json(status, &body)
     }
 
-    /// Sets a header; an earlier value goes.
+    /// Sets a header, replacing an earlier value.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(set, _)| set != name);
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Only after so long.
+    /// Delays the answer.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Nothing: the connection breaks.
+    /// No answer: the connection is closed.
     pub fn reset() -> Self {
         Self { reset: true, ..Self::new(200, "") }
     }
@@ -104,7 +104,7 @@ impl Answer {
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Lets everybody through, now and later.
+    /// Lets all requests through, now and later.
     pub fn open(&self) {
         *self.0.0.lock().expect("no panic") = true;
         self.0.1.notify_all();
@@ -125,7 +125,7 @@ pub struct Double {
 }
 
 impl Double {
-    /// Serves on a port of its own until the process ends.
+    /// Serves on its own port until the process ends.
     pub fn new(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -140,7 +140,7 @@ impl Double {
         Self { url, requests }
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().expect("no panic").clone()
     }
@@ -158,16 +158,16 @@ impl Double {
     }
 }
 
-/// An address where every connection is refused. The port is kept as long as this is: one that was given back may be
-/// another test's double by the time when somebody asks.
+/// An address where every connection is refused. The port stays reserved until this is dropped: a released one could
+/// become the port of another test's double.
 pub struct Nobody {
-    /// Where nobody is, without a slash at the end.
+    /// The URL where nothing listens, without a slash at the end.
     pub url: String,
     _port: TcpSocket,
 }
 
 impl Nobody {
-    /// Takes a port and does not listen.
+    /// Reserves a port without listening.
     pub fn at_a_port() -> Self {
         let port = TcpSocket::new_v4().expect("a socket");
         port.bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
@@ -221,7 +221,7 @@ fn write(mut stream: &TcpStream, request: &Request, answer: &Answer) -> std::io:
     stream.flush()
 }
 
-/// A link as lists and details show it. Its members stand in the order of the alphabet, so that they do in every build.
+/// A link as lists and details show it. Its members are in alphabetical order, so that they are in every build.
 pub fn link(id: &str) -> serde_json::Value {
     serde_json::json!({
         "affiliate_id": null, "agent_context": {"action": "purchase", "cta": "Buy now", "description": null},
@@ -267,7 +267,7 @@ pub fn domain(verified: bool) -> serde_json::Value {
     })
 }
 
-/// What looking into DNS gave.
+/// The result of a DNS lookup.
 pub fn verification(reason: Option<&str>) -> serde_json::Value {
     let found = if reason.is_some() { serde_json::json!([]) } else { serde_json::json!([TOKEN]) };
     serde_json::json!({
@@ -308,7 +308,7 @@ pub fn new_key(key: &str, digit: u8) -> serde_json::Value {
     made
 }
 
-/// Somebody in the team as lists show them.
+/// A team member as lists show them.
 pub fn user(email: &str) -> serde_json::Value {
     serde_json::json!({
         "id": "usr_0123456789abcdef01234567", "email": email, "verified": true, "status": "active", "is_owner": true,
@@ -316,7 +316,7 @@ pub fn user(email: &str) -> serde_json::Value {
     })
 }
 
-/// Who is signed in.
+/// The signed-in user.
 pub fn me(email: &str) -> serde_json::Value {
     serde_json::json!({
         "user": {"id": "usr_0123456789abcdef01234567", "email": email, "verified": true, "is_owner": true},
@@ -332,7 +332,7 @@ pub fn affiliate() -> serde_json::Value {
     })
 }
 
-/// Where a form leads, with a session's cookie if one begins.
+/// A form's redirect, with a session cookie if it starts a session.
 pub fn see_other(location: &str, session: Option<&str>) -> Answer {
     let answer = Answer::new(303, "").header("location", location);
     match session {
@@ -341,7 +341,7 @@ pub fn see_other(location: &str, session: Option<&str>) -> Answer {
     }
 }
 
-/// The part of a service that is about people, their keys and partners; nothing for any other request.
+/// Answers requests about people, their keys and partners; `None` for any other request.
 pub fn of_people(request: &Request) -> Option<Answer> {
     let mut pk = serde_json::json!({
         "id": "pkid_0123456789abcdef01234567", "key_prefix": "pk_live_3fa91c07be...", "domain": "go.example.com",
@@ -409,13 +409,13 @@ pub fn billing_status() -> serde_json::Value {
 /// When its period ends: 2026-12-20.
 pub const PERIOD_END: i64 = 1_797_759_000_000;
 
-/// The page on which a plan is paid for.
+/// The checkout page.
 pub const CHECKOUT_URL: &str = "https://checkout.example.com/c/pay/cs_test_0123456789abcdef";
 
-/// The page on which cards and invoices are managed.
+/// The billing portal page.
 pub const PORTAL_URL: &str = "https://billing.example.com/p/session/bps_0123456789abcdef";
 
-/// The part of a service that is about the account's plan; nothing for any other request.
+/// Answers requests about the account's plan; `None` for any other request.
 pub fn of_billing(request: &Request) -> Option<Answer> {
     Some(match request.line().as_str() {
         "GET /v1/billing/status" => Answer::json(200, &billing_status()),

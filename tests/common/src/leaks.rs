@@ -1,8 +1,9 @@
-//! X17, X18: no secret stands in a log or in the database.
+//! X17, X18: no secret appears in a log or in the database.
 //!
 //! What this process logs goes to files without a name: our own crates at TRACE, others at DEBUG, or at TRACE after
-//! [`log_everything`]. Each test has a file of its own, told by its runtime; what is logged outside of such a runtime has
-//! one more. A [`World`] knows the secrets that were issued or sent in it, and searches both for its time when it ends.
+//! [`log_everything`]. Each test has its own file, identified by its runtime; what is logged outside of such a runtime
+//! goes to one more. A [`World`] knows the secrets that were issued or sent in it, and when it ends searches both for
+//! the time it lived.
 //!
 //! [`World`]: super::World
 
@@ -22,7 +23,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 static LOGS: LazyLock<Logs> = LazyLock::new(|| {
-    // What drives a browser writes down what it types into it; that is no log of the service.
+    // The browser driver logs what it types; that is no log of the service.
     let usual = Targets::new()
         .with_default(LevelFilter::DEBUG)
         .with_target("deeplink", LevelFilter::TRACE)
@@ -36,11 +37,11 @@ static LOGS: LazyLock<Logs> = LazyLock::new(|| {
     tracing_subscriber::registry()
         .with(lines.with_filter(usual.or(everything)))
         .try_init()
-        .expect("nobody else takes the log");
+        .expect("the log is set once");
     Logs { of: RwLock::default(), elsewhere: Arc::new(Log::new()) }
 });
 
-/// Keeps the lines of other crates cheap while nobody wants them.
+/// Keeps the log lines of other crates cheap while they are not wanted.
 static ANY_HAS_EVERYTHING: AtomicBool = AtomicBool::new(false);
 
 struct Logs {
@@ -59,7 +60,7 @@ impl Log {
         Self { file: machine::file(), has_everything: AtomicBool::new(false) }
     }
 
-    /// The log of this runtime, which is begun if there is none.
+    /// The log of this runtime, created if there is none.
     fn here() -> Arc<Self> {
         let mut of = LOGS.of.write().unwrap_or_else(PoisonError::into_inner);
         let log = of.entry(Handle::current().id()).or_default();
@@ -82,7 +83,7 @@ impl Log {
     }
 }
 
-/// Writes to the end of a log; whoever reads names the place.
+/// Appends to a log; readers give the offset.
 struct Writer(Arc<Log>);
 
 impl std::ops::Deref for Writer {
@@ -114,11 +115,11 @@ pub(crate) struct Secrets {
 #[derive(Debug, Default)]
 struct Known {
     texts: BTreeSet<String>,
-    /// Finds them all; made anew when there is a new one.
+    /// Matches them all; rebuilt when there is a new one.
     searcher: Option<AhoCorasick>,
 }
 
-/// What is shorter or longer is no secret.
+/// Shorter or longer texts are not secrets.
 const LENGTHS: std::ops::RangeInclusive<usize> = 12..=256;
 
 impl Secrets {
@@ -147,7 +148,7 @@ impl Secrets {
         known.searcher.clone().expect("it was made")
     }
 
-    /// The first known secret in a text, with what stands around it.
+    /// The first known secret in a text, with the text around it.
     pub(crate) fn found_in(&self, text: &[u8]) -> Option<String> {
         let searcher = self.searcher();
         let found = searcher.find(text)?;
@@ -167,7 +168,7 @@ impl Secrets {
                 if let Some(found) = searcher.find(&chunk[..read]) {
                     let line = chunk[..read].split(|byte| *byte == b'\n').find(|line| searcher.is_match(line));
                     let line = line.unwrap_or(&chunk[found.start()..found.end()]);
-                    panic!("a secret stands in the log: {}", String::from_utf8_lossy(line));
+                    panic!("a secret is in the log: {}", String::from_utf8_lossy(line));
                 }
                 if read <= longest {
                     break;
@@ -178,7 +179,7 @@ impl Secrets {
     }
 }
 
-/// A place in the logs that a test is told of: its own, and what is logged outside of any test's runtime.
+/// A position in the logs that a test can see: its own, and what is logged outside of any test's runtime.
 #[derive(Debug)]
 pub struct Mark([(Arc<Log>, u64); 2]);
 

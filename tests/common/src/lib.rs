@@ -1,7 +1,7 @@
-//! A server in this process with a database of its own, people who call it, and what must hold for every answer.
+//! A server in this process with its own database, its callers, and the checks that hold for every answer.
 //!
-//! [`spawn`] gives a [`World`]. With `TEST_DATABASE_URL` it lives on PostgreSQL, otherwise in a SQLite file. When a world
-//! ends, nothing secret that it knew may stand in the logs or in the database. [`dl`] runs the command line instead, against
+//! [`spawn`] gives a [`World`]. With `TEST_DATABASE_URL` it lives on PostgreSQL, otherwise in a SQLite file. When a
+//! world ends, none of its secrets may be in the logs or in the database. [`dl`] runs the command line instead, against
 //! a [`double`] of the service.
 
 mod ask;

@@ -1,4 +1,4 @@
-//! The operations as the OpenAPI document has them.
+//! The operations of the OpenAPI document.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -54,12 +54,12 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 impl Operation {
-    /// The path with this id in the place of every parameter. A code is drawn as PNG.
+    /// The path with this id for every parameter. A QR code is a PNG.
     pub fn at(&self, id: &str) -> String {
         self.path.split('/').map(|segment| placed(segment, id)).collect::<Vec<_>>().join("/")
     }
 
-    /// The path with these ids in the places of its parameters.
+    /// The path with these ids for its parameters.
     pub fn at_each(&self, ids: &[String]) -> String {
         let mut ids = ids.iter();
         let mut next = |segment: &'static str| ids.next().map_or(segment, String::as_str);
@@ -102,7 +102,7 @@ pub(crate) fn of(method: &Method, path: &str) -> Option<&'static Operation> {
         .min_by_key(|operation| operation.path.contains('{'))
 }
 
-/// Notes that an operation was seen to answer with a status, for whoever compares this with what is documented.
+/// Records that an operation answered with a status, to be compared with the documented ones.
 pub(crate) fn met(operation: &'static Operation, status: StatusCode) {
     static MET: Mutex<BTreeSet<(&'static str, u16)>> = Mutex::new(BTreeSet::new());
     if MET.lock().unwrap_or_else(PoisonError::into_inner).insert((&operation.id, status.as_u16())) {

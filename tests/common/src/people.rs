@@ -16,7 +16,7 @@ impl World {
         mails_in(self.home()).into_iter().filter(|mail| mail.contains(&to)).collect()
     }
 
-    /// The token of the one mail more that an address gets for what `ask` does.
+    /// The token in the one additional mail that `ask` causes.
     pub async fn mailed_token<F: Future>(&self, email: &str, ask: F) -> String {
         let before = self.mails_to(email);
         ask.await;
@@ -27,7 +27,7 @@ impl World {
         token
     }
 
-    /// Asks for a magic link, and gives its token.
+    /// Asks for a magic link and returns its token.
     pub async fn magic_link(&self, email: &str) -> String {
         self.mailed_token(email, async {
             let asked = self.nobody.post("/v1/auth/signin", &json!({"email": email})).await;
@@ -43,7 +43,7 @@ impl World {
         reply.session().unwrap_or_else(|| panic!("no session: {} {}", reply.status, reply.header("location")))
     }
 
-    /// Invites an address into a caller's team, and gives the invitation's token.
+    /// Invites an address into a caller's team and returns the invitation's token.
     pub async fn invite(&self, by: &Caller, email: &str) -> String {
         self.mailed_token(email, async {
             let invited = by.post("/v1/auth/users", &json!({"email": email})).await;
@@ -52,7 +52,7 @@ impl World {
         .await
     }
 
-    /// Makes somebody of an address a verified member of a caller's team; the result is their id.
+    /// Makes the owner of an address a verified member of a caller's team and returns their id.
     pub async fn join(&self, team_of: &Caller, email: &str) -> String {
         let token = self.invite(team_of, email).await;
         let accepted = self.nobody.accept(&token).await;
@@ -85,7 +85,7 @@ impl Caller {
     }
 }
 
-/// Asks until the service takes it. A 503 says that nothing was done, which a busy machine may have to say.
+/// Repeats a request until the service accepts it. A 503, as from a busy machine, means that nothing was done.
 pub async fn insist<F: Future<Output = Reply>>(ask: impl Fn() -> F) -> Reply {
     const PAUSE: Duration = Duration::from_millis(50);
     let mut left = PATIENCE;

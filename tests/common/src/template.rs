@@ -1,7 +1,7 @@
 //! The database that each world starts with: migrated, with two tenants, their keys and their affiliates.
 //!
-//! It is made once for each schema and kept: a file in the target directory, a database on the PostgreSQL server. Keys
-//! come from a fixed seed, so that a kept one can be used by a later process.
+//! It is made once per schema and kept: a file in the target directory, a database on the PostgreSQL server. Keys come
+//! from a fixed seed, so that a kept one can be used by a later process.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ use deeplink_doubles::machine;
 /// When every world begins: 2026-11-20T09:30:00Z.
 pub(crate) const BEGIN: i64 = 1_795_167_000_000;
 
-/// Somebody's account.
+/// An account.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) tenant: TenantId,
@@ -32,7 +32,7 @@ pub(crate) struct Account {
     pub(crate) affiliates: Vec<(AffiliateId, SecretKey)>,
 }
 
-/// What every world knows of.
+/// What every world starts with.
 #[derive(Debug, Clone)]
 pub(crate) struct Seeds {
     pub(crate) a: Account,
@@ -143,7 +143,7 @@ pub(crate) async fn fresh(seeds: &Seeds, home: &Path) -> Database {
 
 /// Removes a world's database from its server.
 pub(crate) async fn remove(database: &Database) {
-    /// Several drops at once wait for each other inside PostgreSQL, at times for minutes.
+    /// Concurrent drops wait for each other inside PostgreSQL, sometimes for minutes.
     static ONE: Mutex<()> = Mutex::const_new(());
     if let (Some(url), false) = (database.postgres_url(), machine::keeps_databases()) {
         let _alone = ONE.lock().await;
@@ -163,7 +163,7 @@ async fn file_template(seeds: &Seeds) -> Template {
         let path = making.path().join("deeplink.db");
         fill(seeds, Database::sqlite(path.clone()), making.path()).await;
         // Another process may have been faster; both made the same.
-        std::fs::rename(path, &file).expect("the template takes its place");
+        std::fs::rename(path, &file).expect("the template is renamed");
     }
     Template::File(file)
 }

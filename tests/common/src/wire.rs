@@ -1,4 +1,4 @@
-//! Requests as bytes on a socket, for what no HTTP client would send.
+//! Requests as raw bytes on a socket, for what no HTTP client would send.
 
 use std::net::SocketAddr;
 use std::time::Duration;

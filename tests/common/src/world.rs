@@ -36,12 +36,12 @@ pub enum Role {
     Alternate,
 }
 
-/// Whoever is in a test comes from one address, like the clients of a reverse proxy.
+/// All callers in a test share one address, like the clients of a reverse proxy.
 fn limits() -> Limits {
     Limits::default().without_shares()
 }
 
-/// Everything that one test has to itself.
+/// Everything that belongs to one test.
 pub struct World {
     /// Tenant A.
     pub a: Caller,
@@ -53,13 +53,13 @@ pub struct World {
     pub a2: Caller,
     /// B's affiliate.
     pub b1: Caller,
-    /// Somebody without a credential.
+    /// A caller without a credential.
     pub nobody: Caller,
-    /// What the server takes for the time.
+    /// The server's clock.
     pub clock: Clock,
-    /// The database, seen from beside the server.
+    /// Direct access to the database.
     pub db: Database,
-    /// What the domain name system says.
+    /// The name server.
     pub dns: Dns,
     secrets: Arc<Secrets>,
     config: Config,
@@ -122,7 +122,7 @@ async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
         running.push(Arc::new(node));
         config.listen.set_port(0);
     }
-    // Whatever was read while the server started is read again from here on.
+    // What was read while the server started is now read again.
     clock.advance(Duration::from_millis(10));
     let first = Node { watched: Watched::new(Arc::clone(&secrets)), base: format!("http://{}", running[0].address) };
     let nodes = (0..nodes).map(|at| Some(Arc::clone(&running[at % running.len()]))).collect();
@@ -147,7 +147,7 @@ async fn make(nodes: usize, adjust: impl Fn(&mut Config)) -> World {
     }
 }
 
-/// A port that a server can be started at again and again, and that nobody else is given in between.
+/// A port where a server can be restarted, and which no other process gets in between.
 fn a_port() -> TcpSocket {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_reuseaddr(true).expect("a port can be shared");
@@ -178,7 +178,7 @@ impl World {
         self.restart_after(Stop::Gracefully, adjust).await;
     }
 
-    /// The same without waiting for what is under way, as if the process had died.
+    /// The same without waiting for work in progress, as if the process had died.
     pub async fn restart_at_once(&mut self) {
         self.restart_after(Stop::AtOnce, |_| {}).await;
     }
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Starts a node that was stopped, with settings that `adjust` changes for it alone; the error says why it refuses its
+    /// Starts a stopped node, with settings that `adjust` changes for it alone; the error says why it refuses its
     /// server keys.
     pub async fn start_node(&mut self, at: usize, adjust: impl Fn(&mut Config)) -> Result<(), String> {
         let mut config = self.config.clone();
@@ -227,7 +227,7 @@ impl World {
     }
 
     async fn start(&self, config: &Config) -> Result<Arc<Running>, String> {
-        // Another process would find the file free; in this one, the last connections may take a moment to end.
+        // For another process the file would be free; in this one, the last connections may take a moment to close.
         const PAUSE: Duration = Duration::from_millis(20);
         let mut left = PATIENCE;
         loop {
@@ -252,13 +252,13 @@ impl World {
         )
     }
 
-    /// Somebody with this key, which may be nobody's.
+    /// A caller with this key, which need not exist.
     pub fn somebody_with(&self, key: &str) -> Caller {
         self.secrets.note(key);
         Caller::new(&self.nobody.node, Some(SecretKey::new(key)), &self.a.tenant, None)
     }
 
-    /// Notes a secret that must appear nowhere.
+    /// Records a secret that must not appear anywhere.
     pub fn note_secret(&self, secret: &str) {
         self.secrets.note(secret);
     }
@@ -286,7 +286,7 @@ impl World {
     pub async fn own_domain(&self, of: &Caller, domain: &str, role: Role) {
         let token = self.claim_domain(of, domain, role).await;
         self.dns.txt(&format!("_deeplink-verify.{domain}"), &[&token]);
-        // A name server that does not come to answer in time is asked again.
+        // A name server that does not answer in time is asked again.
         for _ in 0..10 {
             let verified = of.post_nothing(&format!("/v1/domains/{domain}/verify")).await;
             assert_eq!(verified.status, 200, "{}", verified.text());
@@ -333,14 +333,14 @@ impl World {
         eventually("clicks are folded", PATIENCE, || async { self.db.number(MISSING).await == 0 }).await;
     }
 
-    /// Waits until nothing goes on behind the replies: no mail is on its way, each event has its place, and no expiry is
+    /// Waits until the background work is done: no mail is on its way, each event has its position, and no expiry is
     /// being lifted.
     pub async fn at_rest(&self) {
         const GOING_ON: &str = "
             SELECT (SELECT CAST(count(*) AS BIGINT) FROM mails)
                 + (SELECT CAST(count(*) AS BIGINT) FROM events WHERE position IS NULL)
                 + (SELECT CAST(count(*) AS BIGINT) FROM tenants WHERE lifting_since IS NOT NULL)";
-        eventually("nothing goes on", PATIENCE, || async { self.db.number(GOING_ON).await == 0 }).await;
+        eventually("the background work is done", PATIENCE, || async { self.db.number(GOING_ON).await == 0 }).await;
     }
 
     /// The files that hold mails, once there are `count`.
@@ -351,7 +351,7 @@ impl World {
     }
 }
 
-/// The mails in a world's directory, the oldest first. Each of several nodes writes to a directory of its own.
+/// The mails in a world's directory, the oldest first. Each of several nodes writes to its own directory.
 pub(crate) fn mails_in(home: &Path) -> Vec<String> {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let homes = entries(home).map(|entry| entry.path()).filter(|path| path.join("mail").is_dir());
@@ -370,7 +370,7 @@ pub fn token_in(mail: &str) -> Option<String> {
     (token.len() == 64).then_some(token)
 }
 
-/// The confirmation code in a mail: a token that stands alone on its line.
+/// The confirmation code in a mail: a token alone on its line.
 pub fn code_in(mail: &str) -> Option<String> {
     let is_code = |line: &&str| line.len() == 6 && line.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
     mail.lines().map(str::trim).find(is_code).map(str::to_owned)
@@ -391,15 +391,15 @@ fn sealed_values(row: &str) -> usize {
     pieces.filter(is_sealed).count()
 }
 
-/// X17, X18: at the end of each test, nothing secret stands in what was logged or in what is stored, and what is sealed
-/// stands where a rotation of the server key finds it.
+/// X17, X18: at the end of each test, no secret is in the logs or in the database, and sealed values are only where a
+/// rotation of the server key finds them.
 impl Drop for World {
     fn drop(&mut self) {
         let (secrets, db) = (Arc::clone(&self.secrets), self.db.apart());
         for mail in mails_in(self.home.path()) {
             match token_in(&mail) {
                 Some(token) => secrets.note(&token),
-                // The only mails without a link that signs somebody in.
+                // The only mails without a sign-in link.
                 None => assert!(
                     ["no longer verified", "was paused"].iter().any(|word| mail.contains(word))
                         || code_in(&mail).is_some(),
@@ -426,15 +426,15 @@ impl Drop for World {
 
 async fn assert_not_stored(secrets: &Secrets, db: &Database) {
     if let Some(file) = db.file() {
-        // The file itself: what was deleted may still stand in it.
+        // The file itself: deleted data may still be in it.
         for name in ["deeplink.db", "deeplink.db-wal"] {
             if let Ok(bytes) = std::fs::read(file.with_file_name(name)) {
-                assert_eq!(secrets.found_in(&bytes), None, "a secret stands in {name}");
+                assert_eq!(secrets.found_in(&bytes), None, "a secret is in {name}");
             }
         }
     }
     for (table, rows) in db.dump().await {
-        assert_eq!(secrets.found_in(rows.join("\n").as_bytes()), None, "a secret stands in {table}");
+        assert_eq!(secrets.found_in(rows.join("\n").as_bytes()), None, "a secret is in {table}");
         let columns = sealed_columns().filter(|(known, _)| *known == table).count();
         let unlisted = rows.iter().find(|row| sealed_values(row) > columns);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A certificate authority in this process, which attests whatever the test wants attested.
+//! A certificate authority in this process, which issues whatever certificates the test wants.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,22 +9,22 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Who a server says it is.
+/// The certificate that a server presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
-    /// Itself, for so many more days.
+    /// Valid for this many more days.
     Days(u64),
-    /// Itself, until yesterday.
+    /// Expired yesterday.
     Ended,
-    /// Somebody else.
+    /// For another name.
     Other,
-    /// Itself, by its own word alone.
+    /// Self-signed.
     SelfSigned,
-    /// Nobody: it does not speak TLS.
+    /// None: it does not speak TLS.
     Plain,
 }
 
-/// A certificate authority of the test's own.
+/// The test's own certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Default for Authority {
@@ -34,7 +34,7 @@ impl Default for Authority {
 }
 
 impl Authority {
-    /// A new one, with a key of its own.
+    /// A new one, with its own key.
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,13 +42,13 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
     }
 
-    /// Its root, for whoever is to trust it.
+    /// Its root certificate, for clients that trust it.
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// What a server of these names needs to speak TLS, unless it does not.
-    #[expect(clippy::disallowed_methods, reason = "a certificate is judged by the clock on the wall")]
+    /// The TLS configuration of a server with these names; `None` if it does not speak TLS.
+    #[expect(clippy::disallowed_methods, reason = "certificates are checked against the real clock")]
     pub fn acceptor(&self, names: &[&str], identity: Identity) -> Option<TlsAcceptor> {
         let names: Vec<String> = match identity {
             Identity::Plain => return None,

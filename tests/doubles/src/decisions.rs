@@ -38,13 +38,13 @@ pub const WINDOWS: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit
 pub const LINUX: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36";
 /// Firefox on Android, which does not follow intents.
 pub const FIREFOX: &str = "Mozilla/5.0 (Android 14; Mobile; rv:127.0) Gecko/127.0 Firefox/127.0";
-/// Automata that are known by name.
+/// Bots known by name.
 pub const LISTED: [&str; 3] = ["facebookexternalhit/1.1", "GPTBot/1.2", "Googlebot/2.1"];
 
-/// What every visit of these tests brings, so that rewritten addresses differ from stored ones.
+/// The query of every visit in these tests, so that rewritten URLs differ from stored ones.
 pub const CAMPAIGN: &str = "utm_source=poster";
 
-/// A User-Agent as an automaton has it. Without `Firefox/`, which some rows have: automata do not have it.
+/// A bot's User-Agent. Without `Firefox/`, which some rows have: bots do not send it.
 pub fn as_listed(agent: &str, name: &str) -> String {
     format!("{} {name}", agent.replace("Firefox/", "Gecko/"))
 }
@@ -63,7 +63,7 @@ pub fn destinations(has: &str) -> [Option<&'static str>; 5] {
     ]
 }
 
-/// An address in the notation of the table.
+/// A URL in the notation of the table.
 pub fn symbol(url: &str) -> String {
     let alternate = "https://alt.example.com/AbC12345?utm_source=poster";
     let known = match url {
@@ -87,7 +87,7 @@ pub fn symbol(url: &str) -> String {
 pub const ALT: Option<&str> = Some("alt.example.com");
 
 /// A row of the table: name, agent, destinations, alternate host, and the answers to a browser, an in-app browser,
-/// `redirect=1`, and a listed automaton on the same platform.
+/// `redirect=1`, and a listed bot on the same platform.
 pub struct Row(pub &'static str, pub &'static str, pub &'static str, pub Option<&'static str>, pub [&'static str; 4]);
 
 /// The table.

@@ -1,6 +1,6 @@
-//! A name server in this process: what it says about a name, and how badly, is the test's choice.
+//! A name server in this process; the test chooses its records and how it misbehaves.
 //!
-//! It answers as a recursive resolver would, over UDP and TCP on one port. A name that nobody set does not exist.
+//! It answers as a recursive resolver would, over UDP and TCP on one port. A name that was not set does not exist.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,24 +27,24 @@ pub enum How {
     NxDomain,
     /// Not at all; a TCP connection stays open.
     Silently,
-    /// Over UDP "it does not fit, ask over TCP", over TCP well.
+    /// Truncated over UDP, complete over TCP.
     Truncated,
-    /// "It does not fit", over TCP too.
+    /// Truncated, over TCP too.
     TruncatedAlways,
-    /// With bytes that are no message.
+    /// With bytes that are not a DNS message.
     Garbage,
-    /// With the records, under another request's number.
+    /// With the records, under another request's id.
     WrongId,
     /// With the records, as the answer to another question.
     WrongQuestion,
-    /// "Ask that other server", without an answer.
+    /// A referral to another server, without an answer.
     Referral,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Entry {
     records: Vec<RData>,
-    /// What stands there once an IPv4 address was asked for.
+    /// The addresses from the first query for an IPv4 address on.
     then: Option<Vec<RData>>,
     how: Option<How>,
     late: Duration,
@@ -54,7 +54,7 @@ struct Entry {
 struct Zone {
     entries: HashMap<String, Entry>,
     asked: HashMap<String, usize>,
-    /// Whether the asker has to follow each CNAME record itself.
+    /// Whether the client has to follow each CNAME record itself.
     one_by_one: bool,
 }
 
@@ -75,7 +75,7 @@ impl Dns {
     /// Starts a server that knows no name.
     pub async fn start() -> Self {
         let zone = Arc::<Mutex<Zone>>::default();
-        // A port that is free for both; another process may take the second of the two in between.
+        // A port that is free for both; another process may take the second one in between.
         let (udp, tcp) = loop {
             let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a TCP port");
             if let Ok(udp) = UdpSocket::bind(tcp.local_addr().expect("an address")).await {
@@ -118,23 +118,23 @@ impl Dns {
         self.entry(name, |entry| entry.records = records(addresses));
     }
 
-    /// Lets a name have other addresses from the next question but one on.
+    /// Gives a name other addresses from the query after next on.
     pub fn then_addresses(&self, name: &str, addresses: &[&str]) {
         self.entry(name, |entry| entry.then = Some(records(addresses)));
     }
 
-    /// Makes a name another name for a target.
+    /// Makes a name a CNAME of a target.
     pub fn cname(&self, name: &str, target: &str) {
         let target = Name::from_ascii(format!("{}.", key(target))).expect("a name");
         self.entry(name, |entry| entry.records = vec![RData::CNAME(CNAME(target))]);
     }
 
-    /// Lets a name exist without any record, or with what it has, and be answered for like this from now on.
+    /// Makes a name exist, with the records it has if any, and sets how it is answered from now on.
     pub fn answer(&self, name: &str, how: How) {
         self.entry(name, |entry| entry.how = Some(how));
     }
 
-    /// Lets answers for a name wait.
+    /// Delays the answers for a name.
     pub fn late(&self, name: &str, by: Duration) {
         self.entry(name, |entry| entry.late = by);
     }
@@ -144,12 +144,12 @@ impl Dns {
         self.zone().entries.remove(&key(name));
     }
 
-    /// Lets the asker follow CNAME records one by one, instead of getting the whole way in one answer.
+    /// Makes the client follow CNAME records one by one, instead of getting the whole chain in one answer.
     pub fn one_by_one(&self) {
         self.zone().one_by_one = true;
     }
 
-    /// How many questions came for a name.
+    /// The number of queries for a name.
     pub fn asked(&self, name: &str) -> usize {
         self.zone().asked.get(&key(name)).copied().unwrap_or(0)
     }
@@ -171,7 +171,7 @@ fn key(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// What goes back, and after how long; `None` is silence.
+/// The answer and its delay; `None` is silence.
 struct Answer {
     bytes: Option<Vec<u8>>,
     late: Duration,
@@ -296,7 +296,7 @@ impl Zone {
     }
 }
 
-/// The head of a message that promises more than there is.
+/// The header of a truncated message.
 fn garbage(id: u16) -> Vec<u8> {
     let [high, low] = id.to_be_bytes();
     [&[high, low, 0x81, 0x80, 0, 1, 0, 9, 0, 0, 0, 0][..], &[0xff; 20]].concat()

@@ -1,4 +1,4 @@
-//! A facilitator of x402 payments as the service meets it, and a wallet that signs what nobody checks.
+//! A double of an x402 facilitator, and a wallet whose signatures are not checked.
 //!
 //! It remembers nonces as a chain does: a payment that was settled cannot be settled again. What else happens to a payment
 //! is scripted by its nonce.
@@ -24,19 +24,19 @@ use tokio::task::AbortHandle;
 
 use crate::wait::{PATIENCE, eventually};
 
-/// Who is paid.
+/// The payee.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 /// USDC on Base Sepolia.
 pub const ASSET: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 /// Base Sepolia.
 pub const NETWORK: &str = "eip155:84532";
-/// The same in version 1.
+/// Base Sepolia in version 1.
 pub const NETWORK_V1: &str = "base-sepolia";
-/// Somebody else.
+/// Another address.
 pub const OTHER: &str = "0x0000000000000000000000000000000000000bad";
 
-/// An address of its own for each: it gives its port back and takes it again, and by then a connection or another double that
-/// has the address could have it. Only Linux has them without being asked.
+/// A separate address for each: it releases its port and takes it again, and in between a connection or another double
+/// on the same address could take it. Only Linux has these addresses without configuration.
 fn own_address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [.., second, third] = std::process::id().to_be_bytes();
@@ -47,26 +47,26 @@ fn own_address() -> SocketAddr {
 /// What happens to a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
-    /// It is not a good one, for this reason.
+    /// It is invalid, for this reason.
     Invalid(&'static str),
     /// Verifying it answers 500 with a text.
     VerifyFails,
     /// Verifying it answers with something that is not JSON.
     VerifyText,
-    /// Verifying it answers with JSON that lacks what matters.
+    /// Verifying it answers with JSON that lacks the required members.
     VerifyEmpty,
     /// Verifying it is not answered.
     VerifyHangs,
     /// Verifying it names another payer.
     VerifyOther,
-    /// It is a good one, and from then on nobody takes connections until [`Facilitator::come_back`].
+    /// It is valid, and from then on no connections are accepted until [`Facilitator::come_back`].
     VerifiedAndGone,
-    /// It is a good one, and from then on nobody answers connections until [`Facilitator::come_back`]; those are then reset.
+    /// It is valid, and from then on connections are not answered until [`Facilitator::come_back`]; those are then
+    /// reset.
     VerifiedAndDeaf,
     /// Settling it is refused, for this reason.
     Refused(&'static str),
-    /// It is sent to the chain, which takes it back: it is refused as one that was used before, with the transaction. No
-    /// money moves.
+    /// It is sent to the chain, which reverts it: it is refused as already used, with the transaction. No money moves.
     Reverted,
     /// It is settled, and the answer says that it was refused, without a transaction.
     FailedAfterSending,
@@ -76,9 +76,9 @@ pub enum Script {
     SettleFails,
     /// Settling it is not answered the first time, and no money moves.
     SettleHangs,
-    /// It is settled, and nobody is told.
+    /// It is settled, and the request is not answered.
     SettledUnheard,
-    /// It is settled, and the answer lacks what matters.
+    /// It is settled, and the answer lacks the required members.
     SettleEmpty,
     /// It is settled, and the answer names another payer.
     SettleOther,
@@ -88,14 +88,14 @@ pub enum Script {
     SettleWaits,
 }
 
-/// What was done.
+/// The calls so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
-    /// How often it was asked whether a payment is good.
+    /// The number of calls to verify a payment.
     pub verify: usize,
-    /// How often it was asked to settle one.
+    /// The number of calls to settle one.
     pub settle: usize,
-    /// How often money moved.
+    /// The number of payments settled.
     pub moved: usize,
 }
 
@@ -108,7 +108,7 @@ struct Known {
     is_down: bool,
     messages: Vec<Value>,
     token: Option<&'static str>,
-    /// How it says that a payment was used before.
+    /// Its error for a payment that was already used.
     used: Option<&'static str>,
     asked: usize,
 }
@@ -117,17 +117,17 @@ type Now = Box<dyn Fn() -> i64 + Send>;
 
 struct Shared {
     known: Mutex<Known>,
-    /// Takes the connections.
+    /// Accepts the connections.
     serving: Mutex<Option<(AbortHandle, SocketAddr)>>,
-    /// Holds connections that nobody answers.
+    /// Holds connections open without answering.
     deaf: Mutex<Option<std::net::TcpListener>>,
-    /// The chain's time in seconds; none: authorizations do not expire.
+    /// The chain's time in seconds; `None` means that authorizations do not expire.
     now_secs: Mutex<Option<Now>>,
     released: Notify,
     reached: Notify,
 }
 
-/// A facilitator at an address of its own.
+/// A facilitator at its own address.
 pub struct Facilitator {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -151,28 +151,28 @@ impl Facilitator {
         Self { address, shared }
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub async fn come_back(&self) {
         drop(self.shared.deaf.lock().expect("a lock").take());
         serve(&self.shared, self.address).await;
     }
 
-    /// Gives the chain a clock: what has expired cannot be settled.
+    /// Gives the chain a clock: expired authorizations cannot be settled.
     pub fn keep_time(&self, now_secs: impl Fn() -> i64 + Send + 'static) {
         *self.shared.now_secs.lock().expect("a lock") = Some(Box::new(now_secs));
     }
 
-    /// How it says from now on that a payment was used before.
+    /// Sets its error for a payment that was already used.
     pub fn says_used(&self, reason: &'static str) {
         self.known().used = Some(reason);
     }
 
-    /// Answers from now on only who has this token.
+    /// From now on, answers only callers with this token.
     pub fn wants(&self, token: &'static str) {
         self.known().token = Some(token);
     }
 
-    /// How often it was asked what it settles.
+    /// The number of calls for what it supports.
     pub fn asked(&self) -> usize {
         self.known().asked
     }
@@ -186,7 +186,7 @@ impl Facilitator {
         self.shared.known.lock().expect("a lock")
     }
 
-    /// What happens to the payments with this nonce from now on.
+    /// Sets what happens to the payments with this nonce.
     pub fn script(&self, payment: &Signed, script: Option<Script>) {
         match script {
             Some(script) => self.known().scripts.insert(payment.nonce(), script),
@@ -194,22 +194,22 @@ impl Facilitator {
         };
     }
 
-    /// What it says it settles from now on.
+    /// Sets what it says it settles.
     pub fn settles(&self, kinds: Vec<Value>) {
         self.known().kinds = kinds;
     }
 
-    /// Whether it answers every call with a 502 page from now on.
+    /// Sets whether it answers every call with a 502 page.
     pub fn is_down(&self, is_down: bool) {
         self.known().is_down = is_down;
     }
 
-    /// What it was asked so far.
+    /// The calls so far.
     pub fn calls(&self) -> Calls {
         self.known().calls
     }
 
-    /// Forgets what it was asked, but not what it settled.
+    /// Forgets the calls, but not what it settled.
     pub fn forget_calls(&self) {
         self.known().calls = Calls::default();
     }
@@ -219,17 +219,17 @@ impl Facilitator {
         self.known().messages.clone()
     }
 
-    /// Waits until a payment that waits is to be settled.
+    /// Waits for the call to settle a held payment.
     pub async fn reached(&self) {
         self.shared.reached.notified().await;
     }
 
-    /// Settles the payment that waits.
+    /// Settles the held payment.
     pub fn release(&self) {
         self.shared.released.notify_one();
     }
 
-    /// Settles this many payments, which wait or are about to, one after the other.
+    /// Settles this many payments, held now or later, sequentially.
     pub async fn release_all(&self, count: usize) {
         let until = self.calls().moved + count;
         eventually("they are settled", PATIENCE, async || {
@@ -254,7 +254,7 @@ async fn serve(shared: &Arc<Shared>, address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Stops taking connections, or answering them.
+/// Stops accepting connections, or answering them.
 async fn leave(shared: &Shared, is_deaf: bool) {
     let serving = shared.serving.lock().expect("a lock").take();
     if let Some((serving, address)) = serving {
@@ -278,7 +278,7 @@ async fn customers_only(State(shared): State<Arc<Shared>>, request: Request, nex
     next.run(request).await
 }
 
-/// What is authorized, in either of the shapes that are known.
+/// The authorization, in either of the known shapes.
 fn authorized(payload: &Value) -> &Value {
     let shapes = ["authorization", "permit2Authorization"];
     shapes.iter().find_map(|shape| payload.get(*shape)).unwrap_or(&Value::Null)
@@ -311,7 +311,7 @@ async fn supported(State(shared): State<Arc<Shared>>) -> Response {
     axum::Json(json!({"kinds": known.kinds, "extensions": [], "signers": {}})).into_response()
 }
 
-/// Notes a call, and gives what is scripted for its payment.
+/// Records a call, and returns what is scripted for its payment.
 fn called(shared: &Shared, message: &Value, count: impl FnOnce(&mut Calls)) -> Result<Option<Script>, Box<Response>> {
     let mut known = shared.known.lock().expect("a lock");
     known.messages.push(message.clone());
@@ -427,7 +427,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A wallet. Its signatures are random: only a chain would check them.
+/// A wallet. Its signatures are random, since only a chain would check them.
 #[derive(Debug, Clone)]
 pub struct Payer {
     address: String,
@@ -437,14 +437,14 @@ pub struct Payer {
 /// A payment as its payer signed it.
 #[derive(Debug, Clone)]
 pub struct Signed {
-    /// What the scheme says.
+    /// The payload of the scheme.
     pub payload: Value,
     /// The requirement of version 2 that it meets.
     pub accepted: Value,
 }
 
 impl Payer {
-    /// One of its own for each name.
+    /// A separate wallet for each name.
     pub fn new(name: &str) -> Self {
         Self { address: format!("0x{}", &hex(&Sha256::digest(name))[..40]), drawn: Arc::default() }
     }
@@ -460,7 +460,7 @@ impl Payer {
         hex(&Sha256::digest(format!("{} {what} {drawn}", self.address)))
     }
 
-    /// Signs what a requirement of version 2 asks for, from a minute ago for as long as it asks for.
+    /// Signs a requirement of version 2, valid from a minute ago for as long as it asks for.
     pub fn sign(&self, accepted: &Value, now_secs: i64) -> Signed {
         let until = now_secs + accepted["maxTimeoutSeconds"].as_i64().expect("seconds");
         let signature = format!("0x{}{}1b", self.draw("r"), self.draw("s"));
@@ -479,7 +479,7 @@ impl Signed {
         authorized(&self.payload)["nonce"].as_str().expect("a nonce").to_ascii_lowercase()
     }
 
-    /// What only its payer may know until it is settled.
+    /// What only its payer may know before settlement.
     pub fn signature(&self) -> &str {
         self.payload["signature"].as_str().expect("a signature")
     }
@@ -510,7 +510,7 @@ impl Signed {
     }
 }
 
-/// What a header carries.
+/// The decoded value of a header.
 pub fn decoded(header: &str) -> Value {
     let json = STANDARD.decode(header).unwrap_or_else(|error| panic!("{error}: {header}"));
     serde_json::from_slice(&json).expect("JSON")

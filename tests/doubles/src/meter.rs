@@ -1,5 +1,5 @@
-//! What the machine itself takes: how late a thread wakes, and how long the disk takes for a page. What a test measures
-//! is judged with that left out, since no server could have been faster.
+//! The machine's own delays: how late a thread wakes, and how long the disk takes for a page. Tests subtract them from
+//! their measurements, since no server could have been faster.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// The interval between two samples.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Looks between two pages, so that the disk is not kept busy by this.
+/// Samples between two page writes, so that this does not keep the disk busy.
 const EVERY: usize = 10;
-/// A page takes as long as this on any disk.
+/// A page write takes at least this long on any disk.
 const USUAL: Duration = Duration::from_millis(5);
 /// An answer needs several threads in turn, in this process and in the server's, and each may be late.
 const THREADS: u32 = 3;
 
-/// A delay: when it was over, and how long it was.
+/// A delay: when it ended, and how long it was.
 type Note = (Instant, Duration);
 
-/// Looks until it is dropped.
+/// Samples until it is dropped.
 #[derive(Debug)]
 pub struct Meter {
     notes: Arc<Mutex<Vec<Note>>>,
@@ -30,7 +30,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins to look, with a page of its own on the disk that this file is on.
+    /// Starts sampling, with its own page on the disk that this file is on.
     pub fn start(page: PathBuf) -> Self {
         let (notes, end) = (Arc::<Mutex<Vec<Note>>>::default(), Arc::<AtomicBool>::default());
         let (into, ends) = (Arc::clone(&notes), Arc::clone(&end));
@@ -49,12 +49,12 @@ impl Meter {
         self.delays(from, to).into_iter().max().unwrap_or_default()
     }
 
-    /// What one answer may have lost between two moments.
+    /// The delay that one answer may have had between two moments.
     pub fn lost_by_one(&self, from: impl Into<Instant>, to: impl Into<Instant>) -> Duration {
         self.worst(from, to) * THREADS
     }
 
-    /// What was lost between two moments by something that went on all the time.
+    /// The delay between two moments of something that ran all the time.
     pub fn lost(&self, from: impl Into<Instant>, to: impl Into<Instant>) -> Duration {
         self.delays(from, to).into_iter().sum()
     }

@@ -1,4 +1,4 @@
-//! An identity provider as the service meets it: it checks what it is sent as a real one does, and says what a test wants.
+//! A double of an identity provider: it checks requests as a real one does, and gives scripted answers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// What we are called at it, and our password.
+/// Our client id.
 pub const CLIENT_ID: &str = "client-of-tests";
-/// Our password at it.
+/// Our client secret.
 pub const CLIENT_SECRET: &str = "5d1c90f3-client-secret-of-tests";
-/// What it gives for a code.
+/// The access token for a code.
 pub const ACCESS_TOKEN: &str = "3f0c9a-access-token-of-tests";
 
 /// What goes wrong at an endpoint.
@@ -32,13 +32,13 @@ pub enum Fault {
     Hangs,
     /// Answers with this text.
     Says(&'static str),
-    /// Leads elsewhere.
+    /// Redirects elsewhere.
     Redirects,
-    /// Answers with a MiB of nothing.
+    /// Answers with a MiB of padding.
     Endless,
 }
 
-/// A provider at an address of its own.
+/// A provider at its own address.
 pub struct Provider {
     address: SocketAddr,
     said: Arc<Said>,
@@ -46,18 +46,18 @@ pub struct Provider {
 
 #[derive(Default)]
 struct Said {
-    /// By code: the challenge it was given for.
+    /// The code challenges by code.
     codes: Mutex<HashMap<String, String>>,
-    /// What the endpoint for people says.
+    /// The answer of the userinfo endpoint.
     user: Mutex<Value>,
     token_fault: Mutex<Option<Fault>>,
     user_fault: Mutex<Option<Fault>>,
-    /// Who was asked to exchange a code, and refused or not.
+    /// The statuses of the exchanges of codes.
     exchanges: Mutex<Vec<u16>>,
 }
 
 impl Provider {
-    /// At a free port of this machine, with this to say of people.
+    /// Listens on a free port of this machine, with these answers about people.
     pub async fn start(user: Value) -> Self {
         let said = Arc::new(Said { user: Mutex::new(user), ..Said::default() });
         let router = Router::new()
@@ -78,17 +78,17 @@ impl Provider {
         format!("http://{}", self.address).parse().expect("a URL")
     }
 
-    /// What it says of people from now on.
+    /// Sets its answers about people.
     pub fn says(&self, user: Value) {
         *self.said.user.lock().expect("a lock") = user;
     }
 
-    /// How it fails to exchange codes from now on.
+    /// Sets how it fails to exchange codes.
     pub fn token_fails(&self, fault: Option<Fault>) {
         *self.said.token_fault.lock().expect("a lock") = fault;
     }
 
-    /// How it fails to say who somebody is from now on.
+    /// Sets how its userinfo endpoint fails.
     pub fn user_fails(&self, fault: Option<Fault>) {
         *self.said.user_fault.lock().expect("a lock") = fault;
     }
@@ -98,8 +98,7 @@ impl Provider {
         self.said.exchanges.lock().expect("a lock").clone()
     }
 
-    /// What a person's consent leads back with: checks the address that the service sent them to, and gives a code for it
-    /// and the state.
+    /// Consents as a person: checks the URL that the service sent them to, and returns a code for it and the state.
     pub fn consent(&self, sent_to: &str, callback: &str, scope: &str) -> (String, String) {
         let url: url::Url = sent_to.parse().expect("a URL");
         assert_eq!(url.origin(), self.base().origin(), "{sent_to}");
@@ -137,7 +136,7 @@ async fn exchange(State(said): State<Arc<Said>>, Form(form): Form<HashMap<String
         return failed;
     }
     let is = |name: &str, value: &str| form.get(name).map(String::as_str) == Some(value);
-    // A code works once, for who knows what its challenge was made of.
+    // A code works once, with the verifier of its challenge.
     let challenge = form.get("code").and_then(|code| said.codes.lock().expect("a lock").remove(code));
     let made_of = form.get("code_verifier").map(|verifier| URL_SAFE_NO_PAD.encode(Sha256::digest(verifier)));
     let right = challenge.is_some()

@@ -1,4 +1,4 @@
-//! A receiver of webhooks: over TLS at 127.0.0.2, keeping connections, noting what it hears, saying what the test wants.
+//! A webhook receiver: TLS on 127.0.0.2, keep-alive, records its requests, gives scripted answers.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,16 +15,16 @@ use crate::authority::{Authority, Identity};
 /// Names that its certificate is for.
 const NAMES: [&str; 3] = ["hooks.example.com", "other.example.com", "127.0.0.2"];
 
-/// Something that was posted.
+/// A received POST.
 #[derive(Debug, Clone)]
 pub struct Heard {
-    /// When it was all there.
+    /// When it had been received completely.
     pub at: Instant,
     /// The number of its connection.
     pub connection: usize,
     /// The path, with its query.
     pub path: String,
-    /// By their names in lower case.
+    /// By name, in lower case.
     pub headers: HashMap<String, String>,
     /// The body, as it came.
     pub body: Vec<u8>,
@@ -42,16 +42,16 @@ impl Heard {
     }
 }
 
-/// What a receiver does with a post.
+/// What a receiver does with a POST.
 #[derive(Debug, Clone)]
 pub enum Say {
     /// Answers this status, and keeps the connection.
     Status(u16),
     /// Writes these bytes and closes.
     Bytes(Vec<u8>),
-    /// Writes these bytes, then the others again and again with a pause between.
+    /// Writes the first bytes, then the others repeatedly with a pause in between.
     Endless(Vec<u8>, Vec<u8>, Duration),
-    /// Answers this status once it is let go.
+    /// Answers this status once it is released.
     Held(Arc<Notify>, u16),
     /// Says nothing and keeps the connection open.
     Nothing,
@@ -67,7 +67,7 @@ struct Inner {
     speaks: Mutex<Speaks>,
 }
 
-/// A receiver that runs.
+/// A running receiver.
 #[derive(Clone)]
 pub struct Receiver {
     /// Where it listens.
@@ -76,7 +76,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// One that speaks TLS as `authority` attests, or does not.
+    /// One with a certificate from `authority`, or without TLS.
     pub async fn new(
         authority: &Authority,
         identity: Identity,
@@ -113,7 +113,7 @@ impl Receiver {
         Self { address, inner }
     }
 
-    /// One that behaves.
+    /// One that answers correctly.
     pub async fn fine(authority: &Authority) -> Self {
         Self::new(authority, Identity::Days(1), |_, _| Say::Status(204)).await
     }
@@ -123,27 +123,27 @@ impl Receiver {
         Self::new(authority, Identity::Days(1), move |_, _| say.clone()).await
     }
 
-    /// Does something else from now on.
+    /// Changes what it does.
     pub fn now(&self, speaks: impl Fn(&Heard, usize) -> Say + Send + Sync + 'static) {
-        *self.inner.speaks.lock().expect("what it says") = Box::new(speaks);
+        *self.inner.speaks.lock().expect("its behaviour") = Box::new(speaks);
     }
 
-    /// Where it is, by a name.
+    /// Its URL, by a name.
     pub fn url(&self, name: &str, path: &str) -> String {
         format!("https://{name}:{}{path}", self.address.port())
     }
 
-    /// All that was posted so far.
+    /// All POSTs so far.
     pub fn heard(&self) -> Vec<Heard> {
-        self.inner.heard.lock().expect("what was heard").clone()
+        self.inner.heard.lock().expect("the record").clone()
     }
 
-    /// How much was posted so far.
+    /// The number of POSTs so far.
     pub fn hits(&self) -> usize {
-        self.inner.heard.lock().expect("what was heard").len()
+        self.inner.heard.lock().expect("the record").len()
     }
 
-    /// Connections that were made so far.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.inner.connections.load(Ordering::SeqCst)
     }
@@ -153,11 +153,11 @@ async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, inner: &Inner, numbe
     let mut socket = BufReader::new(socket);
     while let Some(heard) = hear(&mut socket, number).await {
         let nth = {
-            let mut all = inner.heard.lock().expect("what was heard");
+            let mut all = inner.heard.lock().expect("the record");
             all.push(heard.clone());
             all.len()
         };
-        let say = inner.speaks.lock().expect("what it says")(&heard, nth);
+        let say = inner.speaks.lock().expect("its behaviour")(&heard, nth);
         if !speak(&mut socket, say).await {
             drop(socket.shutdown().await);
             return;
@@ -207,7 +207,7 @@ async fn speak(socket: &mut (impl AsyncRead + AsyncWrite + Unpin), say: Say) -> 
             false
         }
         Say::Nothing => {
-            // Until the other side hangs up.
+            // Until the client closes the connection.
             drop(socket.read_u8().await);
             false
         }

@@ -1,4 +1,4 @@
-//! A mail server in this process, which does what the test says.
+//! A mail server in this process whose behaviour the test sets.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,11 @@ use tokio_rustls::TlsAcceptor;
 /// What it does with mails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
-    /// Takes each.
+    /// Accepts every mail.
     Takes,
     /// Answers every recipient with this, such as `550 no such user`.
     Answers(&'static str),
-    /// Greets nobody.
+    /// Sends no greeting.
     Hangs,
 }
 
@@ -27,7 +27,7 @@ pub struct MailServer {
 
 struct State {
     mood: Mood,
-    /// Moods of the next connections; after them, `mood` holds.
+    /// The moods of the next connections; after them, `mood` applies.
     first: Vec<Mood>,
     connections: usize,
     signed_in: Vec<String>,
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl MailServer {
-    /// A server that begins with a mood, over TLS from the first byte if it has a way to.
+    /// A server that starts with a mood, over TLS from the first byte if it has a TLS configuration.
     pub async fn start(mood: Mood, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
@@ -70,17 +70,17 @@ impl MailServer {
         self.state().mood = mood;
     }
 
-    /// Says what it does with the next connection alone.
+    /// Sets what it does with the next connection only.
     pub fn set_for_next(&self, mood: Mood) {
         self.state().first.push(mood);
     }
 
-    /// The mails it has taken.
+    /// The mails it has accepted.
     pub fn mails(&self) -> Vec<String> {
         self.state().mails.clone()
     }
 
-    /// How it was told who sends (RFC 4954).
+    /// The authentications it received (RFC 4954).
     pub fn signed_in(&self) -> Vec<String> {
         self.state().signed_in.clone()
     }
@@ -102,7 +102,7 @@ async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, state: &Mutex<State>
     let (read, mut write) = tokio::io::split(socket);
     let mut lines = BufReader::new(read).lines();
     if mood() == Mood::Hangs {
-        // Until the other side has had enough.
+        // Until the client closes the connection.
         while lines.next_line().await?.is_some() {}
         return Ok(());
     }

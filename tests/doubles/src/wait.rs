@@ -1,4 +1,4 @@
-//! Many at one instant, and things that take a moment.
+//! Concurrent callers, and waiting for conditions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use tokio::time::sleep;
 /// Far longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two looks at a condition.
+/// The interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a look at a condition costs at most.
+/// The most that one check of a condition counts.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Runs `n` callers that are let go at one instant; the results come in the order of their numbers.
+/// Runs `n` callers that start at one instant; the results are in the order of their numbers.
 pub async fn at_once<T, F>(n: usize, act: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -32,7 +32,7 @@ where
         .collect();
     let mut results = Vec::with_capacity(n);
     for caller in callers {
-        results.push(caller.await.expect("a caller comes to its end"));
+        results.push(caller.await.expect("a caller finishes"));
     }
     results
 }
@@ -55,8 +55,8 @@ impl Condition for Result<(), String> {
     }
 }
 
-/// Counts what the looks took, each as a pause at least and as [`LONGEST`] at most: a machine that stands still for a while
-/// costs no more than that, and what a condition does by itself is not free.
+/// Counts the time of the checks, each as a pause at least and as [`LONGEST`] at most: a machine that stalls for a
+/// while costs at most that, and the time that a condition itself takes counts.
 struct Patience<'a> {
     what: &'a str,
     limit: Duration,
@@ -68,14 +68,14 @@ impl<'a> Patience<'a> {
         Self { what, limit, left: limit }
     }
 
-    /// Counts a look that began at a moment and found out why not.
+    /// Counts a failed check that started at this moment, with its reason.
     fn spend(&mut self, began: Instant, why: &str) {
         assert!(!self.left.is_zero(), "not within {:?}: {} {why}", self.limit, self.what);
         self.left = self.left.saturating_sub(began.elapsed().clamp(PAUSE, LONGEST));
     }
 }
 
-/// Asks again until `condition` holds, and says how long that took; after `limit` the test has failed with its last answer.
+/// Checks until `condition` holds and returns how long that took; after `limit` the test fails with the last reason.
 pub async fn eventually<F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> Duration
 where
     F: Future<Output: Condition>,

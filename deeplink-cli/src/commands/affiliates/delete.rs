@@ -31,7 +31,7 @@ impl Delete {
         sheet.created(&output::object(&[("id", self.id.as_str().into()), ("deleted", true.into())]))
     }
 
-    /// A person who is asked types the name that programs call the partner by, which is worth a request.
+    /// A person who is prompted types the partner key, so it is worth a request.
     async fn confirm(&self, ctx: &Context) -> Outcome {
         let warning = "Its credentials are refused at once; its links keep working.";
         if !ctx.will_ask() {

@@ -64,7 +64,7 @@ struct Android {
     looks: Looks,
 }
 
-/// What the landing page shows of an app.
+/// What the landing page shows about an app.
 #[derive(Debug, Args)]
 struct Looks {
     /// Display name of the app
@@ -98,7 +98,7 @@ impl Add {
         // Before a key is needed: invalid input fails first.
         app.validate()?;
         let apps = ctx.client().await?.apps();
-        // The answer does not say whether it replaced an app, so what was there is looked at first.
+        // The answer does not say whether it replaced an app, so the existing apps are read first.
         let there =
             if ctx.global.dry_run { Vec::new() } else { apps.list().await.map_err(|error| ctx.stop(&error))? };
         let made = apps.create(&app).full().await.map_err(|error| ctx.stop(&error))?;
@@ -113,7 +113,7 @@ impl Add {
     }
 }
 
-/// Says that an app was replaced, what it has now, and what it no longer has.
+/// Reports that an app was replaced, what it has now, and what was removed.
 fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
     let named = |what: &str, value: &Option<String>| match value {
         Some(value) => format!("{what} {value}"),
@@ -138,7 +138,7 @@ fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
     }
 }
 
-/// Says which of several fingerprints is wrong.
+/// Reports which of several fingerprints is wrong.
 fn check_each(given: &[String]) -> Outcome {
     for text in given {
         if let Err(why) = fingerprint(text) {
@@ -146,7 +146,7 @@ fn check_each(given: &[String]) -> Outcome {
             let what = if given.len() == 1 { why.to_owned() } else { format!("{shown}…: {why}") };
             let invalid = Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", what);
             let failure = Failure::from(invalid);
-            // Quotes made one word of several.
+            // Quotes turned several values into one word.
             let several = text.split_whitespace().all(|part| fingerprint(part).is_ok()) && !text.trim().is_empty();
             let hint = "--sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes";
             return Err(if several { failure.hint(hint) } else { failure }.into());

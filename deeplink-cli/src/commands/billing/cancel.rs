@@ -10,7 +10,7 @@ use crate::escape;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Cancel the subscription at the end of the period that is paid for
+/// Cancel the subscription at the end of the paid period
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "A plan that is paid for stays until then. No link, domain, team member or webhook is deleted and links keep working. \
@@ -45,7 +45,7 @@ impl Cancel {
     }
 }
 
-/// What would be lost, and the name of the plan; nothing where the service has nothing to end or the end is set already.
+/// What would be lost, and the name of the plan; `None` if there is nothing to end or the end is already set.
 fn question(status: &BillingStatus) -> Option<(String, String)> {
     if status.billing_method != BillingMethod::Stripe || status.cancel_scheduled {
         return None;
@@ -67,7 +67,7 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
     Some((format!("{lost} {}", afterwards(status)), plan))
 }
 
-/// What holds without the subscription.
+/// What applies without the subscription.
 fn afterwards(status: &BillingStatus) -> &'static str {
     match (status.quotas_enforced, status.comp_active) {
         (false, _) => "No link, domain, team member or webhook is deleted.",

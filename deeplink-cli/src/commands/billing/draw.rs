@@ -1,4 +1,4 @@
-//! The plan as people look at it: what holds, and how much of it is used, with bars.
+//! The plan for people: what applies, and how much of it is used, with bars.
 
 use deeplink_client::{BillingStatus, SubscriptionStatus};
 
@@ -6,7 +6,7 @@ use super::{NOT_ENFORCED, day, has_lapsed, is_on_hold, limited};
 use crate::escape;
 use crate::output::{Line, Pen, padded};
 
-/// From this width on there is room for whole names and for shares.
+/// From this width there is room for whole names and percentages.
 const WIDE: usize = 60;
 
 /// The whole status. It ends with a line break.
@@ -15,7 +15,7 @@ pub(super) fn status(pen: Pen, status: &BillingStatus) -> String {
     let widest = facts.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let fact = |(label, text): &(&str, String)| format!("{}  {text}", pen.label(&padded(label, widest)));
     let mut parts: Vec<String> = facts.iter().map(fact).collect();
-    // The chart ends with a line break of its own.
+    // The chart already ends with a line break.
     parts.extend([String::new(), pen.chart(&[("USAGE", lines(pen, status))])]);
     let notes = notes(status);
     if !notes.is_empty() {
@@ -40,7 +40,8 @@ fn facts(status: &BillingStatus) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// A bar is a part of its own limit; without a limit there is none. A narrow terminal gets the bars rather than the shares.
+/// A bar shows the part of its limit; without a limit there is no bar. A narrow terminal gets bars instead of
+/// percentages.
 fn lines(pen: Pen, status: &BillingStatus) -> Vec<Line> {
     let all = limited(status);
     let digits = all.iter().filter_map(|(.., limit)| Some(limit.as_ref()?.to_string().len())).max().unwrap_or(0);

@@ -24,7 +24,7 @@ commands! {
     }
 }
 
-/// What happens to the address of a page of the payment processor.
+/// Handling of the address of a payment processor's page.
 #[derive(Debug, Args)]
 struct Page {
     /// Open the page in the browser too
@@ -33,7 +33,7 @@ struct Page {
 }
 
 impl Page {
-    /// Prints the address to stdout only, because anyone with it can use it, and opens it if asked to.
+    /// Prints the address only to stdout, because anyone with it can use it, and opens it on request.
     fn print(&self, ctx: &Context, sheet: &Sheet<'_>, raw: &[u8], url: &str) -> Outcome {
         ctx.console.hide(url);
         sheet.created(&String::from_utf8_lossy(raw))?;
@@ -44,11 +44,11 @@ impl Page {
     }
 }
 
-/// Says that nothing is refused for its number, where the answer does not say so itself.
+/// The note that limits are not enforced, where the answer does not say so itself.
 const NOT_ENFORCED: &str = "limits are not enforced on this service";
 
-/// What plans limit: what it is called, how many there are, and how many the plan includes. Where limits are not
-/// enforced there are none, and events are not counted.
+/// What plans limit: its name, the current count, and how many the plan includes. Where limits are not enforced, there
+/// are none, and events are not counted.
 fn limited(status: &BillingStatus) -> Vec<(&'static str, i64, Option<i64>)> {
     let (usage, limits, enforced) = (&status.usage, &status.limits, status.quotas_enforced);
     let all = [
@@ -62,7 +62,7 @@ fn limited(status: &BillingStatus) -> Vec<(&'static str, i64, Option<i64>)> {
     counted.map(|(name, used, limit)| (name, used, limit.filter(|_| enforced))).collect()
 }
 
-/// The same in words, a text for each.
+/// The same in words, one text each.
 pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
     let words = |(name, used, limit): (&str, i64, Option<i64>)| match limit {
         Some(limit) => format!("{used} of {limit} {name}"),
@@ -75,12 +75,12 @@ pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
     texts
 }
 
-/// Whether there is a subscription that grants nothing but has not ended either: it is unpaid or paused.
+/// Whether there is a subscription that has not ended but grants nothing: it is unpaid or paused.
 fn is_on_hold(status: &BillingStatus) -> bool {
     status.billing_method == BillingMethod::Stripe && status.status == SubscriptionStatus::Canceled
 }
 
-/// Whether a payment failed so long ago that the subscription grants nothing any more.
+/// Whether a payment failed long enough ago that the subscription no longer grants anything.
 fn has_lapsed(status: &BillingStatus) -> bool {
     status.status == SubscriptionStatus::PastDue && status.effective_tier.rank() < status.plan_tier.rank()
 }

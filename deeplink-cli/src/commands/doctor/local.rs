@@ -1,4 +1,4 @@
-//! What can be checked without asking anybody: files and the key in them.
+//! Checks that need no network: files and the key in them.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Stop;
 use crate::escape::shell;
 
-/// The configuration file and its directory. A file that others may read has ended the command before.
+/// The configuration file and its directory. A file that others may read has already ended the command.
 pub(super) fn config(ctx: &Context) -> Check {
     let (file, dir) = (ctx.dirs.config_file(), &ctx.dirs.config);
     let check = |status, message: String, fix| Check::new("config.files", &ctx.profile, status, message, fix);

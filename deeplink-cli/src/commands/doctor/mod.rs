@@ -47,7 +47,7 @@ pub(crate) struct Doctor {
     /// Address to connect to for a host, whatever DNS says
     #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_connect_to, help_heading = "Other vantage points")]
     connect_to: Vec<(String, SocketAddr)>,
-    /// Certificate (PEM) to trust beside the system's
+    /// Certificate (PEM) to trust in addition to the system's
     #[arg(long, value_name = "FILE", help_heading = "Other vantage points")]
     root_certificate: Vec<PathBuf>,
     /// Server to ask instead of Apple's for the association file it hands to iPhones

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::net::Reads;
 
-/// Whether the service takes the publishable key, if one is set. What is sent is a click on nothing: the service looks at
+/// Whether the service accepts the publishable key, if one is set. It sends a click without a link: the service checks
 /// the key first and then refuses the rest.
 pub(super) async fn check(ctx: &Context, limit: Duration) -> Check {
     let check = |status, message: String, fix| Check::new("config.pk", &ctx.profile, status, message, fix);

@@ -1,6 +1,7 @@
-//! Checks as they come: under a heading for each subject on a terminal, as records anywhere else.
+//! Checks as they arrive: under a heading for each subject on a terminal, as records elsewhere.
 //!
-//! In a table, skipped checks of one subject that say the same share a line. The other formats have one record per check.
+//! In a table, skipped checks of one subject with the same message share a line. The other formats have one record per
+//! check.
 
 use deeplink_client::doctor::{Check, Status};
 
@@ -135,8 +136,8 @@ const fn index_of(status: Status) -> usize {
     }
 }
 
-/// Breaks a text between words; every line but the first begins in the column of the first. A word that is too long, such
-/// as an address, stays whole.
+/// Breaks a text between words; every further line begins in the column of the first. A word that is too long, such as
+/// an address, is not broken.
 fn wrapped(text: &str, room: usize) -> String {
     let (mut out, mut used) = (String::with_capacity(text.len() + 32), 0);
     let next = format!("\n{:INDENT$}", "");

@@ -56,7 +56,7 @@ impl Add {
     }
 }
 
-/// The records as a person copies them.
+/// The records, ready to copy.
 fn instructions(made: &CreatedDomain) -> String {
     let txt = record("TXT", &made.txt_record, &made.verification_token);
     let next = format!("then: dl domains verify {} --wait 30m", made.domain);
@@ -79,7 +79,7 @@ fn instructions(made: &CreatedDomain) -> String {
 enum Route {
     /// By a record of this kind: a CNAME record holds a name, never an address.
     By(&'static str),
-    /// Not at all: the service knows itself only by what leads back to the visitor's own machine.
+    /// Not at all: the service's only known address leads back to the visitor's own machine.
     Nowhere,
 }
 

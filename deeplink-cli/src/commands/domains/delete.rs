@@ -13,7 +13,7 @@ use crate::output;
 /// Remove a domain
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Every link on the domain stops working at once, and anybody who proves ownership of the domain may claim it.",
+    "Every link on the domain stops working at once, and anyone who proves ownership of the domain may claim it.",
     &[
     "dl domains delete go.example.com --yes",
     "dl domains delete go.example.com --dry-run",
@@ -34,7 +34,7 @@ impl Delete {
         sheet.created(&output::object(&[("id", name.as_str().into()), ("deleted", true.into())]))
     }
 
-    /// What would be lost. Only a person who is asked needs to know it exactly, and is worth a request.
+    /// What would be lost. Only a prompt needs the exact answer and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
             return Ok(format!("{name} is released; if it is verified, every link on it stops working at once."));

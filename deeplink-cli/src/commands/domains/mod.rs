@@ -1,4 +1,4 @@
-//! `dl domains`: host names of the account's own.
+//! `dl domains`: the account's own host names.
 
 mod add;
 mod delete;
@@ -15,7 +15,7 @@ commands! {
     }
 }
 
-/// A record as a person copies it: the value on a line of its own, which no usual terminal breaks.
+/// A record, ready to copy: the value on a separate line, which fits common terminals unbroken.
 fn record(kind: &str, name: &str, value: &str) -> String {
     format!("  {kind:<5}  {name}\n         {value}\n")
 }

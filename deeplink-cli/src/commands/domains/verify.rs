@@ -42,7 +42,7 @@ impl Verify {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::VERIFICATIONS)?;
         let name = given::domain(&self.domain)?;
-        // People read the reason in the error, and what to write beside it.
+        // People read the reason in the error, next to what to write.
         let is_told = ctx.out.format == Format::Table && sheet.fields.is_none();
         let mut search = Search { ctx, client: ctx.client().await?, name, reported: None };
         let end = Instant::now() + self.wait.unwrap_or_default();
@@ -64,7 +64,7 @@ impl Verify {
                     }
                     reason(&found)
                 }
-                // The service may be away for a moment; the next check decides.
+                // The service may be briefly unavailable; the next check decides.
                 Err(Stop::Failed(failure)) if failure.retryable && !last => failure.message,
                 Err(stop) => return Err(stop),
             };
@@ -123,7 +123,7 @@ impl Search<'_> {
         }
     }
 
-    /// The value that proves the claim. Without it there is less to say, but nothing to fail for.
+    /// The value that proves the claim. Without it there is less to report, but that is no failure.
     async fn token(&self) -> Option<String> {
         let domains = self.client.domains().list().await.ok()?;
         domains.into_iter().find(|domain| domain.domain == self.name.as_str())?.verification_token

@@ -13,7 +13,7 @@ use crate::output;
 /// Delete a secret key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anything that uses the key is refused at once. A key cannot delete itself, and the last one stays.",
+    "Anything that uses the key is refused at once. A key cannot delete itself, and the last one cannot be deleted.",
     &[
     "dl keys delete skid_0123456789abcdef01234567 --yes",
     "dl keys delete skid_0123456789abcdef01234567 --dry-run",
@@ -34,7 +34,7 @@ impl Delete {
         sheet.created(&output::object(&[("id", self.id.as_str().into()), ("deleted", true.into())]))
     }
 
-    /// Which key it is. Only a person who is asked needs to know, and is worth a request.
+    /// Which key it is. Only a prompt needs to know and is worth a request.
     async fn warning(&self, ctx: &Context) -> Outcome<String> {
         if !ctx.will_ask() {
             return Ok(format!("anything that uses the key {} is refused at once.", self.id));

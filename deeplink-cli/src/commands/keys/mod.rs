@@ -29,7 +29,7 @@ commands! {
 }
 
 impl Keys {
-    /// A key that has been made must not be lost between its making and its keeping.
+    /// A new key must not be lost between creating and storing it.
     pub(crate) fn handles_signals(&self) -> bool {
         matches!(self.action, Action::Rotate(_))
     }
@@ -40,7 +40,7 @@ fn wanted(email: &Email) -> RequestSecretKey {
     RequestSecretKey::new(email.as_str())
 }
 
-/// Takes the mailed code from a person or from stdin, and checks what can be checked of it here.
+/// Takes the mailed code from a prompt or stdin, and checks its form.
 async fn code(ctx: &Context, email: &Email, from_stdin: bool) -> Outcome<ConfirmSecretKey> {
     let text = if from_stdin {
         ctx.stdin_line("--code-stdin").await?
@@ -62,9 +62,9 @@ fn check_code(ctx: &Context, from_stdin: bool) -> Outcome {
     Err(Failure::usage(what).code("needs_input").hint("--code-stdin reads it from stdin").into())
 }
 
-/// Requests a code by mail. A code that was mailed already is as good.
+/// Requests a code by mail. A code that was already mailed works too.
 async fn request_code(ctx: &Context, client: &Client, email: &Email) -> Outcome {
-    // A wait for the end of the earlier code would be ten minutes.
+    // Waiting for the earlier code to expire could take ten minutes.
     let once = deeplink_client::Retry::none();
     match client.keys().request(&wanted(email)).retry(once).await {
         Ok(_) => ctx.console.say(&format!("code mailed to {email}")),
@@ -76,7 +76,7 @@ async fn request_code(ctx: &Context, client: &Client, email: &Email) -> Outcome 
     Ok(())
 }
 
-/// The same failure, found to concern keys.
+/// The same failure, for a command on keys.
 fn among_keys(ctx: &Context, error: &deeplink_client::Error) -> Stop {
     ctx.stop_among(error, "keys")
 }

@@ -12,7 +12,7 @@ use crate::output::{self, Format};
 /// Mail the code that confirms a new key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The address must belong to somebody in the team who has confirmed it. The code works for 10 minutes.",
+    "The address must be that of a team member who has confirmed it. The code works for 10 minutes.",
     &["dl keys request --email you@example.com", "dl keys request --email you@example.com -o json"]
 ))]
 pub(crate) struct Request {

@@ -29,7 +29,7 @@ use crate::signals::Signals;
 ]
 ))]
 pub(crate) struct Rotate {
-    /// Who gets the code: somebody in the team
+    /// Who gets the code: a member of the team
     #[arg(long, value_name = "ADDRESS")]
     email: String,
     /// Read the code from stdin, once it is mailed
@@ -60,7 +60,7 @@ impl Rotate {
             exit = signals.next() => return Err(Stop::Exit(exit)),
             ready = ready => ready?,
         };
-        // Signals are deferred from here on: the new key is in one answer only.
+        // Signals are deferred from here on: the new key is only in this answer.
         let made = client.keys().confirm(&confirm).await.map_err(|error| ctx.stop(&error))?;
         ctx.console.hide(made.key.expose());
         let source = ctx.keep(&choice, &base, &made.key).await.map_err(|error| {
@@ -84,7 +84,7 @@ impl Rotate {
     }
 }
 
-/// A key that came from elsewhere would come from there again next time.
+/// A key from another source would be used again next time.
 fn check_source(found: &ResolvedKey) -> Outcome {
     if matches!(found.source, Source::File { .. } | Source::Keyring { .. }) {
         return Ok(());

@@ -99,7 +99,7 @@ async fn in_batches(ctx: &Context, template: CreateLink, ids: Ids) -> Outcome {
     import::memory(ctx, &client, MemorySource::same("ids", template, ids), salt).await
 }
 
-/// A salt of its own for each run, so that every run makes new ids.
+/// A separate salt for each run, so that every run makes new ids.
 fn fresh_salt() -> String {
     format!("{:032x}", u128::from_le_bytes(deeplink_core::secret::Random::system().bytes()))
 }

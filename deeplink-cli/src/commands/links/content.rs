@@ -1,4 +1,4 @@
-//! What a link leads to and says, as flags: shared by create and update.
+//! The content of a link as flags: shared by create and update.
 
 use clap::Args;
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, UpdateLink};
@@ -54,7 +54,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Lays these fields over a link.
+    /// Applies these fields to a link.
     pub(crate) fn lay_over(self, link: &mut CreateLink, ctx: &Context) -> Outcome {
         let (read, agent, social) =
             (metadata::read(ctx, &self.meta, self.meta_json.as_deref())?, self.agent(), self.social());
@@ -73,7 +73,7 @@ impl Content {
         Ok(())
     }
 
-    /// Names these fields in an update.
+    /// Adds these fields to an update.
     pub(crate) fn name_in(self, update: &mut UpdateLink, ctx: &Context) -> Outcome {
         let (read, agent, social) =
             (metadata::read(ctx, &self.meta, self.meta_json.as_deref())?, self.agent(), self.social());

@@ -102,7 +102,7 @@ fn with_hint(stop: Stop, link: &CreateLink) -> Stop {
     }
 }
 
-/// The id is taken: fine if the link there says the same.
+/// The id is taken: fine if the existing link has the same content.
 async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failure) -> Outcome {
     let sheet = ctx.out.sheet(&output::LINKS)?;
     let id = link.custom_id.clone().unwrap_or_default();
@@ -110,7 +110,7 @@ async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failu
         Ok(there) => there,
         Err(error) if error.kind() == Kind::NotFound => {
             return Err(
-                Failure { hint: Some("it belongs to somebody else: choose another --id".into()), ..taken }.into()
+                Failure { hint: Some("it belongs to someone else: choose another --id".into()), ..taken }.into()
             );
         }
         Err(error) => return Err(ctx.stop(&error)),

@@ -146,7 +146,7 @@ impl Pages<'_> {
     }
 }
 
-/// Opens the file to write and says how long it is. What was written after the last page that counts is cut off.
+/// Opens the file to write and returns its length. Anything written after the last recorded page is cut off.
 fn open_part(part: &Path, checkpoint: Option<&Checkpoint>) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -212,7 +212,7 @@ impl Write for Counted {
     }
 }
 
-/// Standard output as a writer; a closed pipe comes out as such.
+/// Standard output as a writer; a closed pipe is reported as such.
 struct Stdout<'a>(&'a Out);
 
 impl Write for Stdout<'_> {

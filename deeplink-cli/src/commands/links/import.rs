@@ -1,4 +1,4 @@
-//! `dl links import`: the flags. What is done with them is in `crate::import`.
+//! `dl links import`: the flags. `crate::import` carries them out.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Paging};
 
-/// Which links are meant.
+/// A filter for links.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filter {
@@ -33,7 +33,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The filter as the service takes it.
+    /// The filter in the service's form.
     pub(crate) fn check(self) -> Outcome<LinkFilter> {
         let mut filter = LinkFilter::new();
         if let Some(status) = self.status {

@@ -1,4 +1,4 @@
-//! `dl links`: one file for each thing that can be done with links.
+//! `dl links`: one file for each command on links.
 
 mod bulk;
 mod content;

@@ -170,7 +170,7 @@ impl Resolve {
         Stop::Failed(failure)
     }
 
-    /// How else to ask when the host of the link's address cannot be reached.
+    /// The alternative if the host of the link's address cannot be reached.
     fn other_way(&self) -> String {
         let url = self.link.parse::<url::Url>().ok();
         let parts = url.as_ref().and_then(|url| Some((url.host_str()?, url.path().strip_prefix('/')?)));
@@ -183,14 +183,14 @@ impl Resolve {
     }
 }
 
-/// What a visitor sees where a link leads nowhere by itself.
+/// The page a visitor sees if the link does not redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shows {
     /// The landing page.
     Page,
     /// The warning before a link that was reported.
     Flagged,
-    /// That the link has ended.
+    /// The notice that the link has ended.
     Ended,
 }
 
@@ -203,7 +203,7 @@ impl Shows {
         }
     }
 
-    /// Beside the status, on a terminal.
+    /// Next to the status, on a terminal.
     const fn shown(self) -> &'static str {
         match self {
             Self::Page => "(a landing page; it has no single destination)",
@@ -212,7 +212,7 @@ impl Shows {
         }
     }
 
-    /// On stderr, where stdout has no room for it.
+    /// On stderr, if stdout has no room for it.
     const fn noted(self) -> &'static str {
         match self {
             Self::Page => "page: a landing page, with no single destination",
@@ -222,7 +222,8 @@ impl Shows {
     }
 }
 
-/// Tells the landing page from the notice: status and headers of both are alike. A prefetch is not counted either.
+/// Distinguishes the landing page from the notice, whose status and headers are the same. A prefetch is not counted
+/// either.
 async fn look(call: Call<Resolution>) -> Option<Shows> {
     match call.header("sec-purpose", "prefetch").await {
         Ok(Resolution::Json(link)) if link.service_meta.status == LinkStatus::Active => Some(Shows::Page),

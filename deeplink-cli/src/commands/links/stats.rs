@@ -12,7 +12,7 @@ use crate::output::{self, Format, Line};
 /// Show all-time totals for a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Counts by the last touch. dl stats asks about a stretch of time, several links, or other touches.",
+    "Counts by the last touch. dl stats covers a time range, several links, or other touches.",
     &["dl links stats spring-42", "dl links stats spring-42 -o json"]
 ))]
 pub(crate) struct Stats {
@@ -33,7 +33,7 @@ impl Stats {
     }
 }
 
-/// The counts as people look at them.
+/// The counts for people.
 fn draw(ctx: &Context, stats: &LinkStats) -> String {
     let pen = ctx.pen();
     let steps = pen.steps(&[
@@ -50,7 +50,7 @@ fn draw(ctx: &Context, stats: &LinkStats) -> String {
     pen.chart(&sections)
 }
 
-/// What a type of conversion brought, such as `EUR 84.00`: amounts are hundredths in every currency.
+/// The revenue of a type of conversion, such as `EUR 84.00`: amounts are hundredths in every currency.
 fn revenue(sum: &ConversionSum) -> String {
     let (Some(cents), Some(currency)) = (sum.sum_cents, &sum.currency) else { return String::new() };
     let (sign, cents) = (if cents < 0 { "-" } else { "" }, cents.unsigned_abs());

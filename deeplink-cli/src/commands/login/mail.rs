@@ -22,7 +22,7 @@ use crate::{given, output::Sheet};
 /// Time limit for ending the session: nothing else depends on it.
 const SIGNOUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What must be cleaned up, however the sign-in ends.
+/// State that must be cleaned up, however the sign-in ends.
 #[derive(Default)]
 struct Open {
     /// A client of the session.
@@ -89,7 +89,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         let hint = "the person who gave you this link would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
-    // Signals are deferred from here on: the key is in one answer only.
+    // Signals are deferred from here on: the key is only in this answer.
     let hold = ctx.signal_hold.begin();
     let issued = signed_in.keys().issue().await.map_err(|error| match error.code() {
         Some(ErrorCode::KeyLimit) => {

@@ -1,4 +1,4 @@
-//! `dl login`: signs in by mail and keeps a new key, or keeps a key that is there already.
+//! `dl login`: signs in by mail and stores a new key, or stores an existing key.
 
 mod mail;
 
@@ -115,7 +115,7 @@ fn hinting_at_key(text: &str, stop: Stop) -> Stop {
     stop.hinting("this is a key, and it was visible as you typed: dl login --with-key reads one without echo")
 }
 
-/// The key that the profile had before is not deleted by being replaced.
+/// Replacing the profile's previous key does not delete it.
 fn note_replaced(ctx: &Context, key: &SecretKey) {
     let Some(before) = ctx.config.profiles.get(&ctx.profile) else { return };
     let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
@@ -127,7 +127,7 @@ fn note_replaced(ctx: &Context, key: &SecretKey) {
     }
 }
 
-/// The key that the environment names would still be used.
+/// The key in the environment would still be used.
 pub(crate) fn warn_of_variable(ctx: &Context) {
     let variable = match (&ctx.env.api_key, &ctx.env.api_key_file) {
         (Some(_), _) => "DL_API_KEY",

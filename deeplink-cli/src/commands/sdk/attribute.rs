@@ -67,7 +67,7 @@ struct Device {
 }
 
 impl Device {
-    /// What is known, if anything is.
+    /// The context, if any field is set.
     fn context(self) -> Option<InstallContext> {
         let mut context = InstallContext::new();
         (context.os, context.os_version) = (self.os, self.os_version);

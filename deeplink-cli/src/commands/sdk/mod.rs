@@ -22,7 +22,7 @@ commands! {
     }
 }
 
-/// A client with the publishable key; with the secret one where none is set, or where a flag names it.
+/// A client with the publishable key; with the secret one if none is set or a flag names it.
 async fn client(ctx: &Context) -> Outcome<Client> {
     if ctx.has_publishable_key() && ctx.global.api_key_file.is_none() {
         return publishable(ctx);
@@ -30,13 +30,13 @@ async fn client(ctx: &Context) -> Outcome<Client> {
     ctx.client().await
 }
 
-/// A client with the publishable key, which alone will do.
+/// A client with the publishable key; no other credential works.
 fn publishable(ctx: &Context) -> Outcome<Client> {
     let key = ctx.publishable_key()?;
     ctx.client_for(&ctx.base_url()?, Auth::PublishableKey(key), Reads::Held)
 }
 
-/// What an error means, with what there is to know of the key that was used.
+/// The failure for an error, with a hint about the key that was used.
 fn stop(ctx: &Context, client: &Client, error: &Error) -> Stop {
     match ctx.stop(error) {
         Stop::Failed(failure) if failure.exit == Exit::Auth && client.auth_kind() == AuthKind::PublishableKey => {

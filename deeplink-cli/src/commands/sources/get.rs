@@ -11,7 +11,7 @@ use crate::{given, output};
 /// Show a source
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows the address can post to it, so it is shown with --reveal only.",
+    "Anyone who knows the address can post to it, so it is shown only with --reveal.",
     &[
     "dl sources get src_0123456789abcdef01234567",
     "dl sources get src_0123456789abcdef01234567 --reveal --fields webhook_url",

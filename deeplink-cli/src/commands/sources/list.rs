@@ -12,7 +12,7 @@ use crate::paging::{Fetched, Part};
 /// List the sources
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows an address can post to it, so addresses are shown with --reveal only.",
+    "Anyone who knows an address can post to it, so addresses are shown only with --reveal.",
     &["dl sources list", "dl sources list --reveal -o jsonl"]
 ))]
 pub(crate) struct List {
@@ -33,7 +33,7 @@ impl List {
         Part::default().print(ctx, &sheet, "no sources yet; dl sources create NAME creates one", fetch).await
     }
 
-    /// A page with the addresses as they are to be shown.
+    /// A page with its addresses masked or revealed.
     fn shown(&self, page: &[u8]) -> String {
         let body = String::from_utf8_lossy(page);
         let record = Record::read(&body).unwrap_or_default();

@@ -40,7 +40,7 @@ fn address_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a Source
     Ok(url)
 }
 
-/// A source as the service showed it, its address cut unless it is to be seen.
+/// A source as the service returned it, with its address masked unless it is to be revealed.
 fn shown(json: &str, reveal: bool) -> Cow<'_, str> {
     if reveal {
         return json.into();

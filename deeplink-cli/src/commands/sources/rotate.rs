@@ -37,7 +37,7 @@ impl Rotate {
         let sources = ctx.client().await?.sources();
         let among = |error| ctx.stop_among(&error, "sources");
         if ctx.global.dry_run {
-            // What it is called, and so what would be made, is not known without asking.
+            // Its name, and so the request that would be sent, is unknown without a request.
             let _ = sources.get(&self.id).await;
             let _ = sources.delete(&self.id).await;
             return sources.create(&CreateSource::custom("(the same name)")).await.map(drop).map_err(among);

@@ -60,7 +60,7 @@ impl Send {
     }
 }
 
-/// Where an address leads, for what is said of it.
+/// The host of an address, for messages.
 fn host_of(url: &SourceUrl) -> Outcome<BaseUrl> {
     let wrong = || {
         let failure = Failure::invalid("this is not the address of a source").code("invalid_url").field("webhook_url");

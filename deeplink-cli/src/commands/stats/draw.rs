@@ -1,4 +1,4 @@
-//! A report as people look at it: a funnel with bars, or a line for each group.
+//! A report for people: a funnel with bars, or a line for each group.
 
 use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy};
 use deeplink_core::time::Timestamp;
@@ -6,13 +6,13 @@ use deeplink_core::time::Timestamp;
 use crate::escape;
 use crate::output::{Line, Pen, columns_of, padded};
 
-/// Room that a bar gets before further columns do, where the terminal is as wide as most are.
+/// Room that a bar gets before further columns, on a terminal of usual width.
 const BAR: usize = 12;
-/// From this width on a bar is more than a remainder.
+/// Width from which room is reserved for a bar.
 const WIDE: usize = 60;
-/// Types of conversion that are shown: anybody may report any.
+/// Maximum types of conversion that are shown: anyone may report any type.
 const TYPES: usize = 20;
-/// A bar that is shorter than this says nothing.
+/// A shorter bar would be meaningless.
 const MIN_BAR: usize = 6;
 
 /// The whole report. It ends with a line break.
@@ -80,7 +80,7 @@ fn whole(pen: Pen, funnel: &Funnel) -> String {
 /// A column of counts.
 type Column = (&'static str, fn(&FunnelGroup) -> Option<i64>);
 
-/// The columns behind the key, the most telling ones first.
+/// The columns after the key, the most useful first.
 const COLUMNS: [Column; 7] = [
     ("CLICKS", |group| Some(group.clicks)),
     ("INSTALLED", |group| group.new_users.map(|new| new.installed)),
@@ -91,7 +91,7 @@ const COLUMNS: [Column; 7] = [
     ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device)),
 ];
 
-/// A line for each group: as many columns as there is room for, and a bar of its clicks.
+/// A line for each group: as many columns as fit, and a bar of its clicks.
 fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
     if groups.is_empty() {
         return "nothing\n".to_owned();
@@ -112,7 +112,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         let cell = |cell: &Option<i64>| cell.map(|count| count.to_string()).unwrap_or_default();
         let cells: Vec<String> = cells.iter().map(cell).collect();
         let wide = cells.iter().map(String::len).chain([name.len()]).max().unwrap_or(0);
-        // Once one has no room the less telling ones get none either.
+        // Once one does not fit, the less useful ones are left out too.
         if !skipped && (columns.is_empty() || left >= wide + 2 + reserve) {
             left = left.saturating_sub(wide + 2);
             columns.push((name, wide, cells));
@@ -140,7 +140,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
     out.join("\n")
 }
 
-/// A key as people read it.
+/// A key for people.
 fn shown(key: &str, by: Option<&GroupBy>) -> String {
     match by {
         Some(GroupBy::Hour) => key.parse().map_or_else(|_| escape::one_line(key).into_owned(), minute),

@@ -17,8 +17,8 @@ use crate::{given, ids};
 /// Show what links led to: clicks, installs, users, conversions
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Counts of several links are of all of them together: a visitor of two of them is counted once, so the maximum is 100 \
-     links. Each percentage is of the step above. Ids that the account does not have count nothing. Days and hours are UTC. \
+    "Counts of several links are combined: a visitor of two of them is counted once, so the maximum is 100 \
+     links. Each percentage is of the step above. Unknown ids count as zero. Days and hours are UTC. \
      -o csv has a column for each type of conversion.",
     &[
     "dl stats spring-42 --from 7d",
@@ -51,10 +51,10 @@ impl Stats {
         let (query, scope) = self.query(&ids)?;
         let client = ctx.client().await?;
         if ctx.out.format == Format::Csv && sheet.fields.is_none() {
-            // The table does not say of when it is, so its window is the one that is named here.
+            // The table does not state its window, so the window is fixed here.
             let query = query.window(Some(scope.from), Some(scope.to));
             let csv = client.analytics().funnel(&query).csv().await.map_err(|error| ctx.stop(&error))?;
-            // Read and written, so that what referers are called goes the way of all cells.
+            // Parsed and written again, so that referers are escaped like all cells.
             for record in csv::ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes()).into_records() {
                 let record = record.map_err(|_| Failure::new(Exit::Failure, "the service's answer is not CSV"))?;
                 ctx.out.csv(record.iter().map(str::to_owned))?;
@@ -67,8 +67,8 @@ impl Stats {
         print(ctx, &sheet, &report.value, &String::from_utf8_lossy(&report.raw))
     }
 
-    /// The question, after every rule of the service. The service takes an unknown credit for the last touch; a word that
-    /// means nothing is a mistake all the same.
+    /// The query, after every rule of the service. The service treats an unknown credit as the last touch; here an
+    /// unknown word is an error.
     fn query(&self, ids: &[String]) -> Outcome<(FunnelQuery, FunnelScope)> {
         let word = |text: &str| text.replace('-', "_");
         let credit = Credit::from(word(&self.credit).as_str());
@@ -118,7 +118,7 @@ fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> 
     Ok(())
 }
 
-/// Says what the numbers are of, where they do not do so themselves.
+/// States the window and the credit, if the output does not.
 fn say_window(ctx: &Context, from: Timestamp, to: Timestamp, credit: &Credit) {
     ctx.console.say(&format!("from {from} to {to}, {}", draw::credit(credit)));
 }
@@ -153,7 +153,7 @@ fn total(report: &FunnelReport) -> String {
     flatten(&FunnelGroup::whole("total", report.funnel.clone()))
 }
 
-/// A group as one record, its conversions summed. What a group does not count is null.
+/// A group as one record, its conversions summed. Counts that a group does not have are null.
 fn flatten(group: &FunnelGroup) -> String {
     let conversions =
         group.conversions.as_ref().map(|by_type| by_type.values().fold(0, |a: i64, b| a.saturating_add(*b)));

@@ -8,10 +8,10 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Invite somebody into the team by mail
+/// Invite a person to the team by mail
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Somebody who was invited before gets a new link, and the old one stops working.",
+    "Anyone invited before gets a new link, and the old one stops working.",
     &["dl team invite new@example.com", "dl team invite new@example.com -o json"]
 ))]
 pub(crate) struct Invite {

@@ -21,6 +21,6 @@ impl List {
         let sheet = ctx.out.sheet(&output::USERS)?;
         let team = ctx.client().await?.team();
         let fetch = async |size, cursor| Fetched::of(team.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
-        self.part.print(ctx, &sheet, "nobody is in the team; dl team invite EMAIL invites somebody", fetch).await
+        self.part.print(ctx, &sheet, "the team is empty; dl team invite EMAIL invites a person", fetch).await
     }
 }

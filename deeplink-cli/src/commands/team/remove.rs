@@ -29,7 +29,7 @@ impl Remove {
             [id] if ctx.will_ask() => {
                 let users = ctx.client().await?.team().list().await.map_err(|error| ctx.stop(&error))?;
                 let found = users.into_iter().find(|user| user.id.as_str() == id);
-                let user = found.ok_or_else(|| ids::unknown("nobody", id, "team list"))?;
+                let user = found.ok_or_else(|| ids::unknown("no person", id, "team list"))?;
                 format!("Remove {} ({id}) from the team?", escape::one_line(&user.email))
             }
             [id] => format!("Remove {id} from the team?"),

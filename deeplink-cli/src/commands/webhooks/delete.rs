@@ -10,7 +10,7 @@ use crate::{given, ids};
 /// Delete webhooks
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Nothing more is sent to them, not even what waits for its next attempt, and the log of their deliveries is deleted too.",
+    "Nothing more is sent to them, not even pending deliveries, and the log of their deliveries is deleted too.",
     &[
     "dl webhooks delete wh_0123456789abcdef01234567 --yes",
     "dl webhooks list -o id | dl webhooks delete - --yes",

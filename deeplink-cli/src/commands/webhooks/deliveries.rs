@@ -9,7 +9,7 @@ use crate::help::help;
 use crate::paging::{Fetched, Paging};
 use crate::{given, output};
 
-/// List what was sent to a webhook, newest first
+/// List the deliveries to a webhook, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Deliveries are kept for 30 days. The answer is that of the last try: its status, or why there was none. JSON has the \

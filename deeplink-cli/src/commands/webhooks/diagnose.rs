@@ -1,5 +1,5 @@
-//! Why a signature does not match: tries the usual mistakes of receivers one after another. The finding is reported, and
-//! nothing is accepted because of it.
+//! Why a signature does not match: tries the common mistakes of receivers in turn. The finding is only reported; it
+//! never makes a request valid.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use http::HeaderMap;
 use super::request::Request;
 use super::secrets::Given;
 
-/// Bytes to try, and what is wrong if they are the right ones.
+/// Bytes to try, and what is wrong if they match.
 type Tries<'a> = Vec<(Cow<'a, [u8]>, Option<&'static str>)>;
 
-/// What went wrong, as far as it can be found out.
+/// What went wrong, if it can be determined.
 pub(super) fn diagnose(given: &Given, request: &Request) -> Option<String> {
     let signature = header(&request.headers, SERVICE_SIGNATURE);
     if signature.is_some_and(|signature| signature.starts_with("v1,")) {
@@ -67,7 +67,7 @@ fn of_standard(given: &Given, request: &Request) -> Option<String> {
 
 const SPACE: &str = "there is space around the secret";
 
-/// The 32 bytes that a hex signature stands for, however it is written, and what is wrong with that.
+/// The 32 bytes of a hex signature in any notation, and what is wrong with the notation.
 fn decoded(signature: &str) -> Option<(Vec<u8>, Vec<Option<&'static str>>)> {
     let mut wrong = Vec::new();
     let bare = signature.strip_prefix("sha256=").unwrap_or(signature);
@@ -134,7 +134,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Nothing at all wrong is no finding.
+/// If nothing is wrong, there is no finding.
 fn said(wrong: Vec<Option<&'static str>>) -> Option<String> {
     let wrong: Vec<_> = wrong.into_iter().flatten().collect();
     (!wrong.is_empty()).then(|| wrong.join("; "))

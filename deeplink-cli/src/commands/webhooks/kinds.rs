@@ -6,13 +6,13 @@ use deeplink_core::webhook::{TestWebhook, WebhookFilters};
 use crate::context::Context;
 use crate::error::Outcome;
 
-/// A kind by its name; the earlier `attribution` is `attribute`. [`check`] says whether there is one.
+/// A kind by its name; the earlier `attribution` is `attribute`. [`check`] says whether it exists.
 #[expect(clippy::unnecessary_wraps, reason = "the form that clap asks for")]
 pub(super) fn parse(text: &str) -> Result<EventKind, String> {
     Ok(EventKind::named(text))
 }
 
-/// Whether there are such kinds, by the service's own rule.
+/// Whether these kinds exist, by the service's own rule.
 pub(super) fn check<'a>(kinds: impl IntoIterator<Item = &'a EventKind>) -> Outcome {
     for kind in kinds {
         TestWebhook::new().event(kind).check()?;
@@ -20,7 +20,7 @@ pub(super) fn check<'a>(kinds: impl IntoIterator<Item = &'a EventKind>) -> Outco
     Ok(())
 }
 
-/// The kinds of a webhook; says so where an earlier name is meant.
+/// The kinds of a webhook; notes the use of an earlier name.
 pub(super) fn named(ctx: &Context, words: &[String]) -> Vec<EventKind> {
     if words.iter().any(|word| word == "attribution") {
         ctx.console.note("attribution is called attribute now");
@@ -28,7 +28,7 @@ pub(super) fn named(ctx: &Context, words: &[String]) -> Vec<EventKind> {
     words.iter().map(|word| EventKind::named(word)).collect()
 }
 
-/// Says so where an affiliate's conversions are asked for and conversions are not.
+/// Notes a filter on an affiliate's conversions if conversions are not subscribed to.
 pub(super) fn note_idle_filter(ctx: &Context, kinds: &[EventKind], filters: &WebhookFilters) {
     if !filters.is_empty() && !kinds.contains(&EventKind::Conversion) {
         ctx.console.note("the affiliate narrows conversions only, and none are sent to this webhook");

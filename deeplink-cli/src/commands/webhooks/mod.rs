@@ -1,4 +1,4 @@
-//! `dl webhooks`: addresses that events are posted to, and the tools of those who write receivers.
+//! `dl webhooks`: addresses that events are posted to, and tools for writing receivers.
 
 mod create;
 mod delete;
@@ -42,7 +42,7 @@ commands! {
     }
 }
 
-/// Why nothing is sent to a webhook, with what to do: `shows` is the command that shows what there is.
+/// Why nothing is sent to a webhook, and what to do: `shows` is the command that lists the alternatives.
 fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
     let stop = ctx.stop(error);
     match (error.kind(), error.field()) {

@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::{given, output};
 
-/// Send a delivery's event once more, and print the new delivery
+/// Send a delivery's event again, and print the new delivery
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate.",

@@ -1,4 +1,4 @@
-//! A request that somebody received, as files: its headers a line each, or all of it as it came over the wire.
+//! A received request, as files: its headers one per line, or all of it as sent over the wire.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) struct Received {
     body: Option<PathBuf>,
 }
 
-/// What was received.
+/// The received request.
 pub(super) struct Request {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,

@@ -52,7 +52,7 @@ impl Made {
     }
 }
 
-/// Whether events of this kind have such a member, as far as is known. What is below the metadata is the link's own.
+/// Whether events of this kind have such a member, as far as is known. Anything below the metadata belongs to the link.
 fn is_known(kind: &EventKind, json: &Value, path: &str) -> bool {
     let at_times: &[&str] = match kind {
         EventKind::Attribute => &["data.user_id"],
@@ -63,7 +63,7 @@ fn is_known(kind: &EventKind, json: &Value, path: &str) -> bool {
     is_free || at_times.contains(&path) || json.pointer(&format!("/{}", path.replace('.', "/"))).is_some()
 }
 
-/// Puts a value at a path: as the JSON that it is, unless there is a text already.
+/// Puts a value at a path: as JSON, unless the current value is a text.
 fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
     let wrong = || Failure::usage(format!("--set: \"{path}\" is not a member of an event")).field("set");
     let mut at = json;
@@ -106,7 +106,7 @@ impl Sample {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         kinds::check([&self.kind])?;
         let body = self.made.body(ctx, &self.kind)?;
-        // No newline in a pipe: it would be a part of the body.
+        // No newline in a pipe: it would become part of the body.
         if ctx.out.terminal {
             ctx.out.line(&body)?;
         } else {

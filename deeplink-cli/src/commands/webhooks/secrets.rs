@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 
-/// Bytes that a secret should have at least.
+/// Minimum recommended bytes of a secret.
 const MIN_SECRET_BYTES: usize = 24;
 
 /// Where the secret is.
@@ -74,19 +74,19 @@ fn warn_of_short(ctx: &Context, secret: &str) {
 }
 
 impl Given {
-    /// The lines unchanged, with the space around them.
+    /// The lines unchanged, including surrounding space.
     pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|line| line.as_str())
     }
 
-    /// What verifies and signs with them. Space around a secret is no part of it here.
+    /// Verifies and signs with the secrets, without surrounding space.
     pub(super) fn verifier(&self) -> Outcome<Verifier> {
         let verifier = Verifier::new(self.lines().map(|line| WebhookSecret::new(line.trim())));
         Ok(verifier.map_err(|why| Failure::invalid(why.to_string()).code("invalid_secret"))?)
     }
 
-    /// What verifies with the lines that have no space around their secret, which a receiver would take for a part of it; none
-    /// if there is no such line.
+    /// Verifies with the lines that have no space around their secret, which a receiver would treat as part of it;
+    /// `None` if there is no such line.
     pub(super) fn exact(&self) -> Option<Verifier> {
         Verifier::new(self.lines().filter(|line| line.trim() == *line).map(WebhookSecret::new)).ok()
     }

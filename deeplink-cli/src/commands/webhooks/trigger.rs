@@ -62,7 +62,7 @@ pub(crate) struct Trigger {
     /// Post the same event this many times, as the service may
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
-    /// Try again as the service does until it is taken: after 0, 1, 5 and 25 seconds
+    /// Try again as the service does until it is accepted: after 0, 1, 5 and 25 seconds
     #[arg(long, conflicts_with = "repeat")]
     simulate_retries: bool,
     /// Break something on purpose, to see that the receiver notices: body or signature
@@ -116,7 +116,7 @@ impl Trigger {
         worst.map_or(Ok(()), |failure| Err(Stop::from(failure)))
     }
 
-    /// The body to post: a sample event, or a file. Warns if it is another kind of event, or none.
+    /// The body to post: a sample event, or a file. Warns if it is another kind of event, or not an event.
     async fn body(&self, ctx: &Context) -> Outcome<Bytes> {
         let Some(path) = &self.body else {
             let kind = self.kind.as_ref().unwrap_or(&EventKind::Click);
@@ -232,15 +232,15 @@ impl Trigger {
     }
 }
 
-/// The answer, and the beginning of what the receiver says.
+/// The answer, and the beginning of its body.
 type Asked = Result<(Answer, String), Fault>;
 
-/// The beginning of an answer, harmless and on one line.
+/// The beginning of an answer, escaped and on one line.
 fn one_line(said: &[u8]) -> String {
     escape::one_line(String::from_utf8_lossy(said).trim()).into_owned()
 }
 
-/// What comes of this before the end, if there is one.
+/// The result of this, or `None` once the time limit, if any, is reached.
 async fn within<T>(end: Option<Instant>, what: impl Future<Output = T>) -> Option<T> {
     match end {
         Some(end) => tokio::time::timeout_at(end, what).await.ok(),
@@ -248,19 +248,19 @@ async fn within<T>(end: Option<Instant>, what: impl Future<Output = T>) -> Optio
     }
 }
 
-/// Another text of the same form. There may be a signature for each secret, and none of them stays good.
+/// Different text of the same form. There may be a signature for each secret, and none of them stays valid.
 fn spoilt(signatures: &str) -> String {
     signatures.split(' ').map(spoilt_one).collect::<Vec<_>>().join(" ")
 }
 
-/// The same with another letter or digit near its end.
+/// The same with a different letter or digit near its end.
 fn spoilt_one(signature: &str) -> String {
     let at = signature.trim_end_matches('=').len().saturating_sub(2);
     let other = if signature[at..].starts_with('0') { "1" } else { "0" };
     format!("{}{other}{}", &signature[..at], &signature[at + 1..])
 }
 
-/// An attempt as it is shown.
+/// An attempt for display.
 struct Try<'a> {
     status: Option<u16>,
     took: Duration,

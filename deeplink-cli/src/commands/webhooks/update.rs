@@ -14,7 +14,7 @@ use crate::{given, output};
 /// Change where a webhook's events go and which ones, or switch it off and on
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only what is named changes. With --active false nothing is sent: pending deliveries are canceled, and events that \
+    "Only named fields change. With --active false nothing is sent: pending deliveries are canceled, and events that \
      happen meanwhile are not sent later. --active true also ends a pause that the service started after three days of failures.",
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",

@@ -87,7 +87,7 @@ impl Verify {
         ]))
     }
 
-    /// As strict about time as is asked for.
+    /// As strict about time as requested.
     fn strict(&self, verifier: Verifier) -> Verifier {
         match self.max_age {
             Some(age) => verifier.require_timestamp(age).with_clock(crate::clock::now),
@@ -95,8 +95,8 @@ impl Verify {
         }
     }
 
-    /// Why the request was rejected. `all` takes the secrets without the space around them, and what only such a one signed
-    /// does not match.
+    /// Why the request was rejected. `all` uses the secrets without surrounding space; a signature valid only with such
+    /// a secret does not match.
     fn refused(all: &Verifier, given: &Given, request: &Request) -> Stop {
         let refused = all.verify_both(&request.headers, &request.body).err();
         let is_half = refused.is_some() && all.verify(&request.headers, &request.body).is_ok();
@@ -152,7 +152,7 @@ fn how_far(request: &Request) -> String {
     format!("the signature is too old: it was made at {at}, {}", crate::clock::relative(at, now))
 }
 
-/// The first header of the second signature that is not there.
+/// The first missing header of the second signature.
 fn missing(request: &Request) -> Option<&'static str> {
     [WEBHOOK_TIMESTAMP, WEBHOOK_ID, WEBHOOK_SIGNATURE].into_iter().find(|name| !request.headers.contains_key(*name))
 }

@@ -1,4 +1,4 @@
-//! Server-sent events as they come, in whatever pieces (WHATWG HTML, section 9.2.6).
+//! Server-sent events, from chunks of any size (WHATWG HTML, section 9.2.6).
 
 use std::collections::VecDeque;
 

@@ -41,7 +41,7 @@ const FIRST_ATTEMPTS: u32 = 3;
 pub struct Events(pub(crate) Connection);
 
 impl Events {
-    /// Everything that happens from now on, event by event. Nothing is asked before the stream is polled.
+    /// Everything that happens from now on, event by event. Nothing is sent before the stream is polled.
     ///
     /// Once connected, the stream reconnects whenever its connection breaks or is silent for 45 seconds: after a random wait of
     /// up to one second at first and up to 30 seconds later, continuing after the last event. So it yields each event once, in
@@ -241,7 +241,7 @@ impl Reading {
                     }
                     self.frames.feed(&bytes)?;
                 }
-                // The body ended, broke, or timed out.
+                // The body ended, failed, or timed out.
                 ended => {
                     // A connection that is cut between two messages may have lasted long.
                     if ended.is_ok() && self.opened.elapsed() >= LASTING {

@@ -39,7 +39,7 @@ struct Ready {
     failures: u32,
     /// An attempt so far may have arrived.
     open: bool,
-    /// What an attempt so far was paid with.
+    /// The payment of an earlier attempt.
     payment: Option<SentPayment>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) progress: watch::Sender<Position>,
 }
 
-/// What a run is started with.
+/// The inputs of a run.
 pub(crate) struct Start {
     pub(crate) client: Client,
     pub(crate) settings: Settings,
@@ -128,7 +128,7 @@ impl Driver {
 
     /// Runs to the end, or until the stream is dropped.
     pub(crate) async fn run(mut self) {
-        // A dropped stream is a normal end: the journal has what a resume needs.
+        // A dropped stream is a normal end: the journal has everything a resume needs.
         if self.work().await.is_ok() && self.abandon().await.is_ok() {
             self.conclude().await;
         }
@@ -170,7 +170,7 @@ impl Driver {
         idle && (self.stopped.is_some() || self.exhausted && empty)
     }
 
-    /// Batches between the planner and the wire are at most as many as may be sent at one time.
+    /// At most as many batches wait between the planner and the wire as may be sent concurrently.
     fn wants_more(&self) -> bool {
         let held = self.committing as usize + self.ready.len() + self.again.len() + self.delayed.len();
         self.stopped.is_none() && !self.exhausted && held < self.pace.limit() as usize
@@ -218,7 +218,7 @@ impl Driver {
         self.committing as usize + self.ready.len() < self.pace.limit() as usize
     }
 
-    /// Sends a batch, unless the service is known by now to refuse it.
+    /// Sends a batch, unless the service is already known to refuse it.
     async fn send_or_drop(&mut self, ready: Ready) -> Result<(), Gone> {
         if ready.batch.form == Form::Links && self.links_refused {
             self.explode(&ready.batch);

@@ -36,7 +36,7 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     reply.read(decode::json::<BulkCreated>).map(|made| made.links)
 }
 
-/// The links must be those that were asked for: a reply about other links settles nothing.
+/// The links must be those that were requested: a reply about other links settles nothing.
 pub(super) fn check_links(batch: &Batch, links: Vec<BulkLink>) -> Result<Vec<BulkLink>, Error> {
     let same =
         links.len() == batch.rows.len() && links.iter().zip(&batch.rows).all(|(link, row)| link.link_id == row.id);

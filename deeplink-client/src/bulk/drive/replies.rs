@@ -60,7 +60,7 @@ impl Driver {
     pub(super) async fn refused(&mut self, mut ready: Ready, error: Error) -> Result<(), Gone> {
         let batch = Arc::clone(&ready.batch);
         ready.open |= error.is_ambiguous();
-        // A repeat without it would be paid for anew.
+        // A repeat without it would be paid for again.
         ready.payment = error.sent_payment().cloned().or(ready.payment);
         match react(&error) {
             Reaction::Rows => self.rows_refused(&ready, &error).await,
@@ -211,7 +211,7 @@ impl Driver {
         Ok(row)
     }
 
-    /// A template that the service refuses, or rows that differ of which it refuses one.
+    /// The service refused a template, or one of several different rows.
     pub(super) async fn template_refused(&mut self, batch: &Batch, error: &Error) -> Result<(), Gone> {
         if batch.form == Form::Links && (batch.rows.len() > 1 || refuses_links(error)) {
             self.links_refused |= refuses_links(error);
@@ -235,7 +235,7 @@ impl Driver {
         self.settle(batch, batch.rows.iter().map(|row| (row, rejected())).collect()).await
     }
 
-    /// Sends each row by itself.
+    /// Sends each row separately.
     pub(super) fn explode(&mut self, batch: &Batch) {
         self.close(batch);
         self.divide(batch, Form::Single, 1);

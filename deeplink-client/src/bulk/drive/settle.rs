@@ -12,7 +12,7 @@ use crate::bulk::journal::{Done, Entry, Finished, RowSet, Settled};
 use crate::bulk::outcome::{Position, RowOutcome, RowResult, Stopped};
 
 impl Driver {
-    /// Journals that a request was answered and its remaining rows go into other requests.
+    /// Journals that a request was answered and that its remaining rows go into other requests.
     pub(super) fn close(&self, batch: &Batch) {
         self.write(Done { batch: batch.number, attempt: batch.attempt, rows: Vec::new(), base: String::new() });
     }
@@ -33,7 +33,7 @@ impl Driver {
         self.settle(&ready.batch, ready.batch.rows.iter().map(|row| (row, unknown())).collect()).await
     }
 
-    /// Journals and emits what is settled.
+    /// Journals and emits settled rows.
     pub(super) async fn settle(&mut self, batch: &Batch, ends: Vec<(&BatchRow, RowResult)>) -> Result<(), Gone> {
         let mut groups: Vec<(String, Settled, Vec<u64>)> = Vec::new();
         for (row, result) in &ends {
@@ -73,7 +73,7 @@ impl Driver {
         }
     }
 
-    /// Settles what was in flight at a stop.
+    /// Settles the requests in flight when the run stopped.
     pub(super) async fn abandon(&mut self) -> Result<(), Gone> {
         self.jobs.abort_all();
         let ready = std::mem::take(&mut self.ready).into_iter();

@@ -1,4 +1,4 @@
-//! Texts into the fields of a link: a template, then what the row says, then what every row is set to.
+//! Sets the fields of a link from texts: first the template, then the row, then the values set for every row.
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview};
@@ -15,7 +15,7 @@ pub(super) struct Draft {
     link: CreateLink,
     /// Keys that go into the metadata, in order, as JSON.
     meta: Vec<(String, String)>,
-    /// The preview was given by its parts: none of them means no preview, not an empty one.
+    /// The preview was given by its parts: if all are absent, there is no preview, rather than an empty one.
     parts: bool,
 }
 
@@ -96,7 +96,7 @@ impl Draft {
     }
 }
 
-/// A text that would be taken for `\N` has one backslash more.
+/// Text that would read as `\N` has an extra backslash.
 fn unescape(text: &str) -> &str {
     if is_escaped(text) { &text[1..] } else { text }
 }
@@ -105,7 +105,7 @@ fn is_escaped(text: &str) -> bool {
     text.strip_prefix(r"\\").is_some_and(|rest| rest.trim_start_matches('\\') == "N")
 }
 
-/// The other way round, for exports.
+/// The reverse, for exports.
 pub(super) fn escape(text: &str) -> String {
     if text == NULL || is_escaped(text) { format!("\\{text}") } else { text.to_owned() }
 }
@@ -145,7 +145,7 @@ fn meta_value(key: &str, kind: MetaKind, text: &str) -> Result<String, Invalid> 
     }
 }
 
-/// Puts keys into an object: those that are there get a new value in their place, the others come last.
+/// Puts keys into an object: existing ones get a new value in place, the others are appended.
 fn merge(base: Option<&Metadata>, keys: &[(String, String)]) -> Result<Metadata, Invalid> {
     let mut members: Vec<(String, String)> = match base {
         None => Vec::new(),

@@ -54,7 +54,7 @@ impl<W: Write> LinkWriter<W> {
         Self { form: Form::Jsonl(out), spreadsheet_safe: false, begun: false }
     }
 
-    /// Puts `'` before cells that a spreadsheet would take for a formula; see [`formula::defuse`]. An import takes it off again.
+    /// Puts `'` before cells that a spreadsheet would treat as formulas; see [`formula::defuse`]. An import removes it.
     #[must_use]
     pub fn spreadsheet_safe(mut self, safe: bool) -> Self {
         self.spreadsheet_safe = safe;
@@ -68,7 +68,7 @@ impl<W: Write> LinkWriter<W> {
         self
     }
 
-    /// Writes the header, if there is one and it is not there yet; [`LinkWriter::write`] does it too.
+    /// Writes the header, if the format has one and it is not written yet; [`LinkWriter::write`] does so too.
     pub fn begin(&mut self) -> io::Result<()> {
         if let (Form::Csv(csv), false) = (&mut self.form, self.begun) {
             csv.write_record(COLUMNS)?;
@@ -95,7 +95,7 @@ impl<W: Write> LinkWriter<W> {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.form {
             Form::Csv(csv) => csv.flush(),

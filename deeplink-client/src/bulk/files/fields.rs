@@ -39,7 +39,7 @@ pub(super) enum MetaKind {
 
 use Field as F;
 
-/// Every name of every field; those without a field of their own are shown by exports and ignored here.
+/// Every name of every field; names mapped to no field occur in exports and are ignored here.
 const NAMES: &[(&str, Field)] = &[
     ("custom_id", F::CustomId),
     ("id", F::CustomId),
@@ -73,16 +73,16 @@ const NAMES: &[(&str, Field)] = &[
     ("_error", F::Ignored),
 ];
 
-/// Objects that only JSON can say as a whole.
+/// Objects that only JSON can express as a whole.
 const OBJECTS: &[(&str, Field)] = &[("agent_context", F::AgentContext), ("social_preview", F::SocialPreview)];
 
-/// What matters of a name.
+/// The part of a name that is compared.
 pub(super) fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
 impl Field {
-    /// The field that a column's name means; with `objects`, also those of JSON.
+    /// The field that a column's name means; with `objects`, also the objects of JSON.
     pub(super) fn named(name: &str, objects: bool) -> Option<Self> {
         let name = name.trim();
         if let Some((prefix, key)) = name.split_once('.')

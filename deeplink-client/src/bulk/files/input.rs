@@ -9,24 +9,24 @@ use deeplink_core::secret::Random;
 
 use super::super::private::create_private;
 
-/// A file, or what was spooled into one.
+/// A file, or input spooled into one.
 #[derive(Debug, Clone)]
 pub(super) struct Input(Arc<File>);
 
 impl Input {
-    /// Opens a regular file, or spools what is none, such as a pipe.
+    /// Opens a regular file; spools anything else, such as a pipe.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         if file.metadata()?.is_file() { Ok(Self(Arc::new(file))) } else { Self::spool(file) }
     }
 
-    /// Copies everything into a file that has no name and goes away with this value.
+    /// Copies everything into an unnamed file that is deleted with this value.
     pub(super) fn spool(mut input: impl Read) -> io::Result<Self> {
         let mut random = Random::system();
         let tail: String = (0..16).map(|_| random.pick(b"0123456789abcdef")).collect();
         let path = std::env::temp_dir().join(format!("deeplink-import-{tail}"));
         let mut file = create_private(&path)?;
-        // Where an open file cannot lose its name, it stays until the system clears its temporary files.
+        // Where an open file cannot be unlinked, it stays until the system clears its temporary files.
         let unlinked = std::fs::remove_file(&path);
         if cfg!(unix) {
             unlinked?;
@@ -37,7 +37,7 @@ impl Input {
         Ok(Self(Arc::new(file)))
     }
 
-    /// A reader of its own, from a byte on.
+    /// An independent reader, starting at a byte.
     pub(super) fn from(&self, at: u64) -> Reader {
         Reader { file: Arc::clone(&self.0), at }
     }

@@ -27,7 +27,7 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    /// Looks at the outside of a JSON file.
+    /// Determines the outer structure of a JSON file.
     pub(super) fn read(input: &Input, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
         let mut json = Scanner::new(input.from(0), Position::START);
         json.skip_mark()?;
@@ -124,7 +124,7 @@ impl ListRows {
 
     fn end(&mut self) -> Result<Option<Scanned>, SourceError> {
         self.state = ListState::End;
-        // What follows a list inside an object was looked at before.
+        // What follows a list inside an object was checked before.
         let rest = self.json.token()?;
         if matches!(rest, None | Some(b',' | b'}')) {
             Ok(None)
@@ -259,7 +259,7 @@ impl Iterator for LineRows {
     }
 }
 
-/// Why an object is no row: the rule, and line and column inside the text where they are known.
+/// Why an object is not a row: the rule, and line and column inside the text if known.
 #[derive(Debug)]
 pub(super) struct Fault {
     invalid: Invalid,
@@ -273,12 +273,12 @@ impl From<Invalid> for Fault {
     }
 }
 
-/// Makes links of JSON objects.
+/// Makes links from JSON objects.
 pub(super) struct Objects {
     mapping: Arc<Mapping>,
     /// Names of keys that were looked up before.
     known: HashMap<String, Option<Field>>,
-    /// The last object but its id, and the link it made.
+    /// The last object without its id, and the link it made.
     cells: Vec<u8>,
     last: Option<(Vec<u8>, Arc<CreateLink>)>,
 }
@@ -299,7 +299,7 @@ impl Objects {
         field
     }
 
-    /// As [`Objects::link`]; objects that differ in nothing but the id share the link.
+    /// As [`Objects::link`]; objects that differ only in their id share the link.
     fn shared(&mut self, text: &str) -> Result<(Option<String>, Arc<CreateLink>), Fault> {
         let members = parse(text)?;
         self.cells.clear();

@@ -35,7 +35,7 @@ use table::{Table, map_target, sniff};
 /// Bytes that are read to detect the format.
 const HEAD: usize = 64 * 1024;
 
-/// The form of a file.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -68,7 +68,7 @@ impl Format {
         match head.trim_ascii_start().first() {
             Some(b'[') => Self::Json,
             Some(b'{') => {
-                // An object that ends with its line is one of many, unless it is the body of a bulk create.
+                // An object that ends on its line is one of many, unless it is the body of a bulk create.
                 let line = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
                 let members = line.and_then(|line| std::str::from_utf8(line).ok()).map(cells::members);
                 match members {
@@ -97,12 +97,12 @@ pub struct FileOptions {
 }
 
 impl FileOptions {
-    /// Everything as the file says.
+    /// The defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the form; without it, the file's name and beginning decide.
+    /// Sets the format; by default, the file's name and beginning decide.
     pub fn format(mut self, format: Format) -> Self {
         self.format = Some(format);
         self
@@ -132,7 +132,7 @@ impl FileOptions {
         self
     }
 
-    /// Opens a file. What is no regular file, such as a pipe, is copied first.
+    /// Opens a file. Anything but a regular file, such as a pipe, is copied first.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileSource, SourceError> {
         let path = path.as_ref();
         let failed = |why| SourceError::new(format!("{} cannot be read", path.display())).because(why);
@@ -141,7 +141,7 @@ impl FileOptions {
         self.read(Input::open(path).map_err(failed)?, name)
     }
 
-    /// Copies what cannot be read twice, such as standard input, into a file without a name.
+    /// Copies input that cannot be read twice, such as standard input, into an unnamed file.
     pub fn spool(self, input: impl Read, name: impl Into<String>) -> Result<FileSource, SourceError> {
         self.read(Input::spool(input)?, name.into())
     }
@@ -179,7 +179,7 @@ impl FileOptions {
     }
 }
 
-/// What holds for every row.
+/// Settings that apply to every row.
 #[derive(Debug)]
 struct Mapping {
     template: CreateLink,
@@ -194,7 +194,7 @@ impl Mapping {
         self.map.iter().find(|(column, _)| *column == folded).map(|(_, field)| field.clone())
     }
 
-    /// Sets what every row is set to.
+    /// Applies the values set for every row.
     fn finish(&self, mut draft: Draft) -> Result<CreateLink, Invalid> {
         for (field, value) in &self.set {
             draft.cell(field, value)?;
@@ -222,7 +222,7 @@ enum Shape {
 }
 
 impl FileSource {
-    /// The form it turned out to have.
+    /// The detected format.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -254,7 +254,7 @@ impl RowSource for FileSource {
         let template = serde_json::to_string(&options.template)
             .map_err(|why| SourceError::new("the template cannot be written as JSON").because(why))?;
         let mut digest = Sha256::new();
-        // Debug text of plain data: the same for the same options of this version of the program.
+        // Debug text of plain data: the same for the same options in this version of the program.
         digest.update(format!(
             "{:?} {:?} {:?} {template} {}\n",
             self.format, options.map, options.set, options.ignore_unknown

@@ -1,7 +1,7 @@
 //! CSV and TSV records (RFC 4180), with the physical line and the byte on which each begins.
 //!
-//! One pass over the bytes finds the fields; a value is copied only where quotes inside it have to be undone. A record
-//! that cannot be read is a fault of its own, and reading continues after it.
+//! One pass over the bytes finds the fields; a value is copied only if quotes inside it must be unescaped. A record
+//! that cannot be read is one fault, and reading continues after it.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -14,12 +14,12 @@ use crate::bulk::SourceError;
 pub(super) const MAX_RECORD: usize = 1 << 20;
 const READ: usize = 64 * 1024;
 
-/// Reads records one after the other.
+/// Reads records sequentially.
 pub(super) struct Records {
     input: Reader,
     delimiter: u8,
     buffer: Vec<u8>,
-    /// Where the current record begins in the buffer, and how far the bytes after it are read.
+    /// Where the current record begins in the buffer, and how far the buffer is filled.
     start: usize,
     end: usize,
     ended: bool,
@@ -55,7 +55,7 @@ pub(super) struct BadRecord {
     pub(super) message: String,
 }
 
-/// What reading came to.
+/// The result of a read.
 pub(super) enum Next {
     Record,
     Bad(BadRecord),
@@ -95,7 +95,7 @@ impl Record {
         out.extend_from_slice(&self.raw.as_bytes()[field.range.clone()]);
     }
 
-    /// The column on which a value begins, counted in characters from 1; nothing if it is on a later line.
+    /// The column on which a value begins, counted in characters from 1; `None` if it is on a later line.
     pub(super) fn column(&self, at: usize) -> Option<u64> {
         let before = &self.raw[..self.fields.get(at)?.range.start];
         let quoted = before.ends_with('"');
@@ -104,12 +104,12 @@ impl Record {
 }
 
 impl Records {
-    /// Reads from a byte on, which is the beginning of `line`.
+    /// Reads from this byte, which is the beginning of `line`.
     pub(super) fn new(input: Reader, delimiter: u8, at: u64, line: u64) -> Self {
         Self { input, delimiter, buffer: Vec::new(), start: 0, end: 0, ended: false, at, line }
     }
 
-    /// Skips the mark that some programs put before UTF-8.
+    /// Skips the byte order mark that some programs put before UTF-8.
     pub(super) fn skip_mark(&mut self) -> io::Result<()> {
         const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
         for (offset, expected) in MARK.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Records {
         }
     }
 
-    /// The byte at an offset from `start`, reading more when needed; nothing at the end of the file.
+    /// The byte at an offset from `start`, reading more when needed; `None` at the end of the file.
     fn byte(&mut self, offset: usize) -> io::Result<Option<u8>> {
         while self.start + offset >= self.end {
             if self.ended {
@@ -175,7 +175,7 @@ impl Records {
         let mut opened = 0;
         let mut skipped = 0_u64;
         let terminator = loop {
-            // A record that is too long is read on to its end, but not kept.
+            // A record that is too long is read to its end, but not kept.
             if offset > MAX_RECORD {
                 fault.get_or_insert((None, format!("the record is longer than 1 MiB{}", open_quote(state, opened))));
                 self.start += offset;

@@ -1,4 +1,4 @@
-//! Rejected rows, as the input had them.
+//! Rejected rows, as they were in the input.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::bulk::SourceError;
 /// The column that says what is wrong; imports ignore it.
 const ERROR: &str = "_error";
 
-/// Writes the rejected rows, as the input had them and with `_error`, so that they can be imported after
-/// repair. Rows of tables make a table, those of JSON make JSONL. It grows as `NAME.part`, readable by its owner alone.
+/// Writes the rejected rows as they were in the input, with `_error`, so that they can be fixed and imported again.
+/// Tables give a table, JSON gives JSONL. The file is `NAME.part` until it is complete, readable only by its owner.
 #[derive(Debug)]
 pub struct RejectsWriter {
     part: Part,
@@ -25,7 +25,7 @@ pub struct RejectsWriter {
 }
 
 impl RejectsWriter {
-    /// Begins the file for rows of `source`; what the path holds is replaced at the end.
+    /// Begins the file for rows of `source`; an existing file is replaced at the end.
     pub fn create(path: impl Into<PathBuf>, source: &FileSource) -> io::Result<Self> {
         let path = path.into();
         let is_table = matches!(source.shape, Shape::Table(_));
@@ -49,7 +49,7 @@ impl RejectsWriter {
         let input = self.source.input.from(at);
         match &self.source.shape {
             Shape::Table(table) => {
-                // A record that cannot be read has no values to repeat; its position is in the message.
+                // An unreadable record has no values to repeat; its position is in the message.
                 if !table.record(input, at, &mut self.record).map_err(failed)? {
                     self.record = Record::default();
                 }
@@ -63,7 +63,7 @@ impl RejectsWriter {
             }
             Shape::Lines | Shape::List(Layout::Links(_)) => {
                 let found = Scanner::new(input, Position { at, ..Position::START }).value();
-                // What is no object at all is kept as a text.
+                // Anything but an object is kept as text.
                 let text = found.ok().and_then(|found| found.text).unwrap_or_default();
                 let line = with_error(&text, error)
                     .unwrap_or_else(|| serde_json::json!({ "_input": text, ERROR: error }).to_string());

@@ -1,4 +1,4 @@
-//! The result of each row, in the order in which it is known.
+//! The result of each row, in the order in which results arrive.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,7 @@ use super::super::private::{create_private, sync_parent};
 use super::Format;
 use crate::bulk::{RowOutcome, RowResult};
 
-/// A file that has its name only once it is whole.
+/// A file that gets its name only once it is complete.
 #[derive(Debug)]
 pub(super) struct Part {
     path: PathBuf,
@@ -40,13 +40,13 @@ impl Part {
     }
 }
 
-/// Whether a file of this name is one of JSON lines.
+/// Whether a file of this name holds JSON lines.
 pub(super) fn is_jsonl(path: &Path) -> bool {
     matches!(Format::of_name(&path.to_string_lossy()), Some(Format::Jsonl | Format::Json))
 }
 
-/// Writes the result of each row: CSV, or JSONL if the name ends so. It grows as `NAME.part`, readable by its owner
-/// alone.
+/// Writes the result of each row: CSV, or JSONL by the name's ending. The file is `NAME.part` until it is complete,
+/// readable only by its owner.
 #[derive(Debug)]
 pub struct ResultsWriter {
     part: Part,
@@ -66,7 +66,7 @@ struct Line<'a> {
 }
 
 impl ResultsWriter {
-    /// Begins the file; what the path holds is replaced at the end.
+    /// Begins the file; an existing file is replaced at the end.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let jsonl = is_jsonl(&path);
@@ -116,7 +116,7 @@ impl ResultsWriter {
     }
 }
 
-/// Writes one record as RFC 4180 has it.
+/// Writes one record (RFC 4180).
 pub(super) fn write_record(out: &mut impl Write, delimiter: u8, fill: impl FnOnce(&mut Vec<String>)) -> io::Result<()> {
     let mut cells = Vec::new();
     fill(&mut cells);

@@ -13,7 +13,7 @@ use super::records::{Next, Record, Records};
 use super::{FileOptions, Mapping};
 use crate::bulk::{Row, RowFault, SourceError, SourceRow};
 
-/// What the header of a table says.
+/// The header of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) delimiter: u8,
@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    /// The record that begins at a byte, as in the file.
+    /// The record that begins at this byte, as in the file.
     pub(super) fn record(&self, input: Reader, at: u64, record: &mut Record) -> Result<bool, SourceError> {
         let mut records = Records::new(input, self.delimiter, at, 1);
         Ok(matches!(records.read(record)?, Next::Record))
@@ -112,7 +112,7 @@ pub(super) fn map_target(field: &str) -> Result<Field, String> {
     Field::named(field, false).ok_or_else(|| unknown("field", field))
 }
 
-/// `url` is the web page, but beside `web_url` or `link_id` it is the short address that an export shows.
+/// `url` is the web page, but next to `web_url` or `link_id` it is the short address that an export writes.
 fn ignore_short_url(header: &[String], fields: &mut [Field], is_mapped: impl Fn(usize) -> bool) {
     let Some(url) = header.iter().position(|name| fold(name) == "url") else { return };
     let has_web = fields.iter().enumerate().any(|(at, field)| at != url && *field == Field::WebUrl);
@@ -128,7 +128,7 @@ pub(super) struct TableRows {
     record: Record,
     fields: Arc<[Field]>,
     mapping: Arc<Mapping>,
-    /// The cells of the last row but its id, and the link they make: rows that repeat it share it.
+    /// The cells of the last row without its id, and the link they make: rows that repeat them share it.
     cells: Vec<u8>,
     last: Option<(Vec<u8>, Arc<CreateLink>)>,
     failed: bool,
@@ -206,7 +206,7 @@ impl Iterator for TableRows {
     }
 }
 
-/// The delimiter that the header has most of, outside quotes.
+/// The most frequent delimiter in the header, outside quotes.
 pub(super) fn sniff(head: &[u8]) -> u8 {
     const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
     let (mut counts, mut quoted, mut begun) = ([0_usize; 4], false, false);

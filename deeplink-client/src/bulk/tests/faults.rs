@@ -1,4 +1,4 @@
-//! Faults between client and service: each row is in the account once, whatever is lost.
+//! Faults between client and service: each row is in the account exactly once, whatever is lost.
 
 use super::*;
 
@@ -49,7 +49,7 @@ async fn all_kinds_of_trouble_together_are_survived() {
                 break;
             }
         }
-        assert_eq!(unknown, 0, "a run that ends without doubt is reached");
+        assert_eq!(unknown, 0, "some run ends with every result known");
         assert_eq!(model.edit(|state| state.links.len()), 4_000);
         model.edit(|state| assert!(state.made.values().all(|made| *made == 1)));
     }
@@ -82,7 +82,7 @@ async fn a_service_that_is_down_stops_the_run() {
     let (outcomes, summary) = import(model.client().bulk_import(same(5_000))).await;
     assert!(matches!(summary.stopped, Some(Stopped::Unavailable(_))), "{:?}", summary.stopped);
     let unknown = statuses(&outcomes)["unknown"];
-    assert!((300..=600).contains(&unknown), "three requests in a row, and what was under way beside them: {unknown}");
+    assert!((300..=600).contains(&unknown), "three requests in a row, and those in flight at the time: {unknown}");
     adds_up(&summary);
 }
 
@@ -94,7 +94,7 @@ async fn rows_that_never_arrived_are_not_sent_rather_than_unknown() {
     assert!(matches!(summary.stopped, Some(Stopped::Unavailable(_))), "{:?}", summary.stopped);
     assert!(outcomes.is_empty());
     assert_eq!(summary.counts.unsent, 5_000);
-    // A service that comes back in between gets them all.
+    // A service that recovers in between gets all rows.
     let model = Model::new();
     let mut count = 0;
     model.trouble(move |_, _| {
@@ -142,7 +142,7 @@ async fn waiting_without_a_success_ends() {
     assert_eq!(summary.counts.unsent, 1_000);
 }
 
-/// A hundred thousand rows with every kind of trouble: exactly as many links.
+/// A hundred thousand rows with every kind of fault: exactly as many links.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_rows_through_trouble() {
     let model = Model::new();

@@ -15,7 +15,7 @@ use super::*;
 use crate::CreateLink;
 use model::{Fault, Model};
 
-/// Short waits, so that trouble costs no time.
+/// Short waits, so that faults cost no time.
 const QUICK: Times =
     Times { retry: Duration::from_millis(1), cut: Duration::from_millis(10), drain: Duration::from_millis(200) };
 
@@ -24,20 +24,20 @@ pub(crate) fn quick(mut import: BulkImport) -> BulkImport {
     import
 }
 
-/// The same, with time for what is under way when the run is asked to stop.
+/// The same, with time for requests in flight when the run is asked to stop.
 fn patient(import: BulkImport) -> BulkImport {
     let mut import = quick(import);
     import.settings.times.drain = Duration::from_mins(1);
     import
 }
 
-/// So many ids of one template.
+/// `rows` ids of one template.
 fn same(rows: usize) -> MemorySource {
     let template = CreateLink::new().web_url("https://example.com/p");
     MemorySource::same("rows", template, (0..rows).map(|row| Some(format!("promo-{row:06}"))))
 }
 
-/// So many links that all differ.
+/// `rows` distinct links.
 fn distinct(rows: usize) -> MemorySource {
     MemorySource::links(
         "rows",
@@ -132,7 +132,7 @@ async fn not_polling_stops_dispatch() {
         looks = if now == sent { looks + 1 } else { 0 };
         sent = now;
     }
-    assert!(sent < 100, "{sent} requests without anybody reading");
+    assert!(sent < 100, "{sent} requests without a reader");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(model.requests("POST", "/"), sent);
     assert_eq!(run_to_end(&mut run).await.1.counts.created, 50_000);

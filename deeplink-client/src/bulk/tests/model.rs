@@ -1,4 +1,4 @@
-//! A model of the service: the rules that an import meets, and every way in which a reply can fail to come.
+//! A model of the service: the rules that an import meets, and every way in which a reply can be lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -52,13 +52,13 @@ type Disruption = Box<dyn FnMut(&str, &mut Random) -> Option<Fault> + Send>;
 pub(crate) struct State {
     /// Links of the caller.
     pub(crate) links: BTreeMap<String, LinkDetail>,
-    /// Ids that somebody else holds.
+    /// Ids that another account holds.
     pub(crate) foreign: Vec<String>,
     /// Replies by key.
     pub(crate) replies: HashMap<String, (Bytes, u16, Vec<u8>)>,
     pub(crate) remembers_keys: bool,
     pub(crate) knows_links_form: bool,
-    /// A template that holds this text is refused.
+    /// A template that contains this text is refused.
     pub(crate) refuses: Option<String>,
     /// Every request is answered with this.
     pub(crate) always: Option<(u16, ErrorCode)>,
@@ -117,7 +117,7 @@ impl Model {
         self.edit(|state| state.trouble = Some(Box::new(trouble)));
     }
 
-    /// Disturbs one in this many requests that create links, in every way.
+    /// Makes one in `one_in` requests that create links fail, in every way.
     pub(crate) fn mixed_trouble(&self, one_in: u64) {
         self.trouble(move |path, random| {
             let makes = path == "/v1/links/bulk" || path == "/v1/links";
@@ -126,7 +126,7 @@ impl Model {
         });
     }
 
-    /// Requests of a method whose path begins so.
+    /// The number of requests with this method whose path begins with `path`.
     pub(crate) fn requests(&self, method: &str, path: &str) -> usize {
         self.edit(|state| state.log.iter().filter(|(m, p, ..)| m == method && p.starts_with(path)).count())
     }
@@ -316,7 +316,7 @@ impl State {
     }
 }
 
-/// Counts a request as under way, also if it is dropped.
+/// Counts a request as in flight until this is dropped.
 struct UnderWay(Model);
 
 impl Drop for UnderWay {

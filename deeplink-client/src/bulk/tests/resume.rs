@@ -1,4 +1,4 @@
-//! Runs that end anywhere and go on.
+//! Runs that are interrupted anywhere and resumed.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ async fn kill_until_done(model: &Model, dir: &Path, import: impl Fn(&Model) -> B
 fn tear(random: &mut Random, dir: &Path) {
     for run in std::fs::read_dir(dir.join("imports")).expect("runs") {
         let path = run.expect("a run").path().join("journal.wal");
-        // The writer of the dropped run may still be at work.
+        // The writer of the dropped run may still be working.
         std::thread::sleep(Duration::from_millis(2));
         let Ok(file) = std::fs::OpenOptions::new().append(true).open(&path) else { continue };
         if random.below(2) == 0 {
@@ -125,9 +125,9 @@ async fn a_resumed_run_tells_all_its_rows() {
     assert!(outcomes.iter().all(|outcome| {
         outcome.result.url() == Some(&*format!("https://go.example.com/{}", outcome.id.as_deref().expect("an id")))
     }));
-    assert!(model.requests("POST", "/") < 50, "what was settled is not sent again");
+    assert!(model.requests("POST", "/") < 50, "settled rows are not sent again");
     assert!(journal(dir.path()).pending().expect("readable").is_none());
-    // The same command again begins anew and finds everything there.
+    // The same command starts a new run and finds everything there.
     let (outcomes, _) = import(model.client().bulk_import(same(5_000)).journal_with(journal(dir.path()))).await;
     assert_eq!(statuses(&outcomes), [("existed", 5_000)].into());
 }
@@ -214,7 +214,7 @@ impl Journal for Notes {
     }
 }
 
-/// A run that was killed after its requests were applied and before any reply was written down.
+/// A run that was killed after its requests were applied and before any reply was journaled.
 async fn all_intents_open(model: &Model, source: MemorySource) -> Notes {
     let notes = Notes::default();
     import(model.client().bulk_import(source).journal_with(notes.clone())).await;
@@ -244,7 +244,7 @@ async fn an_old_or_forgotten_key_is_not_trusted() {
         for entry in &mut *notes.0.lock().expect("not poisoned") {
             if let Entry::Intent(intent) = entry {
                 intent.at = intent.at.plus_millis(-age_hours * 3_600_000);
-                // Another service, or a body that cannot be made again, shows as another digest.
+                // Another service, or a body that cannot be reproduced, shows as a different digest.
                 if age_hours == 0 {
                     intent.body = "0".repeat(64);
                 }
@@ -262,7 +262,7 @@ async fn an_old_or_forgotten_key_is_not_trusted() {
 async fn a_key_that_was_used_for_something_else_is_given_up() {
     let model = Model::new();
     let notes = all_intents_open(&model, same(450)).await;
-    // The service remembers other bytes under these keys.
+    // The service remembers different bytes under these keys.
     let _ = all_intents_open(&model, distinct(450)).await;
     for entry in &mut *notes.0.lock().expect("not poisoned") {
         if let Entry::Intent(intent) = entry {
@@ -307,14 +307,14 @@ fn a_torn_tail_is_cut_and_the_rest_is_kept() {
         std::fs::write(&path, &whole[..cut]).expect("written");
         let (journal, opened, found) = open();
         assert!(opened.resumed && entries.starts_with(&found), "{cut}");
-        // What is written next follows the last whole entry.
+        // The next write follows the last complete entry.
         drop(journal.append(done(9)));
         drop(journal);
         let (_, _, more) = open();
         assert_eq!(more.last(), Some(&done(9)), "{cut}");
         assert_eq!(more.len(), found.len() + 1);
     }
-    // A flipped bit ends what can be trusted.
+    // Nothing after a flipped bit can be trusted.
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
     std::fs::write(&path, &flipped).expect("written");

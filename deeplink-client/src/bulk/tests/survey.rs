@@ -73,7 +73,7 @@ async fn a_written_id_goes_before_one_that_was_made() {
     for named in [[None, None, Some(ids[0].clone())], [Some(ids[1].clone()), None, None]] {
         let model = Model::new();
         let source = MemorySource::same("rows", CreateLink::new(), named.clone());
-        // The made ids depend on the position; only those that collide change.
+        // The generated ids depend on the position; only those that collide change.
         let (outcomes, _) = import(model.client().bulk_import(source).generate_ids("x")).await;
         assert_eq!(statuses(&outcomes), [("created", 3)].into(), "{named:?}");
     }
@@ -81,7 +81,7 @@ async fn a_written_id_goes_before_one_that_was_made() {
 
 #[tokio::test]
 async fn a_source_that_changes_is_noticed() {
-    /// Gives fewer rows each time.
+    /// Returns fewer rows each time.
     struct Shrinking(std::sync::atomic::AtomicUsize);
     impl RowSource for Shrinking {
         fn name(&self) -> String {

@@ -1,4 +1,4 @@
-//! The service, the account, and what is said when either is away.
+//! The service, the account, and the findings when either is missing.
 
 use deeplink_client::Client;
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};

@@ -108,7 +108,7 @@ async fn the_file_for_apple() {
             "a visitor over IPv6 gets other bytes",
         ),
         ("aasa.origin", |scene| scene.six = Some(nowhere()), Fail, "a visitor over IPv6 gets no answer"),
-        // No machine has a way to a group address over TCP, as one without IPv6 has to no address at all.
+        // No machine has a TCP route to a multicast address, just as one without IPv6 has no IPv6 route at all.
         ("aasa.origin", |scene| scene.six = Some(SocketAddr::from((GROUP, 443))), Ok, "served, with"),
         ("aasa.origin", |scene| scene.identity = Identity::Ended, Fail, "cannot be fetched"),
         ("aasa.cdn", |_| {}, Ok, "Apple has this file"),
@@ -195,7 +195,7 @@ async fn apps() {
             "one signing certificate",
         ),
         ("app.alternate", |_| {}, Ok, "/spring-42 leads on: HTTP 302 to https://apps.apple.com/app/id1"),
-        // A link that has ended leads nowhere from any host: another is tried.
+        // An inactive link leads nowhere from any host: another is tried.
         (
             "app.alternate",
             |scene| {

@@ -1,4 +1,4 @@
-//! Servers that say what a test wants said: over plain http, and over TLS with a certificate of the test's choice.
+//! Servers that answer as a test defines: over plain http, and over TLS with a certificate of the test's choice.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// One request as it came.
+/// One request as received.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -23,13 +23,13 @@ pub(crate) struct Request {
     pub(crate) six: bool,
 }
 
-/// What is said in return.
+/// The answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
-    /// Nothing is said for ever.
+    /// It never answers.
     pub(crate) silent: bool,
 }
 
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-/// Answers what comes over one connection, until it ends.
+/// Answers the requests of one connection until it ends.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, six: bool, answers: &Answers) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {

@@ -1,4 +1,4 @@
-//! Hosts: their proof in DNS, the way to them, their certificate, their robots.txt.
+//! Hosts: their proof in DNS, their routing, their certificate, their robots.txt.
 
 use std::time::Duration;
 

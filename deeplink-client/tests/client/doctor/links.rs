@@ -8,7 +8,7 @@ use super::double::{Reply, Request};
 use super::scene::{INTENT, PRIMARY, Scene, WEB, page, png};
 use deeplink_doubles::authority::Identity;
 
-/// What each sort of visitor gets.
+/// What each kind of visitor gets.
 async fn resolves(scene: Scene) -> Vec<(Status, String)> {
     let seen = scene.examine().await;
     let of_link = seen.checks.iter().filter(|check| check.id == "link.resolve");
@@ -20,7 +20,7 @@ fn assert_all(found: &[(Status, String)], expected: [(Status, &str); 5]) {
     assert_eq!(found, expected);
 }
 
-/// A link with apps on a host of its own, which is reached without a detour over another.
+/// A link with apps on its own host, which is reached directly.
 fn rich() -> Scene {
     let mut scene = Scene::default();
     scene.domains.truncate(1);
@@ -160,14 +160,14 @@ async fn the_button_of_a_page() {
         ],
     );
 
-    // What differs late is shown too.
+    // A difference late in the text is shown too.
     let mut late = rich();
     late.instead(by_android, told(page(Some(&INTENT.replace("%272%27", "%273%27")))));
     let (status, message) = resolves(late).await.swap_remove(1);
     assert_eq!(status, Fail);
     assert!(message.contains("%3D%273%27;end and not to \u{2026}") && message.contains("%3D%272%27;end,"), "{message}");
 
-    // Where no button belongs, none may be.
+    // A page that should have no button must not have one.
     let app_only = || {
         let mut scene = rich();
         scene.link(|link| link.web_url = None);
@@ -185,13 +185,13 @@ async fn the_button_of_a_page() {
         )
     );
 
-    // With an alternate host it is that host which the button of a phone leads to.
+    // With an alternate host, the button on a phone leads to that host.
     let over_alternate = Scene { links: rich().links, asked_links: vec!["spring-42"], ..Scene::default() };
     let found = resolves(over_alternate).await;
     assert_eq!(found[0], (Ok, "iPhone: page with button to https://open.example.com/spring-42 (D1)".to_owned()));
     assert_eq!(found[1], (Ok, "Android: page with button to https://open.example.com/spring-42 (D6)".to_owned()));
 
-    // An affiliate's key does not show what the button of a phone depends on; a page without tags is wrong all the same.
+    // An affiliate's key cannot read what a phone's button depends on; a page without tags is still wrong.
     let mut scoped = rich();
     let forbidden = Reply::new(403, "application/json", r#"{"error":"no","code":"forbidden_scope"}"#);
     let lists = |request: &Request| ["/v1/apps?", "/v1/domains?"].iter().any(|list| request.target.starts_with(list));
@@ -225,7 +225,7 @@ fn image(request: &Request) -> bool {
 #[tokio::test]
 async fn the_image_and_the_stores_of_a_link() {
     const URL: &str = "http://images.example.com/image.png";
-    // The double of images speaks no TLS, so that its address can be http.
+    // The image double does not speak TLS, so that its address can be http.
     fn plain(scene: &mut Scene) {
         scene.identity = Identity::Plain;
         with_image(scene, URL);

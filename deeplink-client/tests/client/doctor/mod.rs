@@ -1,4 +1,4 @@
-//! Each check of the doctor in each of its outcomes, against servers of the test's own.
+//! Each check of the doctor in each of its outcomes, against the test's own servers.
 
 mod account;
 mod association;
@@ -48,7 +48,7 @@ async fn a_healthy_account_is_all_ok_and_nothing_is_counted_or_written() {
     let skipped: Vec<_> = seen.of(Skip).into_iter().map(|check| check.id).collect();
     assert_eq!(skipped, ["service.tls", "link.image"]);
     let ran: Vec<_> = seen.checks.iter().map(|check| (check.id.to_owned(), check.subject.clone())).collect();
-    assert_eq!(ran, seen.planned, "they come in the order that was planned");
+    assert_eq!(ran, seen.planned, "they come in the planned order");
     for request in &seen.requests {
         let is_visit = request.host == PRIMARY || request.host == ALTERNATE;
         assert!(matches!(request.method.as_str(), "GET" | "HEAD"), "{request:?}");

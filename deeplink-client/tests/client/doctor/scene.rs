@@ -1,4 +1,4 @@
-//! An account in good health, which a test makes ill in one place.
+//! A healthy account, in which a test breaks one thing.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ pub(crate) const ALTERNATE: &str = "open.example.com";
 pub(crate) const OTHER_FINGERPRINT: &str =
     "AA:6D:E9:83:C5:73:06:50:D8:EE:B9:95:2F:34:FC:64:16:A0:83:42:E6:1D:BE:A8:8A:04:96:B2:3F:CF:44:E5";
 
-/// Which request is answered otherwise, and how.
+/// Which request is answered differently, and how.
 type Override = (fn(&Request) -> bool, Reply);
 
-/// What there is, and what is asked for.
+/// The account, and what the doctor is asked to check.
 pub(crate) struct Scene {
     pub(crate) apps: Vec<AppDetail>,
     pub(crate) domains: Vec<DomainDetail>,
@@ -64,7 +64,7 @@ impl Default for Scene {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 pub(crate) struct Seen {
     pub(crate) checks: Vec<Check>,
     pub(crate) planned: Vec<(String, String)>,
@@ -94,12 +94,12 @@ impl Scene {
         }
     }
 
-    /// Answers some requests otherwise.
+    /// Answers some requests differently.
     pub(crate) fn instead(&mut self, which: fn(&Request) -> bool, reply: Reply) {
         self.overrides.push((which, reply));
     }
 
-    /// Looks at everything.
+    /// Runs every check.
     pub(crate) async fn examine(self) -> Seen {
         let (dns, authority, seen) = (Dns::start().await, Authority::new(), Arc::new(Mutex::new(Vec::new())));
         let texts: Vec<&str> = self.txt.iter().map(String::as_str).collect();
@@ -187,7 +187,7 @@ impl Scene {
         json!(self.apps.iter().filter_map(statement).collect::<Vec<_>>())
     }
 
-    /// What a service that works answers to a visit of a link: the rows that the tests look at, spelled out.
+    /// How a working service answers a visit to a link: the rows that the tests use, spelled out.
     fn visit(&self, link: &LinkDetail, request: &Request) -> Reply {
         let over_alternate = self.domains.iter().any(|domain| domain.verified && domain.domain == ALTERNATE);
         let (is_iphone, is_android) = (request.agent.contains("iPhone"), request.agent.contains("Pixel"));
@@ -214,7 +214,7 @@ impl Scene {
         reply.header("vary", "Accept, User-Agent, Sec-CH-UA-Platform").header("cache-control", "no-store")
     }
 
-    /// What Google's service says, one statement for each fingerprint.
+    /// The answer of Google's service, one statement for each fingerprint.
     fn statements(&self) -> Reply {
         let of_app = |app: &AppDetail| {
             let package = app.package_name.clone().unwrap_or_default();
@@ -245,7 +245,7 @@ fn is_active(link: &LinkDetail) -> bool {
     link.status == LinkStatus::Active
 }
 
-/// The head of a PNG image of this size, which is all that its size is read from.
+/// The header of a PNG image of this size, which is all that is read to find its size.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     bytes.extend(width.to_be_bytes());
@@ -254,7 +254,7 @@ pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
-/// This moment as the header `Date` has it; nobody reads the day of the week.
+/// The current time in the format of the `Date` header; the day of the week is not read.
 #[expect(clippy::disallowed_methods, reason = "the clock of the doctor is the one on the wall")]
 fn http_date() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
@@ -264,7 +264,7 @@ fn http_date() -> String {
     format!("Mon, {} {name} {} {} GMT", &now[8..10], &now[..4], &now[11..19])
 }
 
-/// An address that nobody listens at.
+/// An address where nothing listens.
 pub(crate) fn nowhere() -> SocketAddr {
     let free = std::net::TcpListener::bind("[::1]:0").expect("a port");
     free.local_addr().expect("an address")

@@ -1,4 +1,4 @@
-//! The decision table, row by row and column by column, and what goes with it.
+//! The decision table, row by row and column by column, and related cases.
 
 mod properties;
 mod urls;

@@ -1,4 +1,4 @@
-//! What holds for every stored address and every query.
+//! Properties of every stored address and every query.
 
 use proptest::prelude::*;
 

@@ -100,7 +100,7 @@ fn added_text_stays_within_1024_bytes_pair_by_pair() {
     let fits = format!("utm_source={long}");
     assert_eq!(passed("https://example.com/", &fits), format!("https://example.com/?{fits}"));
     assert_eq!(passed("https://example.com/", &format!("{fits}x")), "https://example.com/");
-    // A pair that does not fit is skipped, a later one that does is not; the own pair of a skipped one stays.
+    // A pair that does not fit is skipped, and a later one that fits is added; the stored pair of a skipped one stays.
     assert_eq!(
         passed("https://example.com/?utm_source=own", &format!("utm_medium=a&{fits}&gclid=1")),
         "https://example.com/?utm_source=own&utm_medium=a&gclid=1"

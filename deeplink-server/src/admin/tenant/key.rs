@@ -53,7 +53,7 @@ pub(super) async fn run(key: Key, config: &Config, clock: &Clock) -> Result<(), 
     Ok(())
 }
 
-/// Makes a key. The limit on the number of keys is for the account's people; a key that is lost must not need room.
+/// Makes a key. The limit on the number of keys does not apply: a lost key must not block its replacement.
 async fn make(db: &Db, named: Named, clock: &Clock) -> Result<NewKey, Failure> {
     let now = clock.now();
     let tenant = named.tenant.find(&mut db.read().await?.conn()).await?;

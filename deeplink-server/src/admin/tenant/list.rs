@@ -1,4 +1,4 @@
-//! `tenant list`: every account, a line each.
+//! `tenant list`: all accounts, one per line.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::db::Db;
 use crate::db::account_list::{self, Account};
 
-/// Accounts that are read and printed at one time, so that any number of them takes little memory.
+/// Accounts read and printed at once, so that memory use stays small for any number of them.
 const PAGE: usize = 500;
 
 pub(super) const ABOUT: &str = "\
@@ -28,12 +28,12 @@ pub(in crate::admin) struct List {
     json: bool,
 }
 
-/// An account as JSON has it.
+/// An account in the JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
     tenant_id: &'a str,
     email: Option<&'a str>,
-    /// The address of the wallet whose account it is.
+    /// The address of the wallet that owns the account.
     wallet: Option<&'a str>,
     links: i64,
     plan: &'a str,

@@ -39,7 +39,7 @@ pub(super) enum Command {
     /// Makes a secret key for an account and prints it once
     #[command(long_about = key::ABOUT)]
     Key(key::Key),
-    /// Stops an account: its links are disabled, and nothing of it can be changed
+    /// Stops an account: its links are disabled, and nothing in it can be changed
     #[command(long_about = suspend::ABOUT_SUSPEND)]
     Suspend(suspend::Target),
     /// Ends the suspension of an account; everything is as it was before
@@ -47,10 +47,10 @@ pub(super) enum Command {
     Resume(suspend::Target),
     /// Grants an account a plan that it does not pay for, or ends the grant
     Comp(Comp),
-    /// Shows an account's plan and what it has used of it
+    /// Shows an account's plan and usage
     Plan(Plan),
-    /// Forgets an account's customer and subscription that Stripe does not know, so that it can pay anew; asks and changes
-    /// nothing at Stripe
+    /// Forgets an account's customer and subscription that Stripe does not know, so that it can subscribe again; reads
+    /// and changes nothing at Stripe
     Unsubscribe(Unsubscribe),
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Unsubscribe {
     account: Account,
 }
 
-/// The account that a command is about.
+/// The account that a command acts on.
 #[derive(Debug, clap::Args)]
 struct Named {
     /// ID of the account, or the mail address of one of its people
@@ -110,7 +110,7 @@ fn address(text: &str) -> Result<Email, Invalid> {
 #[derive(Debug, Clone)]
 enum Account {
     Id(TenantId),
-    /// The address of somebody who is in it.
+    /// The address of one of its people.
     Of(Email),
 }
 
@@ -127,7 +127,7 @@ impl Account {
         match self {
             Self::Id(tenant) => Ok(tenant),
             Self::Of(email) => match users::accounts_of(db, &email).await?.as_slice() {
-                [] => Err(Failure::Refused(format!("not_found: nobody with the address {email} is in an account"))),
+                [] => Err(Failure::Refused(format!("not_found: no account has a user with the address {email}"))),
                 [tenant] => Ok(tenant.clone()),
                 several => {
                     let list = several.iter().map(TenantId::as_str).collect::<Vec<_>>().join("\n  ");
@@ -221,7 +221,7 @@ async fn forget_in(db: &Db, account: Account) -> Result<BillingAccount, Failure>
     found?.ok_or_else(|| missing(&tenant))
 }
 
-/// What was stored of an account that was unsubscribed.
+/// The text on what was forgotten about an unsubscribed account.
 fn told(account: &BillingAccount) -> String {
     let named = [
         ("customer", &account.customer),
@@ -234,7 +234,7 @@ fn told(account: &BillingAccount) -> String {
         return format!("{tenant} has neither a customer nor a subscription\n");
     }
     format!(
-        "{tenant} has no subscription any more; forgotten: {}\nNothing was changed at Stripe: cancel there what is still paid.\n",
+        "{tenant} no longer has a subscription; forgotten: {}\nNothing was changed at Stripe: cancel there what is still paid.\n",
         named.join(", ")
     )
 }

@@ -31,10 +31,10 @@ pub(in crate::admin) struct Show {
     json: bool,
 }
 
-/// What is shown of an account.
+/// The details shown of an account.
 struct Shown {
     account: account_list::Account,
-    /// Why its state was changed last.
+    /// The reason for its last change of state.
     reason: Option<String>,
     usage: Usage,
     people: Vec<UserDetail>,

@@ -15,7 +15,7 @@ use crate::db::suspensions::{self, Changed};
 use crate::shares::Share;
 
 pub(super) const ABOUT_SUSPEND: &str = "\
-Stops an account: its links are disabled, and nothing of it can be changed
+Stops an account: its links are disabled, and nothing in it can be changed
 
 Visitors of its links are told that they are disabled, requests that would change something are refused (403 account_suspended), \
 and its webhooks are sent nothing. Reads are still answered, and its people can sign in and out. Nothing is deleted: \
@@ -46,7 +46,7 @@ pub(in crate::admin) struct Target {
 struct Json<'a> {
     tenant_id: &'a TenantId,
     state: &'static str,
-    /// Whether it was in the other state before.
+    /// Whether its state changed.
     changed: bool,
 }
 

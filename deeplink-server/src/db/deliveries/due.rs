@@ -14,17 +14,17 @@ pub(crate) struct DueDelivery {
     pub(crate) event_id: String,
     /// Attempts so far.
     pub(crate) tries: i64,
-    /// The attempts so far, as they are stored.
+    /// The attempts so far, as stored.
     pub(crate) log: String,
-    /// The webhook's turn when it was made.
+    /// The webhook's turn when the delivery was created.
     pub(crate) turn: i64,
-    /// What is sent; `None` if the event is not kept any more.
+    /// The body to send; `None` if the event is no longer kept.
     pub(crate) body: Option<String>,
-    /// Whether the event was made up.
+    /// Whether it is a test event.
     pub(crate) is_test: bool,
 }
 
-/// A webhook's deliveries that are due, the one that waits longest first.
+/// A webhook's due deliveries, the longest waiting one first.
 pub(crate) async fn due(
     db: &mut Conn<'_>,
     webhook: &WebhookId,
@@ -40,7 +40,7 @@ pub(crate) async fn due(
         .fetch_all(c).await)?)
 }
 
-/// When the next of a webhook's deliveries is due that are not due yet.
+/// When a webhook's next delivery that is not due yet becomes due.
 pub(crate) async fn next_due(
     db: &mut Conn<'_>,
     webhook: &WebhookId,
@@ -59,12 +59,12 @@ pub(crate) struct ActiveWebhook {
     pub(crate) id: WebhookId,
     pub(crate) url: String,
     pub(crate) sealed: String,
-    /// The secret before, and until when it signs as well.
+    /// The previous secret, and until when it also signs.
     pub(crate) before: Option<(String, Timestamp)>,
-    /// How often it was switched on again. What was made in an earlier turn is given up.
+    /// How often it was re-enabled. Deliveries of an earlier turn are given up.
     pub(crate) turn: i64,
     pub(crate) is_full: bool,
-    /// Whether the last attempt failed, also if it was switched off and on since.
+    /// Whether the last attempt failed, even if the webhook was disabled and re-enabled since.
     pub(crate) is_failing: bool,
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Res
 pub(crate) struct PendingWebhook {
     pub(crate) tenant: TenantId,
     pub(crate) webhook: WebhookId,
-    /// Whether it is there and switched on.
+    /// Whether it exists and is enabled.
     pub(crate) is_active: bool,
     /// When the first of them is due, and the last.
     pub(crate) due_at: Timestamp,
@@ -129,8 +129,8 @@ struct PendingRow {
     is_suspended: bool,
 }
 
-/// Webhooks with pending deliveries, in the order of their ids after `after`. It takes a step of the index for each webhook
-/// and not for each delivery, so that one webhook's backlog costs the others nothing.
+/// Webhooks with pending deliveries, in the order of their ids after `after`. It takes one index step for each webhook,
+/// not for each delivery, so that one webhook's backlog costs the others nothing.
 pub(crate) async fn pending_webhooks(
     db: &mut Conn<'_>,
     after: &str,
@@ -174,8 +174,8 @@ pub(crate) async fn pending_webhooks(
     rows.into_iter().map(read).collect()
 }
 
-/// Makes some of a webhook's deliveries due now that are due later than is plausible: the clock was set back since.
-/// `true` when there may be more.
+/// Makes some of a webhook's deliveries due now whose due time is implausibly late: the clock was set back since.
+/// `true` if there may be more.
 pub(crate) async fn reschedule_too_far(
     db: &mut Conn<'_>,
     webhook: &WebhookId,

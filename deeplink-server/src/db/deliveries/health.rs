@@ -6,7 +6,7 @@ use deeplink_core::webhook::{MAX_PENDING, PAUSE_AFTER_DAYS};
 
 use super::super::{Conn, DbError, execute, on};
 
-/// What some attempts say of a webhook.
+/// What some attempts say about a webhook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Health {
     /// When the last one succeeded.
@@ -29,13 +29,13 @@ impl Health {
     }
 }
 
-/// After how long without an attempt failures begin anew: how the webhook would have answered meanwhile is not known.
+/// After this long without an attempt failures are counted anew: it is unknown how the webhook would have answered.
 const SILENCE_MILLIS: i64 = 24 * 60 * 60 * 1_000;
-/// How exactly the last failure is stored, so that a failing webhook is not written all the time.
+/// Precision of the stored last failure, so that a failing webhook's row is not written all the time.
 const PRECISION_MILLIS: i64 = 60 * 1_000;
 
-/// Stores it. A webhook that has failed for three days is paused, if it may be, and its tenant, URL and the beginning of
-/// the failures are returned: once.
+/// Stores it. A webhook that has failed for three days is paused, if it may be; its tenant, its URL and the start of
+/// the failures are returned once.
 pub(crate) async fn record_health(
     db: &mut Conn<'_>,
     webhook: &WebhookId,

@@ -10,13 +10,13 @@ use super::super::rows::chunks;
 use super::super::{Conn, DbError, execute, on};
 use super::DeliveryState;
 
-/// A delivery to store, in the transaction of what it tells of.
+/// A delivery to store, in the transaction that stores its event.
 #[derive(Debug, Clone)]
 pub(crate) struct NewDelivery<'a> {
     pub(crate) id: &'a DeliveryId,
     pub(crate) tenant: &'a TenantId,
     pub(crate) webhook: &'a WebhookId,
-    /// The webhook's turn, as it was read in this transaction or with what it tells of.
+    /// The webhook's turn, as read in this transaction or with the event.
     pub(crate) turn: i64,
     pub(crate) event: &'a EventId,
     /// The backlog is full, so this one is only recorded.

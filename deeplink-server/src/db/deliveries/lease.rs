@@ -1,5 +1,5 @@
-//! Leases: which of several nodes sends a tenant's deliveries. A lease saves double work; updates are guarded by the number
-//! of attempts before them.
+//! Leases: which of several nodes sends a tenant's deliveries. A lease avoids duplicate work; updates are guarded by
+//! the number of attempts before them.
 
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
@@ -7,7 +7,7 @@ use deeplink_core::time::Timestamp;
 use super::super::{Conn, DbError, execute, on};
 use super::latest_plausible;
 
-/// Which other node has a tenant's lease.
+/// The other node that has a tenant's lease.
 pub(crate) async fn holder_of(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -22,7 +22,7 @@ pub(crate) async fn holder_of(
         .fetch_optional(c).await)?)
 }
 
-/// Takes a tenant's lease that is free, expired, or the holder's own, until then. `false`: another node has it.
+/// Acquires a tenant's lease until a time, if it is free, expired, or the holder's own. `false`: another node has it.
 pub(crate) async fn take_lease(
     db: &mut Conn<'_>,
     tenant: &TenantId,

@@ -19,9 +19,9 @@ pub(crate) use lease::{holder_of, release_leases, take_lease};
 pub(crate) use sweep::{cancel, orphaned, remove_of, remove_old};
 pub(crate) use update::{DeliveryUpdate, MAX_UPDATES, apply_updates};
 
-/// The state of a delivery, by its number in `deliveries.state`; [`DeliveryStatus`](deeplink_core::webhook::DeliveryStatus)
-/// is the same for clients. The statements say `state = 0` for what is pending: with a parameter, SQLite would not use the
-/// index of pending deliveries.
+/// The state of a delivery, by its number in `deliveries.state`;
+/// [`DeliveryStatus`](deeplink_core::webhook::DeliveryStatus) is the same for clients. The statements say `state = 0`
+/// for pending deliveries: with a parameter, SQLite would not use the index of pending deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryState {
     /// It waits for its first or its next attempt.
@@ -30,14 +30,14 @@ pub(crate) enum DeliveryState {
     Delivered = 1,
     /// All attempts failed.
     Failed = 2,
-    /// Its webhook was switched off or deleted, or its event is not kept any more.
+    /// Its webhook was disabled or deleted, or its event is no longer kept.
     Canceled = 3,
     /// Too many others were pending when its event happened.
     Dropped = 4,
 }
 
 impl DeliveryState {
-    /// As it is stored.
+    /// The number that is stored.
     pub(crate) const fn code(self) -> i64 {
         self as i64
     }
@@ -68,7 +68,7 @@ pub(crate) struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// A log with this attempt after its others.
+    /// A log with this attempt appended.
     pub(crate) fn appended_to(&self, log: &str) -> String {
         let this = serde_json::to_string(self).unwrap_or_else(|_| "{}".into());
         match log.trim_end().strip_suffix(']') {

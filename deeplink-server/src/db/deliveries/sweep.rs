@@ -13,13 +13,13 @@ fn was_full(rows: u64) -> bool {
     i64::try_from(rows) == Ok(BATCH)
 }
 
-/// Cancels some pending deliveries of a webhook that is switched off or gone. `true` when there may be more.
+/// Cancels some pending deliveries of a disabled or deleted webhook. `true` if there may be more.
 pub(crate) async fn cancel(db: &mut Conn<'_>, webhook: &WebhookId) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE deliveries SET state = $3
         WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 AND state = 0 LIMIT $2) AND state = 0
             AND NOT EXISTS (SELECT 1 FROM webhooks WHERE id = $1 AND active = TRUE)";
-    // Nothing is pending any more: when it is switched on again, nothing is dropped.
+    // Nothing is pending now, so nothing is dropped when it is re-enabled.
     const CLEAR: &str = "UPDATE webhooks SET is_full = FALSE WHERE id = $1 AND is_full = TRUE AND active = FALSE";
     let rows = execute!(db, SQL; webhook.as_str(), BATCH, DeliveryState::Canceled.code())?;
     if !was_full(rows) {
@@ -28,7 +28,7 @@ pub(crate) async fn cancel(db: &mut Conn<'_>, webhook: &WebhookId) -> Result<boo
     Ok(was_full(rows))
 }
 
-/// Deletes some deliveries that were created before `before`. `true` when there may be more.
+/// Deletes some deliveries that were created before `before`. `true` if there may be more.
 pub(crate) async fn remove_old(db: &mut Conn<'_>, before: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         DELETE FROM deliveries WHERE id IN
@@ -37,7 +37,7 @@ pub(crate) async fn remove_old(db: &mut Conn<'_>, before: Timestamp) -> Result<b
     Ok(was_full(rows))
 }
 
-/// Webhooks that are gone and have deliveries still. It takes a step of the index for each webhook.
+/// Deleted webhooks that still have deliveries. It takes one index step for each webhook.
 pub(crate) async fn orphaned(db: &mut Conn<'_>) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
         WITH RECURSIVE found (id) AS (
@@ -51,7 +51,7 @@ pub(crate) async fn orphaned(db: &mut Conn<'_>) -> Result<Vec<String>, DbError> 
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_all(c).await)?)
 }
 
-/// Removes some deliveries of a webhook that is gone. `true` when there may be more.
+/// Removes some deliveries of a deleted webhook. `true` if there may be more.
 pub(crate) async fn remove_of(db: &mut Conn<'_>, webhook: &str) -> Result<bool, DbError> {
     const SQL: &str = "
         DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 LIMIT $2)

@@ -8,13 +8,13 @@ use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 use super::super::{Conn, DbError};
 use super::DeliveryState;
 
-/// What an attempt, or having nothing to send, changes of a delivery.
+/// The changes to a delivery after an attempt, or because there is nothing to send.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryUpdate {
     pub(crate) id: String,
-    /// Attempts before this one: of two nodes that made the same one, the first is stored.
+    /// Attempts before this one: if two nodes made the same attempt, the first result is stored.
     pub(crate) expected_attempts: i64,
-    /// Attempts with this one.
+    /// Attempts including this one.
     pub(crate) tries: i64,
     pub(crate) state: DeliveryState,
     /// When the next attempt is due.
@@ -23,9 +23,9 @@ pub(crate) struct DeliveryUpdate {
     pub(crate) log: String,
 }
 
-/// Rows of the prepared statements on SQLite; rows that stay empty find nothing.
+/// Rows of the prepared statements on SQLite; unused rows match nothing.
 const SIZES: [usize; 3] = [4, 32, 256];
-/// Most rows of one statement.
+/// Maximum rows of one statement.
 pub(crate) const MAX_UPDATES: usize = SIZES[SIZES.len() - 1];
 
 /// The end of the statements. A delivery that was canceled while an attempt was in flight stays so, unless that attempt
@@ -63,7 +63,7 @@ async fn apply_on_sqlite(c: &mut SqliteConnection, updates: &[DeliveryUpdate]) -
     });
     for updates in updates.chunks(MAX_UPDATES) {
         let nth = SIZES.iter().position(|&size| updates.len() <= size).unwrap_or(SIZES.len() - 1);
-        // Made above from constants alone.
+        // Built above from constants only.
         let mut query = sqlx::query(AssertSqlSafe(SQL[nth].as_str()));
         for one in updates {
             query = query
@@ -89,7 +89,7 @@ async fn apply_on_postgres(c: &mut PgConnection, updates: &[DeliveryUpdate]) -> 
         )
     });
     let column = |value: fn(&DeliveryUpdate) -> i64| updates.iter().map(value).collect::<Vec<_>>();
-    // Made above from constants alone.
+    // Built above from constants only.
     sqlx::query(AssertSqlSafe(SQL.as_str()))
         .bind(updates.iter().map(|one| one.id.as_str()).collect::<Vec<_>>())
         .bind(column(|one| one.expected_attempts))

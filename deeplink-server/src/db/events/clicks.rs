@@ -17,7 +17,7 @@ const MAX_SCANNED: i64 = 4_096;
 /// Maximum deliveries that one write stores, so that visits do not wait long for the writer.
 const MAX_DELIVERIES: i64 = 512;
 
-/// A click of somebody's link, as the log and the link say it.
+/// A click on an account's link, from the log and the link's row.
 #[derive(Debug, FromRow)]
 pub(super) struct Click {
     pub(super) position: i64,
@@ -30,7 +30,7 @@ pub(super) struct Click {
 }
 
 impl Click {
-    /// What is published of it, and the event's id.
+    /// The event to publish: its id, account and body.
     pub(super) fn published(self) -> Result<(EventId, TenantId, String), DbError> {
         let corrupt = |column| DbError::corrupt("clicks", column, self.position.to_string());
         let tenant: TenantId = self.tenant_id.parse().map_err(|_| corrupt("link"))?;
@@ -49,14 +49,14 @@ impl Click {
     }
 }
 
-/// The columns of [`Click`], from the log as `c` and what [`OWNERS`] and [`TEXTS`] join to it.
+/// The columns of [`Click`], from the log as `c` and the tables that [`OWNERS`] and [`TEXTS`] join to it.
 pub(super) const COLUMNS: &str = "
     c.position, c.at, c.platform, a.text AS agent, r.text AS referer,
     COALESCE(l.tenant_id, d.tenant_id) AS tenant_id, COALESCE(l.link_id, d.link_id) AS link_id";
-/// Whose a click's link is or was.
+/// Joins the present or former owner of a click's link.
 pub(super) const OWNERS: &str = "
     LEFT JOIN links l ON l.position = c.link LEFT JOIN deleted_links d ON d.position = c.link";
-/// What the visitor said. To be joined last, when it is known which account it belongs to.
+/// Joins the visitor's texts. To be joined last, when the account is known.
 pub(super) const TEXTS: &str = "
     LEFT JOIN visitor_texts a ON a.hash = c.agent LEFT JOIN visitor_texts r ON r.hash = c.referer";
 /// Which clicks are published: those of people and of agents.
@@ -105,15 +105,15 @@ impl Batch {
     }
 }
 
-/// The next clicks that webhooks may want, none of them up to `seen`; `None` while no webhook wants any, and `Some(None)`
-/// while there are none.
+/// The next clicks after `seen` that webhooks may want; `None` while no webhook wants any, and `Some(None)` while there
+/// are none.
 pub(crate) async fn unpublished_clicks(db: &mut Conn<'_>, seen: i64) -> Result<Option<Option<Batch>>, DbError> {
     const FROM: &str = "
         SELECT (SELECT position FROM click_marks WHERE name = 'told'),
             (SELECT MIN(clicks_after) FROM webhooks WHERE active = TRUE AND kinds % 2 = 1)";
     let (mark, after): (i64, Option<i64>) = on!(db, c => sqlx::query_as(FROM).fetch_one(c).await)?;
     let Some(after) = after else { return Ok(None) };
-    // No webhook wants what lies between.
+    // No webhook wants the clicks in between.
     let from = mark.max(after).max(seen);
     let Some((end, scanned)) = window(db, from, i64::MAX, MAX_SCANNED).await? else { return Ok(Some(None)) };
     let sql = format!(
@@ -128,7 +128,8 @@ pub(crate) async fn unpublished_clicks(db: &mut Conn<'_>, seen: i64) -> Result<O
     let is_cut = i64::try_from(subscriptions.len()).unwrap_or(i64::MAX) == MAX_DELIVERIES;
     let mut upto = end;
     if is_cut && let Some(last) = subscriptions.last().map(|subscriptions| subscriptions.click.position) {
-        // The last click may have more webhooks: it comes again. An account has few, so there is one before it.
+        // The last click may have more webhooks, so it is read again. An account has few webhooks, so there is one
+        // before it.
         subscriptions.retain(|subscriptions| subscriptions.click.position < last);
         upto = subscriptions.last().map_or(from, |subscriptions| subscriptions.click.position);
     }
@@ -140,7 +141,7 @@ pub(crate) async fn unpublished_clicks(db: &mut Conn<'_>, seen: i64) -> Result<O
     })))
 }
 
-/// The last of at most `most` clicks after one position and up to another, and their number; `None` without any.
+/// The last of at most `most` clicks after one position and up to another, and their number; `None` if there are none.
 pub(super) async fn window(db: &mut Conn<'_>, after: i64, upto: i64, most: i64) -> Result<Option<(i64, i64)>, DbError> {
     const SQL: &str = "
         SELECT MAX(position), COUNT(*) FROM (
@@ -163,7 +164,7 @@ fn click_events(subscriptions: Vec<ClickSubscription>) -> Result<Vec<ClickEvent>
             click_events.push(ClickEvent { position, id: event, tenant, body, webhooks: Vec::new() });
         }
         if let Some(event) = click_events.last_mut() {
-            // Clicks are not narrowed.
+            // Clicks are not filtered by affiliate.
             event.webhooks.push(Subscriber { id, affiliate: None, turn, is_full });
         }
     }

@@ -1,4 +1,4 @@
-//! Events of conversions: each once, when its user is known.
+//! Events of conversions, each published once, when its user is known.
 
 use deeplink_core::event::{ConversionData, EventData, EventKind};
 use deeplink_core::id::TenantId;
@@ -10,7 +10,7 @@ use super::super::credits::Range;
 use super::super::{Conn, DbError, execute, on};
 use super::{NewEvent, Publisher, publish};
 
-/// Conversions with what their events say. Links that are gone have their ids and affiliates still, and nothing else.
+/// Conversions with the content of their events. Deleted links still have their ids and affiliates, but nothing else.
 macro_rules! conversions {
     ($which:literal) => {
         concat!(

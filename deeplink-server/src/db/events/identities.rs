@@ -1,4 +1,4 @@
-//! Events of installs: a link opened one, a user has one.
+//! Events of installs: a link opened one, or one was bound to a user.
 
 use deeplink_core::event::{AttributeData, EventData, EventKind, IdentifyData};
 use deeplink_core::id::{EventId, TenantId};

@@ -34,7 +34,7 @@ use super::{Conn, DbError, on};
 pub(crate) const STREAM_HOURS: i64 = 24;
 /// How long an event without deliveries is kept, in hours: an hour longer, for readers that are catching up.
 const RETENTION_HOURS: i64 = STREAM_HOURS + 1;
-/// Events that one write numbers at most.
+/// Maximum events that one write numbers.
 const MAX_NUMBERED: i64 = 1_000;
 
 /// Publishes the events of one write, and notes whether there were any.
@@ -86,7 +86,7 @@ impl Publisher {
 struct NewEvent {
     id: EventId,
     body: String,
-    /// Whose link it is credited to, for webhooks that want one affiliate's conversions.
+    /// The affiliate of the credited link, for webhooks that want one affiliate's conversions.
     affiliate: Option<AffiliateId>,
 }
 
@@ -95,7 +95,7 @@ impl NewEvent {
         Some(Self { id, body: Event::body(data)?, affiliate })
     }
 
-    /// Whether it is sent to a webhook that wants its kind.
+    /// Whether it is sent to a webhook that subscribes to its kind.
     fn suits(&self, webhook: &Subscriber) -> bool {
         webhook.affiliate.is_none() || webhook.affiliate == self.affiliate
     }
@@ -111,7 +111,7 @@ struct Row<'a> {
     kept_until: i64,
 }
 
-/// An event's position, or since when it waits for one.
+/// An event's position, or since when it has been waiting for one.
 #[derive(Clone, Copy)]
 enum EventPosition {
     At(i64),
@@ -141,7 +141,7 @@ async fn publish(
     }
     let mut webhooks = webhooks::subscribers(db, tenant, kind).await?;
     if *kind != EventKind::Conversion {
-        // Other kinds are not narrowed.
+        // Other kinds are not filtered by affiliate.
         for webhook in &mut webhooks {
             webhook.affiliate = None;
         }
@@ -233,7 +233,7 @@ async fn insert(db: &mut Conn<'_>, rows: &[Row<'_>]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Stores an event that was made up to try a webhook. Its position is 0, so the stream does not send it.
+/// Stores a sample event for testing a webhook. Its position is 0, so the stream does not send it.
 pub(crate) async fn insert_sample(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -252,11 +252,11 @@ pub(crate) async fn insert_sample(
     insert(db, &[row]).await
 }
 
-/// Assigns committed events their positions after the end of the log, on PostgreSQL. `true` when more may be left.
+/// Assigns committed events their positions after the end of the log, on PostgreSQL. `true` if more may be left.
 pub(crate) async fn assign_positions(db: &mut Conn<'_>, now: Timestamp) -> Result<bool, DbError> {
-    // The row of the head stays locked until COMMIT, so nothing is numbered below what others see; the second statement
-    // sees what was committed by then, and nobody else numbers it. Events of one user and one write follow in the order
-    // of their kinds: a binding before the conversions that it made events.
+    // The row of the head stays locked until COMMIT, so no event is numbered below one that others see; the second
+    // statement sees what was committed by then, and no other node numbers it. Events of one user and one write are in
+    // the order of their kinds: a binding before the conversions that it made events.
     const HEAD: &str = "
         UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END
         WHERE name = 'head' RETURNING position";
@@ -282,6 +282,6 @@ pub(crate) async fn has_unassigned(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
-/// Takes away some events whose time is over; see [`super::expired`].
+/// Deletes some events whose retention is over; see [`super::expired`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM events WHERE kept_until <= $1 AND id IN (SELECT id FROM events WHERE kept_until <= $1 LIMIT $2)";

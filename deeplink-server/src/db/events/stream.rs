@@ -71,9 +71,9 @@ pub(crate) async fn find(
     let stored: Option<i64> =
         on!(db, c => sqlx::query_scalar(SQL).bind(id.as_str()).bind(tenant.as_str()).fetch_optional(c).await)?;
     let position = match stored.or_else(|| click_position(id)) {
-        // The log may end before an old position, when retention has taken all of it.
+        // The log may end before an old position, if retention has deleted all of it.
         Some(position) if position <= end.max(oldest) => position,
-        // Its retention is over, so its position is not known any more.
+        // Its retention is over, so its position is no longer known.
         None if id.millis() < since => oldest,
         _ => return Ok(ReaderPosition::Unknown),
     };
@@ -81,7 +81,7 @@ pub(crate) async fn find(
 }
 
 /// Events of some tenants after a position, in their order, and the position up to which the page is complete. Without
-/// `has_clicks` clicks are left out, and the log is not looked at.
+/// `has_clicks` clicks are left out, and the log is not read.
 pub(crate) async fn page(
     db: &mut Conn<'_>,
     tenants: &[&TenantId],
@@ -105,7 +105,7 @@ pub(crate) async fn page(
     Ok((events, upto))
 }
 
-/// Up to where a page has everything: to its last row, if there may be more.
+/// The position up to which a page is complete: its last row, if there may be more.
 fn end_of(rows: &[StreamEvent], upto: i64) -> i64 {
     let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= MAX_PER_PAGE);
     rows.last().filter(|_| is_full).map_or(upto, |last| last.position)

@@ -1,4 +1,4 @@
-//! Bindings and conversions that links are credited with.
+//! Bindings and conversions credited to links.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use sqlx::AssertSqlSafe;
 use super::super::{Conn, DbError, on};
 use super::{Distinct, Scope, Split, Tally, labels};
 
-/// A table of credits. Its index has them by link, side and label, and then by moment.
+/// A table of credits. Its index is ordered by link, side and label, and then by time.
 pub(super) struct Credits {
     table: &'static str,
     column: &'static str,
-    /// What says the label of a lane.
+    /// The expression for a lane's label.
     pub(super) label: &'static str,
-    /// What a link is credited with.
+    /// The column of what is credited.
     of: &'static str,
-    /// Where a label is counted.
+    /// The counter of a label.
     counter: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
 }
 
@@ -41,10 +41,11 @@ pub(super) const CONVERSIONS: Credits = Credits {
     counter: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
 };
 
-/// Rows of a key and a label: how many credits there are, or which.
+/// Rows of a key and a label: the number of credits, or their ids.
 pub(super) type Row = (i64, String, i64, Option<String>);
 
-/// Adds both to what is counted. One has one first and one last link, so it is counted twice only where every link counts.
+/// Adds both kinds to the counts. Each has one first and one last link, so it can be counted twice only if every link
+/// counts.
 pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
     let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
     for credits in [&BINDINGS, &CONVERSIONS] {
@@ -72,7 +73,7 @@ fn add_rows(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
     }
 }
 
-/// Sides on which a link may stand that is credited: last touch, first touch.
+/// The sides of a credited link: last touch, first touch.
 fn sides(credit: &Credit) -> &'static str {
     match credit {
         Credit::FirstTouch => "(TRUE, TRUE), (FALSE, TRUE)",
@@ -82,8 +83,8 @@ fn sides(credit: &Credit) -> &'static str {
 }
 
 impl Credits {
-    /// Names the lanes in which credits lie: one for each link, side and label. One search finds the next label, and what
-    /// a lane has of a window lies together, so it is counted without being looked at or sorted.
+    /// Names the lanes that hold credits: one for each link, side and label. One search finds the next label, and the
+    /// entries of a lane in a window are adjacent, so they are counted without being read or sorted.
     fn lanes(&self, credit: &Credit, links: usize) -> String {
         let Self { table, column, .. } = self;
         let links: Vec<String> = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect();
@@ -93,7 +94,7 @@ impl Credits {
                  AND c.is_first = {of}_first{beyond} ORDER BY c.{column} LIMIT 1)"
             )
         };
-        // UNION takes out a link that stands twice.
+        // UNION removes a link that occurs twice.
         format!(
             "WITH RECURSIVE links_asked (own_link) AS (VALUES {links}), sides (own_last, own_first) AS (VALUES {sides}), \
              lanes (lane_link, lane_last, lane_first, lane_label) AS ( \
@@ -106,7 +107,7 @@ impl Credits {
         )
     }
 
-    /// Those of a lane in the window.
+    /// The credits of a lane in the window.
     fn in_lane(&self) -> String {
         let Self { table, column, .. } = self;
         format!(
@@ -115,7 +116,7 @@ impl Credits {
         )
     }
 
-    /// Counts of credits by key and label, or which they are.
+    /// Numbers of credits by key and label, or their ids.
     pub(super) fn sql(&self, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
         let lanes = self.lanes(credit, links);
         let value = if once { "COUNT(*)".into() } else { format!("string_agg(CAST(c.{} AS TEXT), ',')", self.of) };
@@ -144,7 +145,7 @@ impl Credits {
         )
     }
 
-    /// The labels of most credits.
+    /// The labels with the most credits.
     pub(super) fn largest_sql(&self, credit: &Credit, links: usize, most: usize) -> String {
         format!(
             "{lanes} SELECT label FROM (SELECT {label} AS label, (SELECT COUNT(*) FROM {in_lane}) AS counted \
@@ -157,7 +158,7 @@ impl Credits {
     }
 }
 
-/// Reads rows of a window, some links and some labels, in this order.
+/// Reads rows; binds the window, the links and the labels in this order.
 pub(super) async fn read<T>(
     db: &mut Conn<'_>,
     sql: String,

@@ -1,4 +1,4 @@
-//! Types of conversions are words of whoever reports them, so a report names only so many.
+//! The reporter chooses the types of conversions, so a report names only a limited number of them.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::{Scope, Split};
 /// Types that a report names: the largest. The others are counted together, as [`OTHER`].
 pub(super) const MAX_TYPES: usize = 200;
 pub(super) const OTHER: &str = "other";
-/// Rows beyond which it is looked up first which types are named.
+/// Above this number of rows, the types to name are looked up first.
 const MAX_ROWS: usize = 20_000;
 
-/// Counts of credits by key and label.
+/// Numbers of credits by key and label.
 pub(super) async fn credits(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -25,7 +25,7 @@ pub(super) async fn credits(
 ) -> Result<Vec<Row>, DbError> {
     let links = padded(scope.links);
     let sql = |label: &str| credits.sql(label, scope.credit, split, once, links.len());
-    // Few have more types than are named, so nobody else pays for asking which these are.
+    // Few accounts have more types than are named, so the others do not pay for asking which these are.
     let all = format!("{} LIMIT {}", sql(credits.label), MAX_ROWS + 1);
     let rows: Vec<Row> = read(db, all, scope, &links, &[]).await?;
     let types: BTreeSet<&str> = rows.iter().map(|row| row.1.as_str()).collect();
@@ -38,7 +38,7 @@ pub(super) async fn credits(
     read(db, sql(&label(credits.label, 3 + links.len(), Some(named.len()))), scope, &links, &named).await
 }
 
-/// The types of a link's conversions that are named, where there are more than that.
+/// The types of a link's conversions that are named, if there are more than that.
 pub(super) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Option<Vec<String>>, DbError> {
     let sql = format!(
         "SELECT conversion_type FROM conversion_credits WHERE link = $1 AND is_last = TRUE \
@@ -52,7 +52,7 @@ pub(super) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Option<Vec<S
     }))
 }
 
-/// A label, or what stands for it where it is none of so many parameters from `$first` on.
+/// A label, or [`OTHER`] if it is not one of the `named` parameters from `$first` on.
 pub(super) fn label(label: &str, first: usize, named: Option<usize>) -> String {
     let named = named.map(|count| placeholders(first, count));
     named.map_or_else(

@@ -1,5 +1,5 @@
-//! What links led to, from the rows that say whom to credit. Each question is answered by an index that begins with the
-//! link and the moment, so it reads what lies in its window and nothing else.
+//! The effects of links, from the rows that say whom to credit. Each question is answered by an index that begins with
+//! the link and the time, so it reads only its window.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ pub(crate) struct Scope<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Split {
     Nothing,
-    /// By stretches of so many milliseconds; the key is the start.
+    /// By intervals of this many milliseconds; the key is the start.
     Time(i64),
     /// The key is `links.position`.
     Link,
 }
 
 impl Split {
-    /// What rows are grouped by.
+    /// The expression that rows are grouped by.
     fn key(self) -> String {
         match self {
             Self::Nothing => "CAST(0 AS BIGINT)".into(),
@@ -42,7 +42,7 @@ impl Split {
         }
     }
 
-    /// From when on an install that a link opened again counts: once in each stretch of time.
+    /// The start of the interval in which an install that a link opened again counts once.
     fn begin(self) -> String {
         match self {
             Self::Time(width) => format!("CASE WHEN at - at % {width} < $1 THEN $1 ELSE at - at % {width} END"),
@@ -51,21 +51,21 @@ impl Split {
     }
 }
 
-/// Counts of all links together, and of each group. Clicks are not among them.
+/// Counts of all links together, and of each group, without clicks.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) total: Funnel,
     pub(crate) groups: BTreeMap<i64, Funnel>,
 }
 
-/// Where the caller's own links of these ids stand; unknown and foreign ones are absent.
+/// The positions of the caller's own links with these ids; unknown and foreign ones are absent.
 pub(crate) async fn positions(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link_ids: &[&str],
 ) -> Result<BTreeMap<String, i64>, DbError> {
     let Some(last) = link_ids.last() else { return Ok(BTreeMap::new()) };
-    // As many parameters as a set of numbers would have.
+    // Padded like a set of numbers.
     let size = padded_length(link_ids.len());
     let sql = format!(
         "SELECT link_id, position FROM links WHERE tenant_id = $1 AND deleted_at IS NULL AND link_id IN ({})",
@@ -81,7 +81,7 @@ pub(crate) async fn positions(
     Ok(found.into_iter().collect())
 }
 
-/// Installs and conversions that the links are credited with.
+/// Installs and conversions that are credited to the links.
 pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> Result<Tally, DbError> {
     let mut tally = Tally::default();
     if scope.links.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> 
     Ok(tally)
 }
 
-/// Numbers joined by commas. They leave the database as one text, because a row for each costs several times as much.
+/// Numbers joined by commas. The database returns them as one text, because a row for each costs several times as much.
 fn numbers(text: Option<&str>) -> Vec<i64> {
     let mut numbers: Vec<i64> = text.unwrap_or_default().split(',').filter_map(|number| number.parse().ok()).collect();
     numbers.sort_unstable();
@@ -100,12 +100,12 @@ fn numbers(text: Option<&str>) -> Vec<i64> {
     numbers
 }
 
-/// How many different numbers there are.
+/// Counts distinct numbers.
 #[derive(Default)]
 struct Distinct(Vec<i64>);
 
 impl Distinct {
-    /// Adds numbers and says how many of them are different.
+    /// Adds numbers and returns how many of them are distinct.
     fn add(&mut self, text: Option<&str>) -> i64 {
         let numbers = numbers(text);
         let count = length(&numbers);
@@ -124,8 +124,8 @@ fn length(numbers: &[i64]) -> i64 {
     i64::try_from(numbers.len()).unwrap_or(i64::MAX)
 }
 
-/// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one of
-/// them, so only the first touch has to be looked at. A touch says when its link opened the install again before; only
+/// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one
+/// of them, so only the first touch has to be checked. A touch says when its link opened the install again before; only
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
     let links = padded(scope.links);
@@ -168,9 +168,8 @@ fn firsts_sql(split: Split, links: usize) -> String {
     )
 }
 
-/// How many installs one link opened again: as often as it opened any, less the first times, and less those that it had
-/// opened again in the window before. Rows that lie together in an index are counted several times as fast as rows that are
-/// looked at.
+/// How many installs one link opened again: all its touches, minus the first ones, and minus repeats within the window.
+/// Adjacent rows of an index are counted several times as fast as rows that are read.
 fn opened_sql(credit: &Credit) -> String {
     let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = $3 AND at <= $2 AND {which})");
     if *credit == Credit::FirstTouch {
@@ -181,7 +180,7 @@ fn opened_sql(credit: &Credit) -> String {
     format!("SELECT {all} - {first} - {between}")
 }
 
-/// Installs that the links opened again: how many, as one link never counts an install twice, and which.
+/// Installs that the links opened again: the number, since one link never counts an install twice, and their ids.
 fn again_sql(credit: &Credit, split: Split, links: usize) -> String {
     let (links, key, begin) = (placeholders(3, links), split.key(), split.begin());
     let (count, credited) = if *credit == Credit::FirstTouch {
@@ -196,19 +195,18 @@ fn again_sql(credit: &Credit, split: Split, links: usize) -> String {
     )
 }
 
-/// All that one link led to, ever, by its last touch: installs that it opened first, installs that were bound to a user.
+/// All effects of one link by last touch: installs that it opened first, installs that were bound to a user.
 pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i64), DbError> {
-    // The first touches have an index of their own, so those that open an install again are not walked.
+    // The first touches have a separate index, so those that open an install again are not scanned.
     const SQL: &str = "
         SELECT (SELECT COUNT(*) FROM touches WHERE link = $1 AND number = 1),
             (SELECT COUNT(*) FROM install_credits WHERE link = $1 AND is_last = TRUE)";
     Ok(on!(db, c => sqlx::query_as(SQL).bind(link).fetch_one(c).await)?)
 }
 
-/// Conversions of one link, ever, by its last touch: by type and currency, with what is not among the largest types
-/// together.
+/// All conversions of one link by last touch: by type and currency, with all but the largest types together.
 pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<ConversionSum>, DbError> {
-    // In halves, because a database refuses a sum that has no room.
+    // In halves, because a database refuses a sum that overflows.
     let few = labels::of_link(db, link).await?;
     let sql = format!(
         "SELECT {} AS label, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
@@ -232,7 +230,7 @@ pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<C
     Ok(sums.collect())
 }
 
-/// A sum of its halves, at the end of the range if it lies beyond.
+/// A sum from its halves, clamped to the range.
 fn whole((high, low): (i64, i64)) -> i64 {
     let sum = (i128::from(high) << 32) + i128::from(low);
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })

@@ -1,4 +1,4 @@
-//! What a report reads, and what its sums do at their ends. That they are right is shown from outside, against a model.
+//! What a report reads, and its sums at the limits. Their correctness is tested from outside, against a model.
 
 use super::credits::{BINDINGS, CONVERSIONS};
 use super::*;
@@ -26,13 +26,13 @@ fn numbers_are_counted_once() {
     assert_eq!(distinct.count(), 3);
 }
 
-/// What a report reads of touches and credits depends on its own links and window alone: each question is a search of an
-/// index for its link and moments, and the index holds all that is asked.
+/// A report reads only touches and credits of its own links and window: each question searches an index for its link
+/// and times, and the index has all the needed columns.
 #[tokio::test]
 async fn reports_read_their_window_in_an_index_and_nothing_else() {
     let scratch = Scratch::new().await;
     if !scratch.db.is_sqlite() {
-        // PostgreSQL chooses by what is in the tables; the indexes are the same.
+        // PostgreSQL plans by the tables' contents; the indexes are the same.
         return;
     }
     let mut reader = scratch.db.read().await.expect("a reader");

@@ -21,7 +21,7 @@ use super::unread::AllUnread;
 /// Interval of sweeps. A limit is enforced at most two of these late, and never early.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// A server is crowded while fewer than one place in so many is free.
+/// A server is crowded while at most one place in this many is free.
 const NEARLY_ALL: usize = 16;
 
 /// State shared by all connections of a listener.
@@ -74,7 +74,7 @@ impl Shared {
         self.crowded_since().is_some()
     }
 
-    /// Since when.
+    /// Since when it is crowded.
     pub(super) fn crowded_since(&self) -> Option<u64> {
         Some(self.crowded_since.load(Relaxed)).filter(|since| *since > 0)
     }
@@ -87,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// Notes whether all or nearly all places are taken, with so many connections open.
+    /// Updates whether all or nearly all places are taken, with this many connections open.
     fn note_crowding(&self, open: usize) {
         let max = self.limits.connections;
         let is_crowded = self.waiting.load(Relaxed) || open + max / NEARLY_ALL >= max;

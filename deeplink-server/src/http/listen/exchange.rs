@@ -90,7 +90,7 @@ where
     }
 }
 
-/// The limit of requests at once of an HTTP/2 connection whose caller is not known, for whoever finds out who calls.
+/// The limit of concurrent requests on an unauthenticated HTTP/2 connection, to be lifted once a caller is known.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLimit(Arc<ConnectionState>);
 
@@ -127,7 +127,7 @@ impl Drop for Exchange {
     }
 }
 
-/// A request until it may begin. The application has not seen it yet: what it keeps of a request is much larger.
+/// A request that may not begin yet. The application has not seen it: what it keeps of a request is much larger.
 struct Waiting<S> {
     turn: BoxFuture<'static, bool>,
     service: Arc<S>,
@@ -187,7 +187,8 @@ where
     }
 }
 
-/// What has waited too long behind other requests of its connection is told so; for the others the status says it.
+/// The response to a refused request. Only one that waited too long behind others of its connection needs a body; for
+/// the rest the status suffices.
 fn refused<B>(status: StatusCode, exchange: Option<Exchange>) -> Response<Reply<B>> {
     let mut response = Response::new(Reply { body: None, text: None, exchange });
     *response.status_mut() = status;
@@ -210,7 +211,7 @@ const TOO_MANY: &[u8] =
 #[derive(Debug)]
 pub(super) struct Reply<B> {
     body: Option<B>,
-    /// Instead of a body, what we say ourselves.
+    /// Our own text instead of a body.
     text: Option<Bytes>,
     exchange: Option<Exchange>,
 }

@@ -20,8 +20,8 @@ impl OpenFiles {
         Self { soft: limits.current.unwrap_or(u64::MAX), hard: limits.maximum.unwrap_or(u64::MAX) }
     }
 
-    /// Raises the limit in force as far as this process may, and returns what holds then. Shells and service managers start
-    /// programs with 1,024, for the sake of those that use `select`.
+    /// Raises the limit in force as far as this process may, and returns the new limits. Shells and service managers
+    /// start programs with 1,024, for the sake of `select`.
     pub fn raise() -> io::Result<Self> {
         let maximum = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;

@@ -1,7 +1,7 @@
-//! The way in: how many connections there are, and how many of one address.
+//! Admits connections: limits their number, in total and per address.
 //!
-//! Beyond the maximum, connections wait in the kernel's queue. Beyond the share of their address they are closed at once: to
-//! let them wait would keep a descriptor for each, or stand in the way of others in the queue.
+//! Beyond the maximum, connections wait in the kernel's queue. Beyond the share of their address they are closed at
+//! once: if they waited, each would hold a descriptor or block others in the queue.
 
 use std::future;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ const STOP_ROUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause after a failed accept, doubled each time up to the maximum.
 const MIN_ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-/// At most one line of the log in this time says that an address has its share.
+/// At most one log line per interval says that an address has used up its share.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -40,7 +40,7 @@ pub(super) struct Gate {
     warned: Mutex<Option<Instant>>,
 }
 
-/// A connection's place among all, until it is dropped.
+/// A connection's place among all, held until it is dropped.
 pub(super) struct Place {
     entry: Entry,
     _permit: OwnedSemaphorePermit,
@@ -118,7 +118,7 @@ impl Gate {
         }
     }
 
-    /// Closes a connection of an address that has its share. Over plain HTTP the client is told why, as far as that is
+    /// Closes a connection of an address that has used up its share. Over plain HTTP the client is told why, if that is
     /// possible without waiting.
     fn turn_away(&self, connection: Accepted) {
         let mut warned = lock(&self.warned);
@@ -126,7 +126,7 @@ impl Gate {
             *warned = Some(Instant::now());
             tracing::warn!(
                 most = self.shared.limits.connections_per_address(),
-                "an address has as many connections as one may have; if it is a reverse proxy, name it in \
+                "an address has reached its connection limit; if it is a reverse proxy, name it in \
                  DEEPLINK_TRUSTED_PROXIES"
             );
         }

@@ -53,7 +53,7 @@ const BACKLOG: u32 = 4_096;
 const RESERVED_FILES: u64 = 64;
 /// More than there can be file descriptors, and within what a semaphore can count.
 const MAX_CONNECTIONS: usize = 1 << 24;
-/// One address has at most one part in so many of the connections, and of the answers that wait to be read.
+/// One address has at most an eighth of the connections, and of the bytes of unread answers.
 const SHARES: usize = 8;
 
 /// Limits of connections.
@@ -69,7 +69,7 @@ pub struct Limits {
     pub body_idle: Duration,
     /// For a whole request body.
     pub body_total: Duration,
-    /// For a request behind those that an HTTP/2 connection of strangers may have in progress, or behind answers that its
+    /// For a request to begin, behind the limit of an unauthenticated HTTP/2 connection or behind answers that its
     /// address has not accepted.
     pub stream_wait: Duration,
     /// While the client accepts no byte of a response.
@@ -78,9 +78,9 @@ pub struct Limits {
     pub keep_alive_idle: Duration,
     /// For requests in progress on a graceful stop.
     pub drain: Duration,
-    /// Bytes of answers that clients have not accepted yet, of all connections; of one address an eighth.
+    /// Bytes of answers that clients have not accepted yet, on all connections; one address may have an eighth.
     pub unread: usize,
-    /// The same of one connection: at so many, its next request waits.
+    /// The same for one connection; at this number its next request waits.
     pub unread_per_connection: usize,
     /// Networks of reverse proxies, whose connections carry many clients and count against no share.
     pub trusted: Vec<IpNet>,
@@ -106,7 +106,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same, with no more connections than a process can have that may open so many files.
+    /// The same, with at most as many connections as a process can have that may open `files` files.
     pub fn within(self, files: u64) -> Self {
         let places = usize::try_from(files.saturating_sub(RESERVED_FILES)).unwrap_or(usize::MAX);
         Self { connections: self.connections.min(places).clamp(1, MAX_CONNECTIONS), ..self }

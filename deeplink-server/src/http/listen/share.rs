@@ -1,5 +1,5 @@
-//! What one address has of the things that all clients share: connections, memory for answers that it does not read, and
-//! memory for bodies of callers who are not known.
+//! The share that one address has of what all clients share: connections, memory for answers that it does not read, and
+//! memory for bodies of unknown callers.
 //!
 //! An address is an IPv4 address or the /64 of an IPv6 one. Trusted proxies have no share of their own, because their
 //! connections carry the requests of many clients.
@@ -28,18 +28,18 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// That of trusted proxies.
+    /// The share of trusted proxies.
     pub(crate) fn of_proxies() -> Self {
         Self { is_trusted: true, ..Self::default() }
     }
 
-    /// Counts bytes of a request body, and tells whether the address may have them, with at most so many in all.
+    /// Counts bytes of a request body, unless the address would then have more than `most`. `false`: not counted.
     pub(crate) fn take_body(&self, bytes: usize, most: usize) -> bool {
         let add = |had: usize| Some(had + bytes).filter(|has| self.is_trusted || *has <= most);
         self.bodies.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
-    /// Counts bytes of a request body no longer.
+    /// Releases bytes of a request body.
     pub(crate) fn give_body_back(&self, bytes: usize) {
         self.bodies.fetch_sub(bytes, Relaxed);
     }
@@ -49,7 +49,7 @@ impl Share {
 #[derive(Debug)]
 pub(super) struct Addresses {
     open: Mutex<HashMap<IpAddr, (usize, Arc<Share>)>>,
-    /// Connections that one address may have.
+    /// Maximum connections of one address.
     most: usize,
     trusted: Vec<IpNet>,
     of_proxies: Arc<Share>,
@@ -73,7 +73,7 @@ impl Addresses {
         })
     }
 
-    /// Counts a connection; `None` if its address has its share.
+    /// Counts a connection; `None` if its address has used up its share.
     pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Entry> {
         let address = limit_key(peer);
         let share = if is_trusted(peer.to_canonical(), &self.trusted) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// One address has at most an eighth of the connections: an IPv4 address by itself, however it is written, and all
-    /// addresses of an IPv6 /64 together. Trusted proxies have as many as there are.
+    /// addresses of an IPv6 /64 together. Trusted proxies may have all of them.
     #[test]
     fn r6_the_share_of_an_address() {
         let addresses = addresses();
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// What is over leaves nothing behind.
+    /// Connections that have ended leave nothing behind.
     #[test]
     fn addresses_without_connections_are_forgotten() {
         let addresses = addresses();

@@ -21,9 +21,10 @@ use super::unread::{AllUnread, Counter};
 
 /// Idle timeout while all or nearly all places are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a request head then, from its first byte or from the moment in which it came to that; and between two reads of a body.
+/// Timeout of a request head while crowded, from its first byte or from when crowding began; also between two reads of
+/// a body.
 pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// For a client that accepts nothing, while nearly all is used up that answers may take.
+/// Timeout of a client that accepts nothing while the budget for unread answers is nearly used up.
 const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
 /// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
 /// the connection, and the client could lose the response.
@@ -34,7 +35,7 @@ const RECENT_USE: Duration = Duration::from_secs(1);
 const RECENT_USE_GRACE: Duration = Duration::from_millis(300);
 /// Maximum requests in progress on one HTTP/2 connection.
 pub(super) const MAX_STREAMS: u32 = 128;
-/// The same until one of them was authenticated. Later ones wait, because the number that was offered cannot be raised.
+/// The same until one of them is authenticated. More requests wait, because the offered number cannot be raised later.
 const MAX_ANONYMOUS_STREAMS: usize = 16;
 /// Maximum requests that one HTTP/2 connection may abandon, beyond those it let finish.
 pub(super) const MAX_ABANDONED: u32 = 256;
@@ -83,7 +84,7 @@ pub(super) struct ConnectionState {
     /// HTTP/2: body chunks queued and not sent, and the time of the last progress.
     unsent: AtomicU32,
     sent_at: AtomicU64,
-    /// HTTP/2: requests dropped before their response, minus those with one.
+    /// HTTP/2: requests dropped before their response, minus those that got one.
     abandoned: AtomicU32,
     framing: AtomicU8,
     slow: AtomicBool,
@@ -98,7 +99,7 @@ pub(super) struct ConnectionState {
 impl ConnectionState {
     pub(super) fn new(shared: Arc<Shared>, share: Arc<Share>) -> Self {
         let now = shared.now_ms();
-        // A proxy's requests are of many clients.
+        // A proxy's requests come from many clients.
         let is_known = share.is_trusted;
         Self {
             shared,
@@ -128,7 +129,7 @@ impl ConnectionState {
         &self.shared.limits
     }
 
-    /// What is unread on all connections.
+    /// The unread bytes of all connections.
     pub(super) fn all_unread(&self) -> &AllUnread {
         &self.shared.unread
     }
@@ -210,8 +211,8 @@ impl ConnectionState {
         }
     }
 
-    /// Waits until another HTTP/2 request may begin, and tells whether it may: bodies of requests that wait can fill the
-    /// window that the others' bodies need, so nobody waits for long. `None`: it may begin now.
+    /// Waits until another HTTP/2 request may begin, and returns whether it may. The wait is short, because bodies of
+    /// waiting requests can fill the window that the others' bodies need. `None`: it may begin now.
     pub(super) fn wait_for_stream(self: &Arc<Self>) -> Option<BoxFuture<'static, bool>> {
         if let Ok(permit) = self.streams.try_acquire() {
             permit.forget();
@@ -239,7 +240,7 @@ impl ConnectionState {
         !self.known.load(Relaxed)
     }
 
-    /// A request was authenticated: from now on as many may be in progress as were offered.
+    /// A request was authenticated: from now on the offered number may be in progress.
     pub(super) fn set_known(&self) {
         if !self.known.swap(true, Relaxed) {
             self.streams.add_permits(MAX_STREAMS as usize);
@@ -286,7 +287,7 @@ impl ConnectionState {
         self.chunk_progress();
     }
 
-    // Orders.
+    // Commands.
 
     pub(super) fn command(&self) -> Command {
         match self.command.load(Relaxed) {
@@ -348,7 +349,7 @@ impl ConnectionState {
         }
         let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE_TIMEOUT) } else { limits.keep_alive_idle };
         let (phase, since) = self.phase();
-        // What began before counts from the moment of crowding: nobody is cut for time that was theirs.
+        // What began earlier counts from when crowding began, so no client is cut for time that it was allowed.
         let head_past = |limit: Duration| {
             past(since, limit) || crowded_since.is_some_and(|crowded| past(since.max(crowded), CROWDED_HEAD_TIMEOUT))
         };

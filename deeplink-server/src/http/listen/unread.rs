@@ -1,10 +1,10 @@
-//! Answers that were made and that their clients have not accepted yet, in bytes.
+//! Bytes of answers that their clients have not accepted yet.
 //!
-//! A client that asks and does not read makes the server keep what it asked for, over HTTP/2 in as many streams as a
-//! connection may have. So a connection or an address with much unread waits with its next request; a large answer is
-//! dropped when those of its address, or of all, take up what there is for them; and while that is nearly used up, stalled
-//! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed, and only where memory is theirs:
-//! documents that all answers share are free.
+//! A client that sends requests and does not read makes the server hold the answers, over HTTP/2 in as many streams as
+//! a connection may have. So a connection or an address with many unread bytes waits with its next request; a large
+//! answer is dropped when the budget of its address, or of all, is used up; and while that is nearly so, stalled
+//! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed, and only if the
+//! memory is the answer's own: documents that all answers share are free.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -20,16 +20,17 @@ use tokio::time::timeout;
 use super::share::Share;
 use super::state::ConnectionState;
 
-/// An answer up to this size is small: a redirect, a page, most of what the API says. It is sent whatever others have not
-/// read, and dropped only when its address has twice its share: many can be under way before one of them is counted.
+/// An answer up to this size is small: a redirect, a page, most of what the API says. It is sent however much others
+/// have not read, and dropped only when its address has twice its share: many can be under way before one of them is
+/// counted.
 pub(super) const SMALL: usize = 16 << 10;
 
 /// Why a request was not handled, or its answer was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// The client's address has its share of what may be unread.
+    /// The client's address has used up its share of unread bytes.
     OfAddress,
-    /// All that may be unread is.
+    /// The budget of all clients is used up.
     OfAll,
 }
 
@@ -42,13 +43,13 @@ impl Unread {
         Self(state)
     }
 
-    /// What the client's address has.
+    /// The share of the client's address.
     pub(crate) fn share(&self) -> &Arc<Share> {
         &self.0.share
     }
 
-    /// Waits, before a request is handled, until the client has read enough of its earlier answers, and then, but not for
-    /// long, until the others at its address have. A client that reads nothing is cut by the time limit for that.
+    /// Waits, before a request is handled, until the client has read enough of its earlier answers, and then, for a
+    /// short time, until the others at its address have. A client that reads nothing is cut by the time limit for that.
     pub async fn turn(&self) -> Result<(), Excess> {
         let (state, limits) = (&*self.0, self.0.limits());
         if state.share.is_trusted {
@@ -56,22 +57,22 @@ impl Unread {
         }
         state.unread.below(limits.unread_per_connection).await;
         let (of_address, most) = (&state.share.unread, limits.unread_per_address());
-        // No timer for nearly all requests.
+        // Nearly all requests need no timer.
         if of_address.get() < most {
             return Ok(());
         }
         timeout(limits.stream_wait, of_address.below(most)).await.map_err(|_| Excess::OfAddress)
     }
 
-    /// Counts the body of an answer until its memory is freed. With `may_drop`, one that there is no room for is dropped: only
-    /// for requests that can be repeated, because the handler has run.
+    /// Counts the body of an answer until its memory is freed. With `may_drop`, one that exceeds the budget is dropped:
+    /// only for requests that can be repeated, because the handler has run.
     pub fn admit(
         &self,
         mut response: Response<axum::body::Body>,
         may_drop: bool,
     ) -> Result<Response<axum::body::Body>, Excess> {
         let body = response.body_mut();
-        // The length of a stream is not known, and what a stream has made is sent before it makes more.
+        // The length of a stream is unknown, and it makes more only once what it made is sent.
         let Some(length @ 1..) = body.size_hint().exact() else { return Ok(response) };
         let Some(Some(Ok(frame))) = body.frame().now_or_never() else { return Ok(response) };
         let Ok(bytes) = frame.into_data() else { return Ok(response) };
@@ -88,12 +89,12 @@ impl Unread {
     fn count(&self, bytes: Bytes, may_drop: bool) -> Result<Bytes, Excess> {
         let (state, length) = (&*self.0, bytes.len());
         let (limits, is_large) = (state.limits(), length > SMALL);
-        // One that is alone is sent whatever its size.
+        // An answer without others is sent whatever its size.
         let exceeds = |before: usize, most: usize| may_drop && before > 0 && before.saturating_add(length) > most;
         let of_all = state.all_unread().0.fetch_add(length, Relaxed);
         let of_address = state.share.unread.add(length);
         state.unread.add(length);
-        // Gives all of it back when it is dropped.
+        // Gives everything back when it is dropped.
         let counted = Counted { bytes, state: Arc::clone(&self.0) };
         if is_large && exceeds(of_all, limits.unread) {
             return Err(Excess::OfAll);
@@ -106,7 +107,7 @@ impl Unread {
     }
 }
 
-/// Bytes that are counted until nobody has them.
+/// Bytes that are counted until the last copy is dropped.
 struct Counted {
     bytes: Bytes,
     state: Arc<ConnectionState>,
@@ -139,12 +140,12 @@ impl Counter {
         self.bytes.load(Relaxed)
     }
 
-    /// Gives what there was before.
+    /// Returns the number before.
     fn add(&self, bytes: usize) -> usize {
         self.bytes.fetch_add(bytes, Relaxed)
     }
 
-    /// Wakes those who wait for fewer than `most` only when it comes to that: they may be many.
+    /// Wakes the waiters only when the number falls below `most`: there may be many.
     fn subtract(&self, bytes: usize, most: usize) {
         let before = self.bytes.fetch_sub(bytes, Relaxed);
         if before >= most && before - bytes < most {
@@ -152,10 +153,10 @@ impl Counter {
         }
     }
 
-    /// Waits until there are fewer than `most`, with which every subtraction must be made.
+    /// Waits until there are fewer than `most`; every subtraction must be made with the same `most`.
     async fn below(&self, most: usize) {
         while self.get() >= most {
-            // Made before the second look, so that nothing that is read in between goes unnoticed.
+            // Created before the second check, so that nothing that is read in between goes unnoticed.
             let has_room = self.has_room.notified();
             if self.get() >= most {
                 has_room.await;
@@ -169,7 +170,7 @@ impl Counter {
 pub(super) struct AllUnread(pub(super) AtomicUsize);
 
 impl AllUnread {
-    /// Whether more than three quarters of what may be unread are.
+    /// Whether more than three quarters of `most` are unread.
     pub(super) fn is_pressing(&self, most: usize) -> bool {
         self.0.load(Relaxed) > most / 4 * 3
     }

@@ -1,5 +1,5 @@
-//! What a payment adds to a write: the wallet's account before it, and after it the note that the payment is used up, with
-//! the reply. All of it commits with the write, or nothing does.
+//! What a payment adds to a write: the wallet's account before it and, after it, the record that the payment is used
+//! up, with the reply. It all commits with the write, or not at all.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::state::App;
 use crate::vault::Vault;
 
 impl Caller {
-    /// Whether it is known whose things this caller may reach. Of a payment that nobody has verified it is not, and then
+    /// Whether it is known which account this caller may reach. Before a payment is verified it is not, and then
     /// nothing is looked up.
     pub(crate) fn is_known(&self) -> bool {
         self.charge().is_none_or(|charge| charge.run != ChargeRun::Form)
     }
 
-    /// Whose share of what is limited by account a request takes. A wallet without an account has another id in each run;
-    /// so the share is its own.
+    /// Whose share a request takes of what is limited by account. A wallet without an account gets a new account id in
+    /// each run, so the wallet itself has the share.
     pub(crate) fn share(&self) -> Share {
         match self.charge() {
             Some(charge) => Share::Wallet(format!("{}\n{}", charge.namespace, charge.address)),
@@ -35,19 +35,19 @@ impl Caller {
         }
     }
 
-    /// Stops a request of which only the form is judged. What follows reads, writes or calls.
+    /// Stops a request of which only the form is checked. What follows reads, writes or calls out.
     pub(crate) fn form_is_valid(&self) -> Result<(), ApiError> {
         self.charge().map_or(Ok(()), |charge| charge.form_is_valid())
     }
 }
 
 impl Charge {
-    /// The same for who has only the payment.
+    /// The same with only the payment at hand.
     pub(crate) fn form_is_valid(&self) -> Result<(), ApiError> {
         if self.run == ChargeRun::Form { Err(ApiError::Stopped(Stop::FormIsValid)) } else { Ok(()) }
     }
 
-    /// Comes before everything else of the write. Whoever uses the same payment waits here.
+    /// Runs before everything else in the write. Other requests with the same payment wait here.
     pub(crate) async fn begin(&self, tx: &mut Conn<'_>, now: Timestamp) -> Result<(), ApiError> {
         if let ChargeRun::Paid(settled) = &self.run
             && !payments::hold(tx, &settled.id).await?
@@ -62,7 +62,7 @@ impl Charge {
         }
     }
 
-    /// Comes after everything else of the write.
+    /// Runs after everything else in the write.
     pub(crate) async fn end(&self, tx: &mut Conn<'_>, vault: &Vault, reply: &Reply) -> Result<(), ApiError> {
         let ChargeRun::Paid(settled) = &self.run else { return Err(ApiError::Stopped(Stop::TrialPassed)) };
         // It may show a secret.
@@ -75,7 +75,7 @@ impl Charge {
 }
 
 impl App {
-    /// Writes what a request without an `Idempotency-Key` changes, as [`App::write`] does, with what it is paid with.
+    /// Writes what a request without an `Idempotency-Key` changes, as [`App::write`] does, with its payment.
     pub(crate) async fn write_for<C, T, F, A>(
         self: &Arc<Self>,
         caller: Arc<Caller>,
@@ -112,7 +112,7 @@ impl App {
     }
 }
 
-/// What the caller is answered: 200 with what was made, or 204 when nothing is to be said.
+/// The reply to the caller: 200 with what was made, or 204 if it has no body.
 fn reply_of(made: &impl Serialize) -> Result<Reply, ApiError> {
     let body = to_json(made)?;
     let (status, body) = match &*body {

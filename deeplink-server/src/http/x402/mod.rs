@@ -1,9 +1,9 @@
-//! Paying for one request, by x402: a request without a key is asked for a payment, and with one is tried, paid for and
+//! Paying for one request, by x402: a request without a key gets a challenge; one with a payment is tried, paid for and
 //! done, in this order. A request with `Authorization` does not come here.
 //!
-//! Nothing is charged for a request that would be refused: it runs to its end once before it is paid for, and is rolled
-//! back. A payment has its row before it is settled, and the row ends as `done` in the transaction of what it was for, so
-//! that neither a crash nor a repeat charges twice or does twice. What is owed to a repeat is in `repeat`.
+//! Nothing is charged for a request that would be refused: it runs in full once before it is paid for, and is rolled
+//! back. A payment's row is stored before it is settled, and becomes `done` in the transaction of what it was for, so
+//! that neither a crash nor a repeat charges or acts twice. Repeats are in `repeat`.
 
 mod charge;
 mod offer;
@@ -47,7 +47,7 @@ use crate::state::{App, Shared};
 
 pub(crate) use settle::settle_again;
 
-/// How often a request is run again because another one of the same new wallet came first.
+/// How often a request is run if another one of the same new wallet comes first.
 const TRIES: usize = 3;
 
 /// The request is answered, and nothing more is done.
@@ -59,7 +59,7 @@ impl<E: IntoAnswer> From<E> for Answered {
     }
 }
 
-/// What a request may end with before its end.
+/// What can end a request early.
 trait IntoAnswer {
     fn into_answer(self) -> Response;
 }
@@ -82,12 +82,12 @@ impl IntoAnswer for DbError {
     }
 }
 
-/// Takes payments for the operations that can be paid for, from whoever has no key.
+/// Takes payments for the operations that can be paid for, from callers without a key.
 pub(crate) async fn pay(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let Some(paid) = unkeyed(&request).filter(|_| app.facilitator.is_some()) else { return next.run(request).await };
     let path = request.uri().path().to_owned();
     let Some(offer) = offered(&app, paid, &path) else { return next.run(request).await };
-    // A payment may be one that came while there was a way to pay.
+    // The payment may be a repeat from when there was a way to pay.
     if !offer.is_open() && ![PAYMENT_V1, PAYMENT_V2].iter().any(|name| request.headers().contains_key(*name)) {
         return next.run(request).await;
     }
@@ -121,17 +121,17 @@ struct Judged {
     used: i64,
 }
 
-/// A request with a payment that is one for it.
+/// A request with a payment that fits it.
 struct Checkout {
     app: Shared,
     paid: &'static Paid,
     offer: Offer,
     version: Version,
-    /// What the payment says, where that can be read.
+    /// The payment's content, if it can be read.
     authorization: Option<Authorization>,
-    /// What the facilitator is asked, as JSON; `None` for a payment that came before, whose row has that.
+    /// The request to the facilitator, as JSON; `None` for a repeated payment, whose row has it.
     message: Option<String>,
-    /// The payment's row.
+    /// The id of the payment's row.
     id: String,
     nonce: String,
     parts: Parts,
@@ -144,7 +144,7 @@ struct Checkout {
 }
 
 impl Checkout {
-    /// Reads the payment and the request. Nobody has been asked yet whether the payment is a good one.
+    /// Reads the payment and the request. The payment is not verified yet.
     async fn begin(
         app: Shared,
         paid: &'static Paid,
@@ -166,7 +166,7 @@ impl Checkout {
             None => (sha256_hex(&payment.payload().to_string()), ""),
         };
         let id = sha256_hex(&format!("{}\n{}\n{from}\n{nonce}", offer.network, offer.asset()));
-        // One that came before was for what was required then.
+        // A repeated payment met the requirements of its time.
         let is_new = payments::find(&mut app.db.read().await?.conn(), &id).await?.is_none();
         let message = if is_new {
             if !offer.is_open() {
@@ -181,7 +181,7 @@ impl Checkout {
         let key = key_of(request.headers())?.map(str::to_owned);
         let (mut parts, body) = request.into_parts();
         let share = BodyShare::of(&parts.extensions);
-        // It counts once, and not in each run.
+        // The body counts once, not in each run.
         parts.extensions.remove::<Anonymous>();
         let limit = if paid.name == "LINKS_BULK" { BULK_BODY_LIMIT } else { BODY_LIMIT };
         let body = buffered(body, limit, share).await?;
@@ -191,7 +191,7 @@ impl Checkout {
         Ok(Self { app, paid, offer, version, authorization, message, id, nonce, parts, body, request, key, peer, next })
     }
 
-    /// The steps up to the one that costs.
+    /// Checks the request, then charges for it or answers a repeat.
     async fn run(self) -> Result<Response, Answered> {
         self.check_form().await?;
         let stored = self.stored().await?;
@@ -199,11 +199,12 @@ impl Checkout {
             Some(stored) => Err(stored),
             None => match self.judge().await {
                 Ok(judged) => Ok(judged),
-                // Another request with the same payment may have come first, and this one is refused because that is done.
+                // Another request with the same payment may have come first, and its effect may be why this one is
+                // refused.
                 Err(refusal) => Err(self.stored().await?.ok_or(refusal)?),
             },
         };
-        // From here on it goes to its end, whether or not the client still waits or the service is asked to stop.
+        // From here on it runs to completion, even if the client hangs up or the service is asked to stop.
         let under_way = self.app.payments.clone();
         let going_on = async move {
             match judged {
@@ -226,11 +227,11 @@ impl Checkout {
         Ok(Judged { payer, tried, is_new_wallet, used })
     }
 
-    /// Runs the request up to what needs an account.
+    /// Runs the request up to where it needs an account.
     async fn check_form(&self) -> Result<(), Answered> {
         let response = self.attempt("", &self.new_tenant(), ChargeRun::Form).await;
         let code = response.extensions().get::<Record>().map(|record| record.body().code.clone());
-        // Whether a thing is there, or a cursor the caller's, shows when it is known whose things to look at.
+        // Whether something exists, or a cursor is the caller's, is only known once the account is.
         let is_open = matches!(code, Some(ErrorCode::NotFound | ErrorCode::InvalidCursor));
         if stop_of(&response).is_some() || is_open || response.status().as_u16() < 400 {
             return Ok(());
@@ -240,7 +241,7 @@ impl Checkout {
 
     /// Asks the facilitator who pays.
     async fn verify(&self) -> Result<String, Answered> {
-        // Without a message there was a row that is gone by now: it was never sent to be settled.
+        // Without a message there was a row that has since been deleted: it was never sent to be settled.
         let message = self.message.as_ref().ok_or_else(unavailable)?;
         let verified = self.facilitator()?.verify(message).await;
         let from = self.authorization.as_ref().map(|it| it.from.clone());
@@ -253,7 +254,7 @@ impl Checkout {
             Ok(Verified::Valid(payer)) => match (from, payer) {
                 (Some(from), Some(payer)) if !self.offer.network.same(&from, &payer) => {
                     self.app.metrics.payer_mismatch();
-                    tracing::error!(signed = %from, said = %payer, "the facilitator names another payer than who signed");
+                    tracing::error!(signed = %from, said = %payer, "the facilitator names a payer who did not sign");
                     Err(self.offer.challenge("the facilitator does not confirm who pays").into())
                 }
                 (Some(from), _) => Ok(from),
@@ -263,9 +264,9 @@ impl Checkout {
         }
     }
 
-    /// Runs the request to its end without keeping what it writes. Gives the answer to a read, which is sent once it is
-    /// paid for, and whether the wallet has no account yet. What is refused here, or was done before under the same key,
-    /// costs nothing.
+    /// Runs the request in full and rolls back its writes. Returns the answer to a read, which is sent once it is paid
+    /// for, and whether the wallet has no account yet. A request that is refused here, or was done before under the
+    /// same key, costs nothing.
     async fn try_out(&self, payer: &str) -> Result<(Option<Response>, bool), Answered> {
         for _ in 0..TRIES {
             let known = self.tenant_of(payer).await?;
@@ -284,7 +285,7 @@ impl Checkout {
 
     /// Runs the request once.
     async fn attempt(&self, payer: &str, tenant: &TenantId, run: ChargeRun) -> Response {
-        // What is paid for already is done.
+        // A request that is already paid for is done in any case.
         let is_suspended = match run {
             ChargeRun::Trial => match self.is_suspended(tenant).await {
                 Ok(is_suspended) => is_suspended,
@@ -310,18 +311,18 @@ impl Checkout {
         wallets::tenant_of(&mut self.app.db.read().await?.conn(), wallet).await
     }
 
-    /// An account that there is not yet.
+    /// The id for an account that does not exist yet.
     fn new_tenant(&self) -> TenantId {
         let now = self.app.clock.now();
         self.app.random(|random| TenantId::new(now, random))
     }
 
-    /// The hash of its key, which is of use for this payment only.
+    /// The hash of its key, for this payment only.
     fn key_hash(&self) -> Option<String> {
         self.key.as_ref().map(|key| sha256_hex(&format!("{}\n{key}", self.id)))
     }
 
-    /// Whether its answer may be given to anybody who knows the request.
+    /// Whether its answer may be given to anyone who knows the request.
     fn is_open(&self) -> bool {
         !self.paid.is_read() && !self.paid.shows_secret
     }
@@ -335,7 +336,7 @@ impl Checkout {
     }
 }
 
-/// Where a run stopped, if it stopped where it should.
+/// Where a run stopped, if it was stopped on purpose.
 fn stop_of(response: &Response) -> Option<Stop> {
     response.extensions().get::<Stop>().copied()
 }
@@ -351,7 +352,7 @@ fn header_of(headers: &HeaderMap) -> Result<Option<(Version, HeaderValue)>, Answ
     Ok(first)
 }
 
-/// What a payment meets of what is required today.
+/// The current requirement that a payment meets.
 fn fitting(
     app: &App,
     offer: &Offer,
@@ -367,7 +368,7 @@ fn fitting(
     Ok(required)
 }
 
-/// What the facilitator is asked: the payment, and the requirement as we make it.
+/// The request to the facilitator: the payment, and the requirement as we make it.
 fn message(offer: &Offer, payment: Payment, required: &Requirement) -> String {
     let version = payment.version().number();
     let message = match payment {
@@ -387,7 +388,7 @@ async fn buffered(body: Body, limit: usize, mut share: BodyShare) -> Result<Byte
     let mut body = std::pin::pin!(body);
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        let frame = frame.map_err(|_| ApiError::bad_request("the body was cut off"))?;
         if let Ok(data) = frame.into_data() {
             let data = &data[..data.len().min(limit + 1 - read.len())];
             share.take(data.len())?;

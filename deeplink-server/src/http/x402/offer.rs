@@ -1,4 +1,4 @@
-//! What a request costs, as challenges ask for it, and what came of a payment, as receipts say it.
+//! What a request costs, as stated in challenges, and the outcome of a payment, as stated in receipts.
 
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorCode;
@@ -21,7 +21,7 @@ pub(super) struct Offer {
     pub(super) network: Network,
     /// As version 2 asks for it. Version 1 asks for the same with other names.
     required: Requirement,
-    /// What the facilitator settles; `None` until it has said that.
+    /// What the facilitator settles; `None` until it has reported that.
     kinds: Option<Kinds>,
     resource: Resource,
 }
@@ -76,12 +76,12 @@ impl Offer {
         &self.required.amount
     }
 
-    /// What it is paid with, as assets are compared.
+    /// The asset it is paid with, in the form in which assets are compared.
     pub(super) fn asset(&self) -> String {
         self.network.normal(&self.required.asset)
     }
 
-    /// The same as version 1 writes it.
+    /// The same in version 1.
     pub(super) fn required_v1(&self) -> Option<RequirementV1> {
         let required = self.required(Version::V1)?;
         Some(RequirementV1 {
@@ -117,7 +117,7 @@ impl Offer {
         response
     }
 
-    /// What a chain is called in a version.
+    /// The name of the chain in a version.
     pub(super) fn network_in(&self, version: Version) -> &str {
         match version {
             Version::V1 => self.network.v1().unwrap_or(self.network.as_str()),
@@ -126,18 +126,18 @@ impl Offer {
     }
 }
 
-/// A refusal with a sentence that is made for it.
+/// A refusal with its own message.
 pub(super) fn said(code: ErrorCode, message: &str) -> Response {
     ApiError::Invalid(deeplink_core::error::Invalid::whole(code, message)).into_response()
 }
 
-/// The facilitator cannot be asked, or said nothing that could be used, and nothing was sent to be settled.
+/// The facilitator cannot be asked, or gave no usable answer, and nothing was sent to be settled.
 pub(super) fn unavailable() -> ApiError {
     let message = "payments cannot be verified or settled now; nothing was done and nothing was charged, try again";
     ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
-/// Adds what came of the payment to an answer.
+/// Adds the receipt of the payment to an answer.
 pub(super) fn with_receipt(mut response: Response, version: Version, receipt: &Receipt) -> Response {
     let name = HeaderName::from_static(version.receipt_header());
     response.headers_mut().extend(value(receipt).map(|value| (name, value)));

@@ -1,7 +1,7 @@
-//! What a settled payment is for, and the same payment again.
+//! Does what a settled payment is for, and answers repeats of the same payment.
 //!
-//! A settled authorization is public on the chain, so it does not prove who asks. A repeat is the payer's if it is the same
-//! write and its answer shows no secret, or if it has the `Idempotency-Key` of the first request.
+//! A settled authorization is public on the chain, so it does not prove who sends it. A repeat is the payer's if it is
+//! the same write and its answer shows no secret, or if it has the `Idempotency-Key` of the first request.
 
 use axum::response::Response;
 use deeplink_core::error::ErrorCode;
@@ -24,8 +24,8 @@ use crate::shares::Share;
 const READ_MILLIS: i64 = MAX_TIMEOUT_SECONDS.cast_signed() * 1_000;
 
 impl Checkout {
-    /// Does what a settled payment is for. What is refused now, although it was not when it was tried, leaves the payment
-    /// to be used by a repeat.
+    /// Does what a settled payment is for. If that is refused now, although the trial was not, a repeat can still use
+    /// the payment.
     pub(super) async fn effect(&self, payer: &str, tx_hash: &str, tried: Option<Response>) -> Response {
         let done =
             if self.paid.is_read() { self.read(payer, tx_hash, tried).await } else { self.write(payer, tx_hash).await };
@@ -43,10 +43,10 @@ impl Checkout {
                 Some(Stop::OtherTenant) => {}
                 Some(Stop::PaymentUsed) => return self.used_meanwhile().await?.ok_or_else(|| in_progress().into()),
                 Some(_) => return Err(ApiError::Internal("a paid request stopped early".into()).into()),
-                // What another payment paid for under the same key was not done again.
+                // Another payment under the same key already paid for this, so it was not done again.
                 None if response.headers().contains_key("idempotency-replayed") => return Err(response.into()),
                 None if response.status().is_success() => return Ok(response),
-                // A copy may have been done, and that is what this one is refused for.
+                // A copy may have been done, which is why this one is refused.
                 None => return Ok(self.used_meanwhile().await?.unwrap_or(response)),
             }
         }
@@ -57,7 +57,7 @@ impl Checkout {
     async fn used_meanwhile(&self) -> Result<Option<Response>, Answered> {
         let stored = self.stored().await?.filter(|stored| stored.state == State::Done);
         let Some(stored) = stored else { return Ok(None) };
-        // Under the same key it may have been another one.
+        // Under the same key it may have been another request.
         if stored.request == self.request { self.stored_reply(&stored).map(Some) } else { Err(conflict()) }
     }
 
@@ -90,7 +90,7 @@ impl Checkout {
         if response.status().is_success() { Ok(response) } else { Err(response.into()) }
     }
 
-    /// Answers a request whose payment came before.
+    /// Answers a request whose payment was sent before.
     pub(super) async fn repeat(&self, stored: StoredPayment) -> Result<Response, Answered> {
         if let Some(why) = self.why_foreign(&stored) {
             return Err(said(ErrorCode::PaymentReplayed, why).into());
@@ -119,25 +119,25 @@ impl Checkout {
         }
     }
 
-    /// Why a repeat is not the payer's, if it is not.
+    /// Why a repeat does not count as the payer's, if it does not.
     fn why_foreign(&self, stored: &StoredPayment) -> Option<&'static str> {
         let is_same = stored.request == self.request;
         if self.key.is_some() && self.key_hash() == stored.key_hash {
-            // What was asked for first is had for what it cost then.
+            // A repeat of the first request costs what it cost then.
             let is_enough = is_same || same_amount(&stored.amount, self.offer.amount());
-            return (!is_enough).then_some("this payment is of another amount than this request costs");
+            return (!is_enough).then_some("this payment's amount is not what this request costs");
         }
         if !is_same {
-            return Some("this payment came with another request; sign a new one");
+            return Some("this payment was sent with another request; sign a new one");
         }
         if self.is_open() {
             return None;
         }
         let is_under_way = stored.lease_until > self.app.clock.now();
         Some(match (&stored.key_hash, stored.state) {
-            (Some(_), _) => "this payment came with another Idempotency-Key; repeat the request with that one",
+            (Some(_), _) => "this payment was sent with another Idempotency-Key; repeat the request with that one",
             (None, State::Settling | State::Unknown | State::Credit) if is_under_way => {
-                "this payment came before, and without an Idempotency-Key it cannot be repeated"
+                "this payment was sent before, and without an Idempotency-Key it cannot be repeated"
             }
             (None, State::Settling | State::Unknown) => {
                 "nothing was done for this payment and it is not known whether it was charged; it is not settled again, \
@@ -163,8 +163,7 @@ impl Checkout {
     }
 }
 
-/// Until when a payment is good for the same read: as long as it may be used, and no longer than it should take to be
-/// settled.
+/// Until when a payment is good for the same read: while it is valid, but not longer than settling it should take.
 fn read_until(stored: &StoredPayment) -> Timestamp {
     let until = stored.created_at.plus_millis(READ_MILLIS);
     stored.valid_before.map_or(until, |valid_before| until.min(valid_before))

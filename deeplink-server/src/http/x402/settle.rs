@@ -1,4 +1,4 @@
-//! Settling a payment that has its row, and what is then known of it.
+//! Settles a payment that has its row, and stores the outcome.
 
 use std::time::Duration;
 
@@ -21,35 +21,35 @@ use crate::outbound::facilitator::{Facilitator, Place, Refused, Settled};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// How long after a failure a settlement is noted again.
+/// The wait before another attempt to record a settlement.
 const NOTE_AGAIN: Duration = Duration::from_millis(500);
-/// After how many milliseconds the background task settles a payment again of which it is not known what came of it.
+/// The waits in milliseconds before the background task settles a payment with an unknown outcome again.
 const RETRIES: [i64; 3] = [10_000, 60_000, 300_000];
 
 const NEW_WALLETS: &str = "too many wallets from this address paid for the first time";
 
-/// What came of a payment.
+/// The outcome of a payment.
 pub(super) enum Settlement {
     /// It is on the chain, in this transaction.
     Settled(String),
     /// It is not, for this reason.
     Refused(String),
-    /// Nobody knows yet.
+    /// Not known yet.
     Unclear,
     /// The facilitator was not asked.
     Unsent,
 }
 
-/// What is known of a payment that is settled.
+/// What is known about a payment that is being settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// It was never sent to be settled.
     New,
-    /// It was sent, and it is not known what came of that.
+    /// It was sent, and the outcome is unknown.
     InDoubt,
-    /// What the facilitator said of it was about another payer or chain.
+    /// The facilitator's answer named another payer or chain.
     Mismatch,
-    /// The first that was heard of it was that it had been used: not for what it is to be used for here.
+    /// The facilitator's first answer was that it had been used before, so not for this request.
     Foreign,
 }
 
@@ -62,7 +62,7 @@ impl Before {
         }
     }
 
-    /// The reason that the row keeps whatever is said later.
+    /// The reason that the row keeps, whatever later answers say.
     const fn reason(self) -> Option<&'static str> {
         match self {
             Self::New | Self::InDoubt => None,
@@ -72,15 +72,15 @@ impl Before {
     }
 }
 
-/// When a lease ends that is taken now. By a clock of its own: it limits how long a write is tried.
+/// When a lease taken now ends, by the monotonic clock: it limits how long a write is retried.
 fn lease_end() -> Instant {
     Instant::now() + Duration::from_millis(LEASE_MILLIS.unsigned_abs())
 }
 
-/// A payment that is settled.
+/// A payment that is being settled.
 struct Settling<'a> {
     id: &'a str,
-    /// What the facilitator is asked.
+    /// The request to the facilitator.
     message: &'a str,
     payer: &'a str,
     /// How often the background task has tried.
@@ -135,7 +135,7 @@ impl Checkout {
         self.after(settled, &payer, tried).await
     }
 
-    /// Settles a payment once more of which it is not known what came of it.
+    /// Settles a payment with an unknown outcome once more.
     pub(super) async fn charge_again(&self, stored: &StoredPayment) -> Result<Response, Answered> {
         let facilitator = self.facilitator()?;
         let place = facilitator.place().map_err(|_| still_unclear())?;
@@ -168,7 +168,7 @@ impl Checkout {
         with_receipt(self.offer.challenge(reason), self.version, &receipt)
     }
 
-    /// What came of the payment: the transaction, or why there is none.
+    /// The outcome of the payment: the transaction, or why there is none.
     pub(super) fn receipt(&self, payer: &str, came: Result<&str, &str>) -> Receipt {
         Receipt {
             success: came.is_ok(),
@@ -179,12 +179,12 @@ impl Checkout {
         }
     }
 
-    /// Whether it shows that a repeat is the payer's: settled payments are public.
+    /// Whether a repeat can prove that it is the payer's: settled payments are public.
     fn is_repeatable(&self) -> bool {
         self.key.is_some() || self.is_open()
     }
 
-    /// What the payer's key is known by, whatever the payment.
+    /// Identifies the payer's key, whatever the payment.
     pub(super) fn key_scope(&self, payer: &str) -> Option<String> {
         let (namespace, method, path) = (self.offer.network.namespace(), &self.parts.method, self.parts.uri.path());
         let key = self.key.as_deref()?;
@@ -205,21 +205,20 @@ impl Checkout {
             is_read: self.paid.is_read(),
             is_repeatable: self.is_repeatable(),
             valid_before: self.authorization.as_ref().map(|it| it.valid_before.timestamp()),
-            // Whoever has it can settle it.
+            // Anyone who has it can settle it.
             payment: self.app.vault.seal("payments", &self.id, message.as_bytes()),
         }
     }
 }
 
-/// Somebody settles the payment at this moment.
+/// Another request is settling the payment.
 pub(super) fn in_progress() -> ApiError {
     ApiError::TryLater(ErrorCode::PaymentInProgress, "the payment is being settled", 1)
 }
 
-/// The payer has another payment under way for the same.
+/// The payer has another payment under way under the same key.
 fn other_in_progress() -> ApiError {
-    let message =
-        "another payment under this Idempotency-Key came first and may not be over yet; this one is not charged";
+    let message = "another payment under this Idempotency-Key may still be in progress; this one is not charged";
     ApiError::TryLater(ErrorCode::PaymentInProgress, message, 1)
 }
 
@@ -236,7 +235,7 @@ fn still_unclear() -> ApiError {
     ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
-/// What the facilitator is asked about a stored payment.
+/// The request to the facilitator for a stored payment.
 fn opened(app: &App, stored: &StoredPayment) -> Result<String, ApiError> {
     let internal = |why: String| ApiError::Internal(format!("payment {}: {why}", stored.id));
     let sealed = stored.payment.as_deref().ok_or_else(|| internal("nothing to settle".into()))?;
@@ -253,7 +252,7 @@ enum Meaning {
     Unsent,
 }
 
-/// Settles a payment, and stores what is known of it then.
+/// Settles a payment, and stores the outcome.
 async fn settle(
     app: &Shared,
     facilitator: &Facilitator,
@@ -300,20 +299,20 @@ async fn settle(
     }
 }
 
-/// What it means that the facilitator refuses to settle.
+/// What the facilitator's refusal to settle means.
 fn refusal(x402: &X402, what: &Settling<'_>, refused: Refused) -> Meaning {
     let Refused { reason, transaction, .. } = &refused;
     let (is_used, is_without) = (x402.is_used(reason), transaction.is_empty());
     match what.before {
-        // The chain takes each authorization once. If it was sent before, it was that time that it was taken. With a
-        // transaction the same reason can say that this one was undone.
+        // The chain accepts each authorization once. If it was sent before, it was accepted then. With a transaction,
+        // the same reason can mean that this one was reverted.
         Before::InDoubt if is_used && is_without => {
             tracing::warn!(payment = what.id, %reason, "a payment in doubt counts as settled");
             Meaning::Settled(String::new())
         }
         Before::New if refused.is_before_sending() => Meaning::Refused(refused.reason),
-        // With a transaction, or after it was sent, money may have moved. Of the time before it says nothing: what was
-        // moved then is not there to be moved again.
+        // With a transaction, or after it was sent, money may have moved. The refusal says nothing about earlier
+        // attempts: what they moved cannot be moved again.
         before => {
             tracing::warn!(payment = what.id, %reason, transaction, "a refused payment may have been settled");
             let is_foreign = before == Before::New && is_used;
@@ -322,8 +321,8 @@ fn refusal(x402: &X402, what: &Settling<'_>, refused: Refused) -> Meaning {
     }
 }
 
-/// Notes that a payment is settled, before anything is done for it: what is known of that is nowhere else. A database that
-/// does not take it is asked again until somebody else may settle the payment.
+/// Records that a payment is settled, before anything is done for it: there is no other record of it. If the database
+/// fails, tries again until another caller may settle the payment.
 async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
     loop {
         let row = (what.id.to_owned(), transaction.to_owned());
@@ -331,10 +330,10 @@ async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
             app.db.write(Share::Payments, row, |tx, (id, tx_hash)| payments::credit(tx, id, tx_hash).boxed()).await;
         let Err(error) = noted else { return };
         if Instant::now() + NOTE_AGAIN >= what.until {
-            tracing::error!(payment = what.id, transaction, %error, "a settled payment could not be noted");
+            tracing::error!(payment = what.id, transaction, %error, "a settled payment could not be recorded");
             return;
         }
-        tracing::warn!(payment = what.id, transaction, %error, "a settled payment could not be noted; will retry");
+        tracing::warn!(payment = what.id, transaction, %error, "a settled payment could not be recorded; will retry");
         sleep(NOTE_AGAIN).await;
     }
 }
@@ -343,7 +342,7 @@ async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
 fn is_of(app: &App, x402: &X402, what: &Settling<'_>, network: &str, payer: Option<&str>) -> bool {
     if payer.is_some_and(|payer| !x402.network.same(payer, what.payer)) {
         app.metrics.payer_mismatch();
-        tracing::error!(payment = what.id, "the facilitator settled somebody else's payment");
+        tracing::error!(payment = what.id, "the facilitator settled someone else's payment");
         return false;
     }
     if !x402.network.is(network) {
@@ -362,7 +361,7 @@ async fn forget(app: &App, id: &str) -> Result<(), DbError> {
 async fn doubt(app: &App, what: &Settling<'_>, reason: &str) -> Result<(), DbError> {
     let now = app.clock.now();
     let reason = what.before.reason().unwrap_or(reason);
-    // What nobody could claim afterwards is not paid for.
+    // A payment that its payer cannot use afterwards is not settled again.
     let wait = usize::try_from(what.attempts).ok().and_then(|at| RETRIES.get(at)).filter(|_| what.is_repeatable);
     leave_in_doubt(app, what.id, reason, wait.map(|wait| now.plus_millis(*wait))).await
 }
@@ -375,7 +374,7 @@ async fn leave_in_doubt(app: &App, id: &str, reason: &str, retry_at: Option<Time
         .await
 }
 
-/// Settles a payment from its row, whose lease ends then.
+/// Settles a payment from its row, whose lease ends at `until`.
 async fn settle_stored(
     app: &Shared,
     facilitator: &Facilitator,
@@ -396,7 +395,7 @@ async fn settle_stored(
     settle(app, facilitator, place, what).await
 }
 
-/// Settles a stored payment again, for the background task: what is settled waits for its payer.
+/// Settles a stored payment again, for the background task: a settled one waits for its payer.
 pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiError> {
     let Some(facilitator) = &app.facilitator else { return Ok(()) };
     // Without a place it stays due.

@@ -1,10 +1,10 @@
-//! Calls what somebody else named, without becoming their tool: only the public internet is reached, whatever names,
-//! redirects, proxies and answers say, and nothing is slower, larger or stranger than was agreed.
+//! Calls URLs that others chose, without letting them abuse the client: only the public internet is reached, whatever
+//! names, redirects, proxies and answers say, and the time and size of answers are limited.
 //!
-//! The rules are one and the same for all who are called: http or https at ports 80, 443 and from 1024 on; every address
-//! of the host is public, and one of the addresses that were judged is the one that is dialled; the certificate is
-//! verified for the name; no proxy, no cookie, no redirect, no content encoding; a response head has 16 KiB at most. A
-//! [`Http::call`] makes a connection of its own; a [`Http::post`] may use one that was kept.
+//! The rules are the same for every call: http or https at ports 80, 443 and from 1024 on; every address of the host is
+//! public, and one of the addresses that were checked is dialled; the certificate is verified for the name; no proxy,
+//! no cookie, no redirect, no content encoding; a response head has 16 KiB at most. A [`Http::call`] makes a new
+//! connection; a [`Http::post`] may use one that was kept.
 
 mod pool;
 mod post;
@@ -30,46 +30,46 @@ use crate::config::{Config, Networks};
 
 /// Largest response head, in bytes.
 const HEAD: usize = 16 << 10;
-/// Failures take a multiple of this, so that the time says little about what is where.
+/// Failures take a multiple of this, so that their time reveals little about the network.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Why a call failed: for the operator's log, and never for whoever wanted the call.
+/// Why a call failed: for the operator's log, never for the one who requested the call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
-    /// The URL itself is not called.
+    /// The URL itself may not be called.
     #[error("the URL {0}")]
     Url(Refused),
-    /// The host's addresses are not known.
+    /// The host's addresses could not be determined.
     #[error(transparent)]
     Dns(#[from] Unanswered),
-    /// There is nobody to call.
+    /// The host has no address.
     #[error("the host has no address")]
     NoAddress,
     /// An address of the host is not public.
     #[error("the host has the address {0}, which is not public")]
     NotPublic(IpAddr),
-    /// The port is not called.
+    /// The port may not be called.
     #[error("port {0} is not 80, 443 or from 1024 on")]
     Port(u16),
-    /// Nobody took the call.
+    /// No connection could be made.
     #[error("no connection: {0}")]
     Connect(std::io::Error),
     /// There was no connection in time.
     #[error("no connection within 3 seconds")]
     NotConnected,
-    /// The other side is not who it should be, or does not speak TLS.
+    /// The other side has no valid certificate, or does not speak TLS.
     #[error("no secure connection: {0}")]
     Tls(std::io::Error),
-    /// TLS cannot be spoken here.
+    /// TLS does not work here.
     #[error("TLS cannot be used: {0}")]
     NoTls(String),
     /// The request cannot be written.
     #[error("the request cannot be written: {0}")]
     Request(http::Error),
-    /// What came back is no whole answer.
+    /// The answer is incomplete or invalid.
     #[error("no valid answer: {0}")]
     Answer(hyper::Error),
-    /// The answer's status is not what was asked for.
+    /// The answer's status is not an accepted one.
     #[error("the answer's status is {0}")]
     Status(StatusCode),
     /// The answer's body is encoded.
@@ -101,14 +101,14 @@ impl Failed {
         }
     }
 
-    /// For the log: what the other side sent, such as the names in its certificate, is short and without control
-    /// characters.
+    /// For the log: text from the other side, such as the names in its certificate, is shortened and stripped of
+    /// control characters.
     pub(crate) fn in_short(&self) -> String {
         self.to_string().chars().map(|char| if char.is_control() { ' ' } else { char }).take(300).collect()
     }
 }
 
-/// What a call may cost.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// When the time began.
@@ -125,22 +125,22 @@ impl Terms {
         self.began + self.total
     }
 
-    /// Waits until a failure at this moment says no more than how many tenths of a second it took.
+    /// Waits so that the time of a failure tells only the number of tenths of a second.
     pub(crate) async fn pad(&self) {
         let steps = self.began.elapsed().as_nanos().div_ceil(STEP.as_nanos());
         sleep_until(self.began + STEP * u32::try_from(steps).unwrap_or(u32::MAX)).await;
     }
 }
 
-/// Something to call.
+/// A call to make.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
-    /// Beside `Host`, `User-Agent` and `Accept-Encoding`, which are the client's.
+    /// In addition to `Host`, `User-Agent` and `Accept-Encoding`, which the client sets.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Which statuses are no failure.
+    /// Which statuses are not failures.
     pub(crate) accepts: fn(StatusCode) -> bool,
     pub(crate) terms: Terms,
 }
@@ -152,7 +152,7 @@ pub(crate) struct Http {
     dialler: Dialler,
     /// Connections that posts have used and may use again.
     pool: pool::Pool,
-    /// How long it is believed where a kept connection's host is.
+    /// How long the addresses of a kept connection's host count as current.
     address_check_ttl: Duration,
 }
 
@@ -168,12 +168,12 @@ impl Http {
         }
     }
 
-    /// For what the operator named: it may be anywhere. All else is as it is for callers.
+    /// For targets that the operator named: they may be at any address. The other rules apply.
     pub(crate) fn for_operator(config: &Config) -> Self {
         Self { allow: Networks::everything(), ..Self::new(config) }
     }
 
-    /// Whether a URL names a host with an address that is not called. One that nobody can resolve has none yet.
+    /// Whether a URL names a host with an address that may not be called. A host that does not resolve has none yet.
     pub(crate) async fn leads_inside(&self, url: &str) -> bool {
         match rules::outbound(url, |address| self.allow.contains(address)) {
             Ok(url) => matches!(self.addresses(&url).await, Err(Failed::NotPublic(_))),
@@ -181,7 +181,7 @@ impl Http {
         }
     }
 
-    /// Calls, and gives the body of the answer. A failure takes a multiple of 100 ms.
+    /// Makes a call and returns the body of the answer. A failure takes a multiple of 100 ms.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
         self.call_with_head(call).await.map(Response::into_body)
     }
@@ -205,12 +205,12 @@ impl Http {
         speak(stream, request, &call).await
     }
 
-    /// Whom to dial: every address of the host, if each of them may be.
+    /// The addresses to dial: all of the host's, if each of them is allowed.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Failed> {
         let addresses = match url.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
             Some(Host::Ipv6(address)) => vec![address.into()],
-            // RFC 6761, section 6.3: this name is never asked for.
+            // RFC 6761, section 6.3: this name is never looked up.
             Some(Host::Domain(name)) if rules::is_localhost(name) => vec![Ipv4Addr::LOCALHOST.into()],
             Some(Host::Domain(name)) => self.dns.addresses(name).await?,
             None => Vec::new(),
@@ -251,7 +251,7 @@ fn request(url: &Url, method: &Method, with: &HeaderMap, body: &Bytes) -> Result
     Ok(request)
 }
 
-/// Sends one request and reads one answer. Nothing of it goes on when whoever waits has gone.
+/// Sends one request and reads one answer. Dropping the future stops all of it.
 async fn speak(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
@@ -264,7 +264,7 @@ async fn speak(
         let response = sender.send_request(request).await.map_err(Failed::Answer)?;
         read(response, call).await
     };
-    // The connection may end before the last of the body is read; how it ended, the answer says.
+    // The connection may end before the rest of the body is read; the answer tells how it ended.
     let driven = async {
         drop(connection.await);
         std::future::pending().await

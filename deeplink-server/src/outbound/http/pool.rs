@@ -1,6 +1,7 @@
 //! A pool of idle connections for posts.
 //!
-//! An idle connection is not polled. What came meanwhile, its end above all, is seen when it is taken from the pool.
+//! An idle connection is not polled. What arrived meanwhile, in particular its end, shows when it is taken from the
+//! pool.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,7 +29,7 @@ use crate::outbound::dial::Stream;
 
 /// How long a connection may be idle. Some servers close theirs after five seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Most idle connections.
+/// Maximum idle connections.
 const MAX_IDLE: usize = 256;
 /// Bytes of an answer's body that are read so that its connection can be used again.
 const DRAIN: usize = 16 << 10;
@@ -60,7 +61,7 @@ impl Origin {
 pub(super) struct Pool(Mutex<HashMap<Origin, Vec<PooledConnection>>>);
 
 impl Pool {
-    /// An open connection, the one that was used last.
+    /// The most recently used open connection.
     pub(super) fn take(&self, origin: &Origin) -> Option<PooledConnection> {
         let mut idle = self.idle();
         let at_origin = idle.get_mut(origin)?;
@@ -85,7 +86,7 @@ impl Pool {
         self.idle().remove(origin);
     }
 
-    /// Closes what has been idle for too long.
+    /// Closes connections that were idle for too long.
     pub(super) fn close_idle(&self) {
         self.idle().retain(|_, at_origin| {
             at_origin.retain(|kept| kept.used.elapsed() < IDLE_TIMEOUT);
@@ -104,9 +105,9 @@ pub(super) struct PooledConnection {
     connection: Pin<Box<Connection<TokioIo<Metered>, Full<Bytes>>>>,
     /// What may still be read.
     left: Arc<AtomicUsize>,
-    /// The address that was judged and dialled.
+    /// The address that was checked and dialled.
     pub(super) peer: SocketAddr,
-    /// When the host's addresses were judged last.
+    /// When the host's addresses were last checked.
     pub(super) judged: Instant,
     used: Instant,
 }
@@ -119,7 +120,7 @@ pub(crate) struct PostResponse {
     pub(crate) body_start: Vec<u8>,
 }
 
-/// Most bytes of one response, interim ones included.
+/// Maximum bytes of one response, interim ones included.
 const MAX_RESPONSE: usize = HEAD + DRAIN;
 
 impl PooledConnection {
@@ -150,8 +151,8 @@ impl PooledConnection {
         self.left.load(Ordering::Relaxed) == MAX_RESPONSE
     }
 
-    /// Sends a request and reads the answer, up to `terms.largest` bytes of its body, before all time is over. Says also
-    /// whether the connection can be kept.
+    /// Sends a request and reads the answer, up to `terms.largest` bytes of its body, before the time is over. Also
+    /// returns whether the connection can be kept.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -165,7 +166,7 @@ impl PooledConnection {
             let response = sender.send_request(request).await.map_err(Failed::Answer)?;
             Ok::<_, Failed>(read(response, terms).await)
         };
-        // The connection may end before the last of the body is read; how it ended, the answer says.
+        // The connection may end before the rest of the body is read; the answer tells how it ended.
         let driven = async {
             drop(connection.await);
             ended = true;
@@ -180,8 +181,8 @@ impl PooledConnection {
     }
 }
 
-/// The answer's beginning, and whether all of it was read. Once the status is known nothing fails any more: whoever took
-/// the post has said so, and how they go on is their affair.
+/// The beginning of the answer, and whether all of it was read. Once the status is known nothing fails any more: the
+/// receiver has answered, and the rest does not matter.
 async fn read(response: Response<Incoming>, terms: &Terms) -> (PostResponse, bool) {
     let begin = terms.largest;
     let last = terms.end().checked_sub(MARGIN).unwrap_or(terms.began);
@@ -208,7 +209,7 @@ async fn read(response: Response<Incoming>, terms: &Terms) -> (PostResponse, boo
     (answer, is_whole)
 }
 
-/// A stream of which only so much is read: whatever the other side says before, in and after its answer, it ends.
+/// A stream of which only a limited number of bytes is read, before, in and after the answer.
 struct Metered {
     stream: Box<dyn Stream>,
     left: Arc<AtomicUsize>,
@@ -221,7 +222,7 @@ impl AsyncRead for Metered {
         // One task at a time has the connection.
         let left = self.left.load(Ordering::Relaxed);
         let Some(left) = left.checked_sub(buf.filled().len() - before) else {
-            return Poll::Ready(Err(io::Error::other("more was said than is listened to")));
+            return Poll::Ready(Err(io::Error::other("the answer is too long")));
         };
         self.left.store(left, Ordering::Relaxed);
         read

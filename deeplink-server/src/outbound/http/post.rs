@@ -1,7 +1,7 @@
 //! Posts to receivers: the guarded client's rules, over connections that are kept for a while.
 //!
-//! A new connection is judged as every other. One that was kept is used for its own scheme, host and port only, and after
-//! thirty seconds its host's addresses are asked for and judged again before it is.
+//! A new connection is checked like any other. A kept one is used only for its own scheme, host and port, and after
+//! thirty seconds its host's addresses are looked up and checked again first.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub(crate) use super::pool::PostResponse;
 use super::pool::{Origin, PooledConnection};
 use super::{Failed, Http, Terms, request};
 
-/// How long it is believed where a host is.
+/// How long a host's addresses count as current.
 pub(super) const ADDRESS_CHECK_TTL: Duration = Duration::from_secs(30);
 
 /// Something to post.
 #[derive(Debug)]
 pub(crate) struct Post<'a> {
     pub(crate) url: &'a str,
-    /// Beside `Host`, `User-Agent` and `Accept-Encoding`, which are the client's.
+    /// In addition to `Host`, `User-Agent` and `Accept-Encoding`, which the client sets.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Of an answer, as much is kept as may be read at most.
+    /// `largest` is how much of the answer is kept.
     pub(crate) terms: Terms,
 }
 
@@ -54,7 +54,7 @@ impl Http {
                 continue;
             }
             match connection.exchange(request()?, &post.terms).await {
-                // It had been closed, which only shows now: the same post is sent over a new connection.
+                // It had been closed, which only shows now: the post is sent again over a new connection.
                 Err(Failed::Answer(_)) if connection.got_nothing() => break,
                 outcome => return Ok(self.keep(origin, connection, outcome?)),
             }

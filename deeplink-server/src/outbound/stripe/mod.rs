@@ -1,8 +1,8 @@
-//! Calls to Stripe's API: form-encoded, at a pinned version, with an idempotency key on each POST, and never more of them
-//! than Stripe takes.
+//! Calls to Stripe's API: form-encoded, at a pinned version, with an idempotency key on each POST, and never more of
+//! them than Stripe allows.
 //!
-//! What Stripe says never reaches a caller, and neither our key nor the addresses of its pages reach a log: whoever has
-//! such an address can use the page.
+//! What Stripe says never reaches a caller, and neither our key nor the addresses of its pages reach a log: anyone who
+//! has such an address can use the page.
 
 mod subscription;
 
@@ -26,55 +26,56 @@ use self::subscription::WireSubscription;
 use super::http::{Call, Http, Terms};
 use crate::config::{Config, StripeAccount, StripePrices};
 
-/// The version of the API that is spoken, whatever the account's default is.
+/// The API version to use, whatever the account's default is.
 const VERSION: &str = "2025-03-31.basil";
 /// How long one operation may take, with all its tries.
 const TOTAL: Duration = Duration::from_secs(10);
 /// Largest answer, in bytes.
 const LARGEST: usize = 256 << 10;
-/// How far away the turn of a call may be for which a caller waits.
+/// How long a caller waits for the turn of its call.
 const CALLER_WAIT: Duration = Duration::from_secs(3);
-/// Between two warnings of signatures that do not fit.
+/// Minimum time between two warnings about invalid signatures.
 const WARNING_MILLIS: u64 = 60_000;
-/// Before the second and the third try.
+/// The pauses before the second and the third try.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// Why there is no result. The texts are for the operator's log; each begins with the call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StripeError {
-    /// Stripe cannot be reached, is too slow or has too much to do: another try may succeed.
+    /// Stripe cannot be reached, is too slow or is overloaded: another try may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// So many calls wait that this one was not made.
+    /// Too many calls were waiting, so this one was not made.
     #[error("{0}: too many calls wait")]
     TooMany(String),
     /// Stripe refuses the request.
     #[error("{call}: refused with {status} ({reason})")]
     Refused {
-        /// What was asked, and Stripe's name for the request.
+        /// The call, and Stripe's id of the request.
         call: String,
         /// The status.
         status: StatusCode,
-        /// Type, code and parameter, as far as Stripe names them.
+        /// Type, code and parameter, if Stripe names them.
         reason: String,
     },
-    /// What Stripe answered is not understood.
+    /// Stripe's answer is not understood.
     #[error("{0}: the answer is not understood")]
     Malformed(String),
 }
 
 impl StripeError {
-    /// Whether Stripe says that what was asked about is not there.
+    /// Whether Stripe says that the object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: StatusCode::NOT_FOUND, .. })
     }
 
-    /// Whether Stripe refuses our key, or the key may not do what was asked: nothing is done until the operator changes that.
+    /// Whether Stripe refuses our key, or the key may not do what was asked: nothing works until the operator fixes
+    /// that.
     pub(crate) fn is_about_key(&self) -> bool {
         matches!(self, Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. })
     }
 
-    /// Whether Stripe refuses because it does not know the customer that was named.
+    /// Whether Stripe refuses because it does not know the customer.
     pub(crate) fn is_unknown_customer(&self) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason.ends_with("resource_missing, customer"))
     }
@@ -83,7 +84,7 @@ impl StripeError {
 /// Who waits for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// A caller: the call is refused where it could not begin soon, so that the turns behind are left to the others.
+    /// A caller: the call is refused if it could not begin soon, so that later turns are left to the others.
     Short,
     /// An event or a job.
     Long,
@@ -99,30 +100,30 @@ impl Patience {
     }
 }
 
-/// The way to Stripe.
+/// The client of Stripe.
 pub(crate) struct Stripe {
     http: Http,
     account: StripeAccount,
     /// When the next call may begin.
     next_call: Mutex<Instant>,
-    /// When it was last said that a signature does not fit, in milliseconds since 1970.
+    /// When an invalid signature was last logged, in milliseconds since 1970.
     warned_at: AtomicI64,
 }
 
-/// A page to pay on.
+/// A checkout page.
 #[derive(Debug)]
 pub(crate) struct Checkout<'a> {
     pub(crate) tenant: &'a str,
     pub(crate) price: &'a str,
-    /// What Stripe calls the account, if it paid before.
+    /// Stripe's id of the account, if it paid before.
     pub(crate) customer: Option<&'a str>,
     /// Where receipts go, if the account never paid.
     pub(crate) email: Option<&'a str>,
-    /// Where people come back to once they have paid.
+    /// Where people return after paying.
     pub(crate) success_url: &'a str,
-    /// Where they come back to if they do not.
+    /// Where they return without paying.
     pub(crate) cancel_url: &'a str,
-    /// Until when it can be paid on, in seconds since 1970.
+    /// Until when the page can be used, in seconds since 1970.
     pub(crate) expires_at: i64,
 }
 
@@ -161,7 +162,7 @@ impl Stripe {
         }
     }
 
-    /// What plans cost.
+    /// The prices of plans.
     pub(crate) fn prices(&self) -> &StripePrices {
         &self.account.prices
     }
@@ -171,19 +172,19 @@ impl Stripe {
         &self.account.webhook_secrets
     }
 
-    /// Makes a page to pay on; gives its address. The same key with the same parameters is the same page.
+    /// Creates a checkout page and returns its address. The same key with the same parameters returns the same page.
     pub(crate) async fn checkout(&self, checkout: &Checkout<'_>, key: &str) -> Result<String, StripeError> {
         self.post::<Page>(&["checkout", "sessions"], checkout.form(), key).await.map(|page| page.url)
     }
 
-    /// Makes a page on which a customer's cards and invoices are managed; gives its address.
+    /// Creates a page on which a customer's cards and invoices are managed, and returns its address.
     pub(crate) async fn portal(&self, customer: &str, return_url: &str, key: &str) -> Result<String, StripeError> {
         let pairs = [("customer", customer), ("return_url", return_url)];
         let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         self.post::<Page>(&["billing_portal", "sessions"], form, key).await.map(|page| page.url)
     }
 
-    /// Ends a subscription with its period.
+    /// Ends a subscription at the end of its period.
     pub(crate) async fn cancel(&self, subscription: &str, key: &str) -> Result<Subscription, StripeError> {
         let form = "cancel_at_period_end=true".to_owned();
         let answer = self.post(&["subscriptions", subscription], form, key).await?;
@@ -197,7 +198,7 @@ impl Stripe {
         self.read(id, answer)
     }
 
-    /// Another subscription than the one that was asked about is no answer.
+    /// An answer about a different subscription is invalid.
     fn read(&self, id: &str, answer: WireSubscription) -> Result<Subscription, StripeError> {
         if answer.id == id {
             Ok(answer.read(self.prices()))
@@ -206,7 +207,7 @@ impl Stripe {
         }
     }
 
-    /// Whether it may be said now that a signature does not fit: once a minute, since anybody can send one.
+    /// Whether an invalid signature may be logged now: once a minute, since anyone can send one.
     pub(crate) fn may_warn(&self, now: Timestamp) -> bool {
         let now = now.as_millis();
         let is_due = |last: i64| (now.abs_diff(last) >= WARNING_MILLIS).then_some(now);
@@ -218,8 +219,8 @@ impl Stripe {
         self.call(request, Patience::Short).await?.json()
     }
 
-    /// Calls until there is an answer, three times at most. The key makes the tries one request. A failure that Stripe
-    /// keeps under the key would be the answer for a day, so once the request is made anew.
+    /// Calls until there is an answer, at most three times. The key makes the tries one request. Stripe would repeat a
+    /// failure stored under the key for a day, so in that case the request is made once with a new key.
     async fn call(&self, asked: Asked<'_>, patience: Patience) -> Result<Answered, StripeError> {
         let mut url = self.account.base.clone();
         let malformed = |()| StripeError::Malformed(asked.name());
@@ -261,7 +262,7 @@ impl Stripe {
         Ok(headers)
     }
 
-    /// Waits until this call may begin. `None`, at once: that would be too late.
+    /// Waits until this call may begin. Returns `None` at once if that would be too late.
     async fn turn(&self, end: Instant) -> Option<()> {
         let turn = {
             let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +303,7 @@ fn header(asked: &Asked<'_>, text: &str) -> Result<HeaderValue, StripeError> {
     HeaderValue::from_str(text).map_err(|_| StripeError::Malformed(asked.name()))
 }
 
-/// What is asked of Stripe.
+/// A request to Stripe.
 struct Asked<'a> {
     method: Method,
     /// Below `/v1`.
@@ -312,12 +313,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// For the log.
+    /// The name of the call, for the log.
     fn name(&self) -> String {
         format!("{} /v1/{}", self.method, self.path.join("/"))
     }
 
-    /// As [`Asked::name`], with Stripe's name for the request.
+    /// As [`Asked::name`], with Stripe's id of the request.
     fn answered(&self, headers: &HeaderMap) -> String {
         let id = headers.get("request-id").and_then(|id| id.to_str().ok()).unwrap_or("none");
         let id: String = id.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '_').take(60).collect();
@@ -325,9 +326,9 @@ impl Asked<'_> {
     }
 }
 
-/// An answer that is a success.
+/// A successful answer.
 struct Answered {
-    /// What was asked, for the log.
+    /// The call, for the log.
     call: String,
     body: Bytes,
 }
@@ -338,7 +339,7 @@ impl Answered {
     }
 }
 
-/// An answer that is none, and whether Stripe kept it from an earlier try.
+/// A failure, and whether Stripe stored it from an earlier try.
 struct Failure {
     error: StripeError,
     is_replayed: bool,
@@ -348,7 +349,7 @@ fn busy(call: &str, status: StatusCode) -> StripeError {
     StripeError::Unavailable(format!("{call}: the answer's status is {status}"))
 }
 
-/// What an error says of itself. Its message is left out: it may quote what was sent.
+/// The reason that an error gives. Its message is left out: it may quote what was sent.
 fn reason(body: &[u8]) -> String {
     #[derive(Default, Deserialize)]
     struct Answer {
@@ -392,7 +393,7 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::from_secs(1), "the first one begins at once");
         assert!(stripe.turn(began + Duration::from_secs(1)).await.is_none());
         assert_eq!(began.elapsed(), Duration::from_secs(1), "without a wait");
-        // Others have taken the turns of the next three seconds: callers are refused, and events still have theirs.
+        // Others have taken the turns of the next three seconds: callers are refused, and events still get theirs.
         *stripe.next_call.lock().expect("the turns") = Instant::now() + CALLER_WAIT;
         let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
         assert!(stripe.turn(Patience::Short.end(terms)).await.is_none());

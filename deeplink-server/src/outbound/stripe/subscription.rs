@@ -1,4 +1,4 @@
-//! Subscriptions as Stripe writes them, and what they mean here.
+//! Subscriptions in Stripe's form, and what they mean here.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use serde::Deserialize;
 
 use crate::config::StripePrices;
 
-/// A subscription as Stripe says it is, in our words.
+/// A subscription as Stripe reports it, in our terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) id: String,
     pub(crate) customer: String,
     /// `canceled` for everything that grants no plan.
     pub(crate) status: SubscriptionStatus,
-    /// Whether it is paid or may be again: it is not over for good, and does not wait for its first payment either. An
-    /// account has one such at most.
+    /// Whether it is paid or may be again: it has not ended for good and is not waiting for its first payment. An
+    /// account has at most one.
     pub(crate) is_running: bool,
-    /// Whether it is paid for at a price that stands for no plan.
+    /// Whether it is paid for at a price of no plan.
     pub(crate) has_unknown_price: bool,
     /// The plan that it grants; free if none.
     pub(crate) tier: Tier,
-    /// Where it ends on a date within its period: that date.
+    /// If it ends on a date within its period: that date.
     pub(crate) current_period_end: Option<Timestamp>,
     /// Whether it ends with its period or within it. One that ends on a later date is renewed until then.
     pub(crate) cancel_scheduled: bool,
@@ -71,7 +71,7 @@ struct Items {
 
 #[derive(Deserialize)]
 struct Item {
-    /// Absent where something else than a price is paid.
+    /// Absent where something other than a price is paid.
     #[serde(default)]
     price: Option<Price>,
     #[serde(default)]
@@ -84,7 +84,7 @@ struct Price {
 }
 
 impl WireSubscription {
-    /// In our words. A status or a price that is not known grants nothing.
+    /// Translates it to our terms. An unknown status or price grants nothing.
     pub(super) fn read(mut self, prices: &StripePrices) -> Subscription {
         let tiers = self.items.data.iter().filter_map(|item| prices.tier(&item.price.as_ref()?.id));
         let tier = tiers.max_by_key(Tier::rank);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// Trial and active grant the plan, a failed payment grants it for now, and everything else, known or not, grants
-    /// nothing; so does a price that is not one of ours.
+    /// nothing; the same goes for a price that is not ours.
     #[test]
     fn bl2_statuses_and_prices_grant_what_they_should() {
         for (status, ours, running) in [

@@ -15,22 +15,22 @@ use crate::qr::picture::MMAP_BYTES;
 const TTL: Duration = Duration::from_mins(10);
 /// Memory of the cache, in bytes.
 const MAX_BYTES: usize = 32 << 20;
-/// Most logos.
+/// Maximum number of logos.
 const MAX_ENTRIES: usize = 512;
-/// Most bytes that are copied when memory is returned.
+/// Maximum bytes copied when memory is returned.
 const MAX_MOVED_BYTES: usize = 8 << 20;
-/// Overhead of an entry beside pixels and key.
+/// Overhead of an entry besides pixels and key.
 const ENTRY_BYTES: usize = 256;
 
 /// The cache.
 #[derive(Debug, Default)]
 pub(super) struct LogoCache {
     entries: HashMap<Key, Entry>,
-    /// By the time of their last use.
+    /// Keys by the time of their last use.
     uses: BTreeMap<u64, Key>,
-    /// Of all entries, and of some that were removed.
+    /// Pixels of all entries, and of some that were removed.
     pixels: Vec<u8>,
-    /// Of the entries, without those that were removed.
+    /// Bytes of the entries, without those that were removed.
     bytes: usize,
     /// Grows with each use.
     used: u64,
@@ -62,7 +62,7 @@ impl LogoCache {
         Logo::new(entry.width, entry.height, pixels.to_vec(), entry.digest)
     }
 
-    /// Inserts a copy of a logo, and evicts what has expired or does not fit beside it.
+    /// Inserts a copy of a logo, and evicts entries that have expired or do not fit beside it.
     pub(super) fn insert(&mut self, key: Key, logo: &Logo, now: u64) {
         self.remove_entry(&key);
         let has_expired = |(_, entry): &(&Key, &Entry)| entry.expires_at <= now;
@@ -77,7 +77,7 @@ impl LogoCache {
         }
         self.evict(MAX_BYTES - bytes, MAX_ENTRIES - 1);
         if self.pixels.len() + length > MAX_BYTES {
-            // More than needed, so that not every insertion moves all the others.
+            // Evicts more than needed, so that not every insertion moves all the others.
             self.evict((MAX_BYTES - MAX_BYTES / 4).saturating_sub(bytes), MAX_ENTRIES);
             self.compact();
         }
@@ -98,7 +98,7 @@ impl LogoCache {
     pub(super) fn shrink_to(&mut self, max: usize, tenant: &TenantId) {
         self.evict_for(max, tenant);
         if self.pixels.len() > max {
-            // Little enough that both buffers fit. Freeing a shrunken buffer would make the allocator keep later ones of
+            // Small enough that both buffers fit. Freeing a shrunken buffer would make the allocator keep later ones of
             // its size.
             self.evict_for(max.min(MAX_MOVED_BYTES), tenant);
             self.compact();
@@ -154,7 +154,7 @@ impl LogoCache {
     }
 }
 
-/// What an entry takes.
+/// The accounted size of an entry.
 fn bytes((tenant, url): &Key, pixels: usize) -> usize {
     pixels + 2 * (url.len() + tenant.as_str().len()) + ENTRY_BYTES
 }
@@ -173,7 +173,7 @@ mod tests {
         (tenant(1), format!("https://example.com/{number}"))
     }
 
-    /// Of one grey, and of as many KiB.
+    /// A logo of one grey, with `kib` KiB of pixels.
     fn logo(grey: usize, kib: u32) -> Logo {
         let pixels = vec![u8::try_from(grey % 256).expect("a grey"); kib as usize * 1_024];
         Logo::new(16, 16 * kib, pixels, [0; 32]).expect("a logo")
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_are_evicted_first() {
-        // Eight of four MiB do not fit, with what they need beside their pixels.
+        // Eight of four MiB do not fit, because of their overhead.
         let mut cache = LogoCache::default();
         for number in 0..7 {
             cache.insert(key(number), &logo(number, 4_096), 0);
@@ -221,13 +221,13 @@ mod tests {
         cache.shrink_to(7 << 20, &tenant(2));
         assert_eq!((left(&cache, 1), left(&cache, 2)), (3, 0), "the other's are older, and stay");
         cache.shrink_to(5 << 20, &tenant(2));
-        assert_eq!(left(&cache, 1), 2, "no more than needed");
+        assert_eq!(left(&cache, 1), 2, "only as many as needed");
         cache.insert(of(2, 0), &logo(0, 1_024), 0);
         cache.shrink_to(4 << 20, &tenant(1));
         assert_eq!((left(&cache, 1), left(&cache, 2)), (1, 1));
     }
 
-    /// However small they are; evicting many takes linear time.
+    /// The limit applies however small they are; evicting many takes linear time.
     #[test]
     fn the_number_of_entries_is_limited() {
         let (mut cache, began) = (LogoCache::default(), Instant::now());

@@ -1,5 +1,5 @@
-//! The thread that decodes, one image at a time, because each may need all the memory for decoding. It is always the same
-//! one, because the allocator keeps freed memory per thread. The tenants take turns.
+//! The thread that decodes images, one at a time, because each may need all the memory for decoding. It is always the
+//! same thread, because the allocator keeps freed memory per thread. Tenants take turns.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -11,12 +11,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::shares::limit::ShareLimit;
 
-/// Images that wait for the thread; no more, because each has a permit to be fetched.
+/// Images that wait for the thread; this suffices, because each holds a fetch permit.
 const MAX_WAITING: usize = super::MAX_FETCHES;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Why a task did not run to its end.
+/// Why a task did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecoderError {
     /// It was not done in time.
@@ -43,7 +43,7 @@ impl Decoder {
         Self { thread: Mutex::default(), turns: ShareLimit::new(MAX_WAITING, 1) }
     }
 
-    /// Runs a task when the tenant's turn comes; drops it if that is too late.
+    /// Runs a task when it is the tenant's turn; drops it if that is too late.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         tenant: &TenantId,
@@ -83,7 +83,7 @@ impl Decoder {
         sent
     }
 
-    /// Replaces the thread by one that has ended.
+    /// Replaces the thread with one that has ended.
     #[cfg(test)]
     pub(super) fn disconnect(&self) {
         let (sender, _) = sync_channel(1);

@@ -31,9 +31,9 @@ use crate::shares::limit::{Permit, ShareLimit};
 const MAX_FETCHES: usize = 16;
 /// Concurrent fetches of one tenant.
 const MAX_FETCHES_PER_TENANT: usize = 4;
-/// Fetches of one tenant that wait for a permit. Later ones would hardly finish in time.
+/// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
-/// How long a fetch may take, with the wait for its permit and for the decoder.
+/// How long a fetch may take, including the waits for its permit and for the decoder.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
 const MAX_BYTES: usize = 512 << 10;
@@ -64,7 +64,7 @@ impl From<LogoError> for ApiError {
 /// Tenant and URL.
 type Key = (TenantId, String);
 type Outcome = Result<Arc<Logo>, LogoError>;
-/// Sends the outcome of a fetch to all who wait for it.
+/// Sends the outcome of a fetch to all waiters.
 type OutcomeSender = watch::Sender<Option<Outcome>>;
 
 /// The logos of this node.
@@ -93,8 +93,8 @@ impl Logos {
         }
     }
 
-    /// The logo at a URL, for a tenant. A refusal names the parameter and what is wrong with the file; every failure
-    /// to fetch it reads the same.
+    /// The logo at a URL, for a tenant. A refusal names the parameter and what is wrong with the file; all failures to
+    /// fetch it read the same.
     pub(crate) async fn get(self: &Arc<Self>, tenant: &TenantId, url: &str) -> Result<Arc<Logo>, ApiError> {
         // A fragment is not sent.
         let url = url.split_once('#').map_or(url, |(url, _)| url);
@@ -113,7 +113,7 @@ impl Logos {
                 }
             }
         };
-        // Not under the lock: a runtime that shuts down drops the fetch at once, which takes the lock.
+        // Not under the lock: a runtime that is shutting down drops the fetch at once, which takes the lock.
         if let Some(sender) = started {
             let fetch = Fetch { logos: Arc::clone(self), key, sender, is_done: false };
             tokio::spawn(fetch.run().in_current_span());
@@ -186,7 +186,7 @@ impl Fetch {
         }
     }
 
-    /// Whether every caller has gone; if so, nobody can join any more.
+    /// Whether every caller has gone; if so, no caller can join any more.
     fn is_unwanted(&self) -> bool {
         let mut state = self.logos.state();
         let is_unwanted = self.sender.is_closed();
@@ -214,7 +214,7 @@ impl Fetch {
     async fn decode(&self, permit: Permit, file: Bytes, end: Instant) -> Result<Logo, LogoError> {
         let (logos, tenant) = (Arc::clone(&self.logos), self.key.0.clone());
         let decoded = self.logos.decoder.run(&self.key.0, end, move || {
-            // Held as long as the file, so that memory holds no more files than permits.
+            // Held as long as the file, so that permits bound the files in memory.
             let _permit = permit;
             let picture = Picture::read(&file)?;
             // The cache and the samples share one limit: the cache shrinks, the tenant's own logos first.
@@ -237,7 +237,7 @@ impl Fetch {
         logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "logo refused"))
     }
 
-    /// For the log; the rest of a URL may be private.
+    /// The host for the log; the rest of a URL may be private.
     fn host(&self) -> String {
         let url = Url::parse(&self.key.1).ok();
         url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()

@@ -121,7 +121,7 @@ async fn a_logo_is_cached_for_ten_minutes_for_its_tenant() {
     assert_eq!(hits(), 4, "a fragment is not part of the key");
 }
 
-/// F6, Q8: a refusal says what is wrong with a file, but not why it could not be fetched.
+/// F6, Q8: a refusal says what is wrong with a file, but not why fetching it failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_are_five_messages_and_are_not_cached() {
     const NOT_FETCHED: &str = "logo: could not be fetched";
@@ -152,7 +152,7 @@ async fn refusals_are_five_messages_and_are_not_cached() {
         }
     }
     let (address, _) = says(reply("200 OK", &largest)).await;
-    assert!(bench.get(1, &url(address, "x")).await.is_ok(), "512 KiB and no more");
+    assert!(bench.get(1, &url(address, "x")).await.is_ok(), "512 KiB at most");
     for elsewhere in ["http://10.0.0.1/x", "http://127.0.0.1:1/x", "http://unknown.invalid/x", "nonsense"] {
         let began = Instant::now();
         assert_eq!(bench.get(1, elsewhere).await.err().as_deref(), Some(NOT_FETCHED), "{elsewhere}");
@@ -165,7 +165,7 @@ async fn concurrent_requests_share_one_fetch_that_no_caller_can_cancel() {
     let bench = Bench::new().await;
     let logos = HeldServer::start().await;
     let at = url(logos.address, "a.png");
-    // The first one asks, and leaves before there is an answer.
+    // The first caller leaves before there is a response.
     let first = tokio::time::timeout(Duration::from_millis(100), bench.get(1, &at)).await;
     assert!(first.is_err(), "it had to wait");
     let (all, ()) = tokio::join!(join_all((0..50).map(|_| bench.get(1, &at))), async { logos.release() });
@@ -183,7 +183,7 @@ async fn sixteen_are_fetched_concurrent_and_four_for_one_tenant() {
         let wanted: Vec<_> = wanted.map(|(tenant, number)| (tenant, url(logos.address, &number.to_string()))).collect();
         let answered = async {
             until(|| logos.hits() >= concurrent).await;
-            // If more were fetched they would come now.
+            // Further fetches would arrive now.
             tokio::time::sleep(Duration::from_millis(300)).await;
             logos.release();
         };
@@ -219,7 +219,7 @@ async fn q4_a_header_without_an_image_evicts_no_logo() {
     }
 }
 
-/// The wait for a permit counts towards the five seconds, and another tenant is served meanwhile.
+/// The wait for a permit counts towards the five seconds, and another tenant is served in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gets_no_place_in_time_is_told_the_same() {
     let bench = Bench::new().await;
@@ -241,7 +241,7 @@ async fn who_gets_no_place_in_time_is_told_the_same() {
     assert_eq!(bench.running.app().logos.state().cache.count(), 1);
 }
 
-/// A fetch that nobody waits for is not started, so its permit is free for others.
+/// A fetch without waiters is not started, so its permit is free for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_who_has_gone_takes_no_permit() {
     let bench = Bench::new().await;
@@ -259,7 +259,8 @@ async fn a_caller_who_has_gone_takes_no_permit() {
         });
         join_all(leaving).await
     };
-    // Four begin, and all thirty leave; one of those that had to wait comes back in time, beside another caller.
+    // Four fetches begin, and all thirty callers leave; one of those that had to wait returns in time, beside another
+    // caller.
     let others = async {
         until(|| logos.hits() >= 4).await;
         let back = async {
@@ -326,7 +327,7 @@ async fn a_decoder_that_has_ended_is_started_again() {
     assert_eq!(decoder.run(&id(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
 }
 
-/// The wait for the decoder times out, and a task that nobody waits for does not run.
+/// The wait for the decoder times out, and a task without waiters does not run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wait_for_the_decoder_times_out() {
     let decoder = Decoder::new();
@@ -352,7 +353,7 @@ async fn the_wait_for_the_decoder_times_out() {
     assert!(!ran.load(Ordering::SeqCst));
 }
 
-/// Many images of one tenant do not all come before another's.
+/// Many images of one tenant do not delay another tenant's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tenants_take_turns_at_the_decoder() {
     let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<usize>>>::default());
@@ -371,7 +372,7 @@ async fn the_tenants_take_turns_at_the_decoder() {
     assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
 }
 
-/// A runtime that shuts down drops what is spawned at once.
+/// A runtime that is shutting down drops spawned tasks at once.
 #[test]
 fn a_service_that_stops_does_not_hang_on_a_logo() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -385,7 +386,7 @@ fn a_service_that_stops_does_not_hang_on_a_logo() {
         let _inside = handle.enter();
         let (tenant, mut context) = (id(1), std::task::Context::from_waker(std::task::Waker::noop()));
         let mut get = std::pin::pin!(app.logos.get(&tenant, "http://127.0.0.1/x"));
-        // What is spawned is dropped soon, if not at once: the workers may take a moment to end.
+        // Spawned tasks are dropped soon, if not at once: the workers may take a moment to stop.
         while get.as_mut().poll(&mut context).is_pending() {
             std::thread::sleep(Duration::from_millis(5));
         }

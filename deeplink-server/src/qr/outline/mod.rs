@@ -14,11 +14,11 @@ const UNIT: i32 = 4;
 const DIRECTIONS: [(i32, i32); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
 const TOP: usize = 0;
 
-/// Writes outlines that run clockwise around what is filled.
+/// Writes outlines that run clockwise around filled areas.
 #[derive(Default)]
 pub(super) struct Pen {
     data: String,
-    /// What was written last, which decides on a separator.
+    /// What was written last; determines the separator.
     last: Last,
     at: (i32, i32),
     start: (i32, i32),
@@ -39,7 +39,7 @@ enum Segment {
     Line(usize, i32),
     /// A quarter of a circle: its radius, the direction it ends in, and its end.
     Quarter(i32, usize, (i32, i32)),
-    /// A half, merged from two quarters.
+    /// A half circle, merged from two quarters.
     Half(i32, (i32, i32)),
 }
 
@@ -50,7 +50,7 @@ impl Pen {
     }
 
     fn start(&mut self, x: i32, y: i32) {
-        // After a closed outline the pen is where that began.
+        // After closing an outline the pen is at its start.
         self.letter('m');
         self.number(x - self.at.0);
         self.number(y - self.at.1);
@@ -108,7 +108,7 @@ impl Pen {
     }
 
     fn close(&mut self) {
-        // A last straight line is what closing draws.
+        // Closing the path draws a final straight line.
         if !matches!(self.pending, Some(Segment::Line(..))) {
             self.write();
         }

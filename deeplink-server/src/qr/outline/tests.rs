@@ -24,13 +24,13 @@ fn outlines_are_short() {
         (&["#"], DotType::Dots, "m0 .5a.5.5 0 0 1 1 0a.5.5 0 0 1-1 0z"),
         (&["#"], DotType::Rounded, "m0 .5a.5.5 0 0 1 1 0a.5.5 0 0 1-1 0z"),
         (&["#"], DotType::Classy, "m0 .5a.5.5 0 0 1 .5-.5h.5v.5a.5.5 0 0 1-.5.5h-.5z"),
-        // A run has no edge inside.
+        // A run has no inner edges.
         (&["#####"], DotType::Square, "m0 0h5v1h-5z"),
         (&["#####"], DotType::Rounded, "m0 .5a.5.5 0 0 1 .5-.5h4a.5.5 0 0 1 0 1h-4a.5.5 0 0 1-.5-.5z"),
         (&["##", "#."], DotType::ExtraRounded, "m0 1a1 1 0 0 1 1-1h.5a.5.5 0 0 1 0 1h-.5v.5a.5.5 0 0 1-1 0z"),
         // Inside a ring the outline runs the other way.
         (&["###", "#.#", "###"], DotType::Square, "m0 0h3v3h-3zm1 2h1v-1h-1z"),
-        // What touches at a corner stays apart.
+        // Dots that touch at a corner stay separate.
         (&["#.", ".#"], DotType::Square, "m0 0h1v1h-1zm1 1h1v1h-1z"),
     ] {
         assert_eq!(dots(rows, dot_type), data, "{dot_type}");
@@ -109,7 +109,7 @@ fn numbers(text: &str) -> Vec<f64> {
     numbers.iter().map(|text| text.trim().parse().expect("a number")).collect()
 }
 
-/// How often the outlines go around a point.
+/// The winding number of the outlines around a point.
 fn winding(polygons: &[Vec<(f64, f64)>], x: f64, y: f64) -> i32 {
     let edges = polygons.iter().flat_map(|points| points.iter().zip(points.iter().cycle().skip(1)));
     edges

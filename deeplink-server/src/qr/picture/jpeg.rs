@@ -2,10 +2,11 @@
 
 use super::{BASE_BYTES, Header, take};
 
-/// Most scans of an image. A few bytes that begin one can cost a row or, in a progressive image, a whole pass.
+/// Maximum number of scans of an image. The few bytes that begin one can cost a row or, in a progressive image, a whole
+/// pass.
 const MAX_SCANS: usize = 100;
 
-/// Size, and memory: the samples as a whole, and, where they come in several scans, every coefficient until the last.
+/// Size and memory: all samples, and with several scans every coefficient until the last scan.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
     let head = Head::read(file)?;
     head.frame.header(*head.segments.last()?.1.first()?)
@@ -29,9 +30,9 @@ pub(super) fn plain(file: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// What comes before the data of the first scan.
+/// Everything before the data of the first scan.
 struct Head<'a> {
-    /// Markers with their segments; the last one begins the scan.
+    /// Markers with their segments; the last one starts the scan.
     segments: Vec<(u8, &'a [u8])>,
     frame: Frame,
     rest: &'a [u8],
@@ -70,7 +71,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// How many scans begin here. The marker cannot occur in their data, but in a table.
+/// How many scans begin here. The marker cannot occur in their data, but can in a table.
 fn scans_in(rest: &[u8]) -> usize {
     rest.windows(2).filter(|two| *two == [0xff, 0xda]).count()
 }
@@ -79,7 +80,7 @@ struct Frame {
     width: u32,
     height: u32,
     is_progressive: bool,
-    /// How often each component is sampled, across and down.
+    /// Sampling factors of each component, across and down.
     sampling: Vec<(u64, u64)>,
 }
 
@@ -109,14 +110,14 @@ impl Frame {
         let channels = if self.sampling.len() == 1 { 1 } else { 3 };
         let samples = u64::from(width) * u64::from(height) * channels;
         let rows = self.rows(across, down);
-        // A bit for each two blocks of 8 × 8: there is one for each block, and half as many where no component has all
-        // columns and rows.
+        // One bit per two blocks of 8 × 8 pixels: each coded block takes at least a bit, and there are half as many if
+        // no component has all columns and rows.
         let min_file_bytes = u64::from(width) * u64::from(height) / 1_024;
         Some(Header { width, height, samples, decoder_bytes: coefficients + rows + BASE_BYTES, min_file_bytes })
     }
 
-    /// Bytes for one row of blocks of each component on their way from coefficients to samples. A component that comes
-    /// before one that is sampled more often across gets the width that it would have without that one.
+    /// Bytes to convert one row of blocks of each component from coefficients to samples. A component before one that
+    /// is sampled more often across gets the width that it would have without that one.
     fn rows(&self, across: u64, down: u64) -> u64 {
         let (width, mut so_far, mut bytes) = (u64::from(self.width), 1, 0);
         for &(h, v) in &self.sampling {
@@ -124,7 +125,7 @@ impl Frame {
             let stride = width.div_ceil(8 * so_far) * 8 * h;
             let enlarged = (across / h) * (down / v);
             let stretched = if h < across { 2 * v } else { 0 };
-            // Eight of each line; these enlarged, with room, or stretched; the last one enlarged; two beside it.
+            // Eight lines; the same enlarged, with spare room, or stretched; the last line enlarged; two more lines.
             bytes += stride * (8 * v + 8 * (2 * enlarged).max(stretched) + v * enlarged + 2 * v) * 2;
         }
         bytes + width * 8 * 2

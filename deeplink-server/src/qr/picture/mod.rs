@@ -1,5 +1,5 @@
-//! Image files from untrusted servers: the format is detected by the first bytes, the cost of decoding is computed from the
-//! headers, and only what is within the limits is decoded.
+//! Image files from untrusted servers: the format is detected by the first bytes, the cost of decoding is computed from
+//! the headers, and only files within the limits are decoded.
 
 mod jpeg;
 mod png;
@@ -18,47 +18,48 @@ use super::Logo;
 
 /// Longest edge of a file's picture, in pixels.
 const MAX_EDGE: u32 = 4_096;
-/// Most pixels of a file's picture.
+/// Maximum pixels of a file's picture.
 const MAX_PIXELS: u64 = 16_000_000;
-/// Most memory that decoding may take, in bytes: samples and what the decoder takes for itself.
+/// Maximum memory for decoding, in bytes: samples and the decoder's own.
 const MAX_MEMORY: u64 = MAX_SAMPLE_BYTES + MAX_DECODER_BYTES;
-/// Most memory for samples: enough for a JPEG with the most pixels.
+/// Maximum memory for samples: enough for a JPEG with the maximum number of pixels.
 pub(super) const MAX_SAMPLE_BYTES: u64 = 46 << 20;
-/// Most memory that a decoder may take for itself. It is allocated in small blocks that the allocator keeps, so it
-/// counts for the life of the process, beside the samples of every later image.
+/// Maximum memory for the decoder itself. It is allocated in small blocks that the allocator keeps, so it counts for
+/// the life of the process, in addition to the samples of every later image.
 const MAX_DECODER_BYTES: u64 = 13 << 20;
 /// The allocator always maps blocks of this size and unmaps them when freed; untouched pages take no memory.
 pub(super) const MMAP_BYTES: usize = 33 << 20;
-/// What a decoder needs for any image: tables, rows, buffers.
+/// Memory that a decoder needs for any image: tables, rows, buffers.
 const BASE_BYTES: u64 = 1 << 20;
 
-/// Why a file is no logo.
+/// Why a file is not a logo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotALogo {
     /// It is something else, or broken.
     #[error("not a PNG, JPEG or WebP image")]
     NotAnImage,
-    /// It has more than 4,096 px on an edge or 16,000,000 px in all, or takes too much memory to decode: more than 46 MiB
-    /// for its samples, or 13 MiB beside them, which the scans of a progressive JPEG or the layers of a WebP may need.
+    /// It has more than 4,096 px on an edge or 16,000,000 px in total, or takes too much memory to decode: more than 46
+    /// MiB for its samples, or another 13 MiB, which the scans of a progressive JPEG or the layers of a WebP may need.
     #[error("image too large")]
     TooLarge,
-    /// It is a WebP with lossless data, for a picture or for its alpha: the memory that decoding takes is not known in advance.
+    /// It is a WebP with lossless data, for a picture or for its alpha: the memory for decoding is not known in
+    /// advance.
     #[error("lossless WebP and WebP with compressed transparency are not supported; use PNG")]
     Lossless,
 }
 
 use NotALogo::{NotAnImage, TooLarge};
 
-/// What a file's headers say.
+/// The values from a file's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     width: u32,
     height: u32,
-    /// Bytes of the decoded samples; 0 for those that come row by row.
+    /// Bytes of the decoded samples; 0 if they are decoded row by row.
     samples: u64,
-    /// Most bytes that the decoder takes beside them at one time.
+    /// Peak bytes that the decoder takes besides the samples.
     decoder_bytes: u64,
-    /// Fewest bytes of a file with such an image.
+    /// Minimum bytes of a file with such an image.
     min_file_bytes: u64,
 }
 
@@ -125,7 +126,7 @@ impl<'a> Picture<'a> {
         Logo::new(width, height, rgba, Sha256::digest(self.file).into()).ok_or(NotAnImage)
     }
 
-    /// Decodes a format that cannot be decoded by rows.
+    /// Decodes a format that cannot be decoded row by row.
     fn whole(&self, decoder: image::ImageResult<impl ImageDecoder>, shrink: &mut Shrink) -> Result<(), NotALogo> {
         let mut decoder = decoder.map_err(|_| NotAnImage)?;
         // A header that the decoder reads differently is an attack.
@@ -155,7 +156,8 @@ fn zeros(count: usize) -> Vec<u8> {
 }
 
 impl Format {
-    /// By the first bytes, and by the last, because data after the end may be a second file. Zeros are allowed.
+    /// Detects the format by the first bytes, and by the last, because data after the end may be a second file. Zeros
+    /// are allowed.
     fn of(file: &[u8]) -> Option<Self> {
         let end = file.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let is_whole_png = || file[..end].ends_with(b"\0\0\0\0IEND\xae\x42\x60\x82");

@@ -8,13 +8,13 @@ use super::NotALogo::{self, NotAnImage, TooLarge};
 use super::shrink::Shrink;
 use super::{BASE_BYTES, Header, take, zeros};
 
-/// Most data, in bytes, after the last row: a checksum, an empty block. More is a decompression bomb.
+/// Maximum bytes of data after the last row: a checksum, an empty block. More is a decompression bomb.
 const MAX_TRAILING_BYTES: u64 = 1_024;
 
-/// Most bytes that one byte of deflated data can expand to (RFC 1951).
+/// Maximum bytes that one byte of deflated data can expand to (RFC 1951).
 const MAX_DEFLATE_RATIO: u64 = 1_032;
 
-/// What the first chunk says.
+/// Reads the first chunk.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
     let mut rest = file.get(8..)?;
     if take(&mut rest, 8)? != b"\0\0\0\x0dIHDR" {
@@ -23,7 +23,7 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     let mut number = || Some(u32::from_be_bytes(take(&mut rest, 4)?.try_into().ok()?));
     let (width, height) = (number()?, number()?);
     let &[depth, kind, _compression, _filter, interlaced] = take(&mut rest, 5)? else { return None };
-    // Decoded, and in the file.
+    // Channels when decoded, and in the file.
     let (channels, parts) = match kind {
         0 => (2, 1),
         2 => (4, 3),
@@ -38,7 +38,7 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
     Some(Header { width, height, samples, decoder_bytes: BASE_BYTES, min_file_bytes })
 }
 
-/// Passes every row on, with 8 bits a channel.
+/// Passes every row on, with 8 bits per channel.
 pub(super) fn rows(file: &[u8], header: &Header, shrink: &mut Shrink) -> Result<(), NotALogo> {
     let mut options = DecodeOptions::default();
     // None of these is needed, and each can expand to a thousand times its size.

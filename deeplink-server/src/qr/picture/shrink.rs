@@ -1,13 +1,13 @@
-//! Scales an image down row by row to the largest size that is ever drawn.
+//! Scales an image down row by row to the largest size that can be drawn.
 
-/// Longest edge of a logo, in pixels: the longest that a QR code has.
+/// Longest edge of a logo, in pixels: the longest edge of a QR code.
 const MAX_EDGE: u32 = 2_048;
-/// Most pixels of a logo: about as many as the largest code draws, of a link of usual length; the very largest codes
-/// enlarge it by a tenth. Embedded in an SVG, a logo has 512 px on an edge at most.
+/// Maximum pixels of a logo: about as many as the largest code of a typical link draws; the very largest codes enlarge
+/// it by a tenth. Embedded in an SVG, a logo has at most 512 px on an edge.
 const MAX_PIXELS: u64 = 256 << 10;
 
-/// Takes rows in their order. Every pixel of the result is the mean of the area that it covers, in whole numbers and
-/// weighted with opacity, so that transparent colours do not show.
+/// Takes rows in order. Each resulting pixel is the mean of the area that it covers, in whole numbers and weighted by
+/// opacity, so that transparent colours do not show.
 pub(super) struct Shrink {
     from: (u64, u64),
     to: (u64, u64),
@@ -40,7 +40,7 @@ impl Shrink {
             return;
         }
         let channels = pixels.len() / usize::try_from(width).unwrap_or(usize::MAX).max(1);
-        // In units of which the picture has height × rows: this row, and where a row of the result ends in it.
+        // In units of which the picture has height × rows: this row, and the end of the result's row in it.
         let (top, bottom) = (self.taken * rows, (self.taken + 1) * rows);
         let end = (top / height + 1) * height;
         if channels > 0 {
@@ -56,7 +56,7 @@ impl Shrink {
     }
 
     fn add(&mut self, pixels: &[u8], channels: usize, weight: u64) {
-        // In units of which the row has width × columns: where this pixel ends, and where the pixel of the result does.
+        // In units of which the row has width × columns: the end of this pixel, and of the result's pixel.
         let (width, columns) = (self.from.0, self.to.0);
         let (mut right, mut end) = (0, width);
         let mut cell = [0; 4];
@@ -97,7 +97,7 @@ impl Shrink {
         }
     }
 
-    /// Width, height and pixels, once every row was taken.
+    /// Width, height and pixels, once all rows were taken.
     pub(super) fn finish(self) -> Option<(u32, u32, Vec<u8>)> {
         let (width, height) = (u32::try_from(self.to.0).ok()?, u32::try_from(self.to.1).ok()?);
         (self.taken == self.from.1).then_some((width, height, self.rgba))

@@ -2,7 +2,8 @@
 //! decoder trusts each of them separately.
 //!
 //! Only lossy data is decoded. A few bytes of lossless data, which includes compressed alpha, can demand a thousand
-//! times as much memory for tables, and image-webp's memory limit does not count these: once it does, lossless files can be taken.
+//! times as much memory for tables, and image-webp's memory limit does not count these: once it does, lossless files
+//! can be accepted.
 
 use super::NotALogo::{self, Lossless, NotAnImage};
 use super::{BASE_BYTES, Header, take};
@@ -12,7 +13,7 @@ const ALPHA: u8 = 0x10;
 /// In the first byte of an alpha chunk: how it is compressed.
 const ALPHA_COMPRESSION: u8 = 0x03;
 
-/// Size, and memory: the samples as a whole, and whatever they are put together from. Of several frames the first counts.
+/// Size and memory: all samples, and the buffers they are assembled from. Of several frames the first counts.
 pub(super) fn header(file: &[u8]) -> Result<Header, NotALogo> {
     let mut rest = contents(file).ok_or(NotAnImage)?;
     let (kind, data) = chunk(&mut rest).ok_or(NotAnImage)?;
@@ -35,7 +36,7 @@ pub(super) fn header(file: &[u8]) -> Result<Header, NotALogo> {
         _ => size.planes(),
     };
     let channels = if flags & ALPHA == 0 { 3 } else { 4 };
-    // An image of one colour takes no bits per pixel.
+    // An image of one colour may use no bits per pixel.
     Ok(Header {
         width,
         height,
@@ -58,7 +59,7 @@ struct Size {
 }
 
 impl Size {
-    /// Two numbers of 24 bits, each one less than its value.
+    /// Reads two 24-bit numbers, each stored as its value minus one.
     fn less_one(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)) + 1;
         let (width, height) = bytes.split_at_checked(3)?;
@@ -69,8 +70,8 @@ impl Size {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Blocks of 16 × 16 pixels: brightness for each pixel and colour for each fourth, and what is known of the block, in
-    /// a list that doubles as it grows.
+    /// Bytes for blocks of 16 × 16 pixels: brightness for each pixel, colour for every fourth, and the block's
+    /// metadata, in a list that doubles as it grows.
     fn planes(self) -> u64 {
         let blocks = u64::from(self.width.div_ceil(16)) * u64::from(self.height.div_ceil(16));
         blocks * (16 * 16 * 3 / 2 + 64)
@@ -85,13 +86,13 @@ fn chunk<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8; 4], &'a [u8])> {
     let kind = take(rest, 4)?.try_into().ok()?;
     let length = usize::try_from(u32::from_le_bytes(take(rest, 4)?.try_into().ok()?)).ok()?;
     let data = take(rest, length)?;
-    // The last one may be without its padding.
+    // The last chunk may lack its padding.
     let _ = take(rest, length % 2);
     Some((kind, data))
 }
 
-/// What the chunks of one picture cost beside the samples that come out. Each kind comes once, and alpha first: which of
-/// two the decoder takes is its choice.
+/// The memory that the chunks of one picture take besides the resulting samples. Each kind must occur once, alpha
+/// first, because it is undefined which of two the decoder takes.
 fn frame(mut chunks: &[u8], size: Size, is_animated: bool) -> Result<u64, NotALogo> {
     let (mut alpha, mut picture) = (None, None);
     while !chunks.is_empty() {
@@ -118,7 +119,7 @@ fn frame(mut chunks: &[u8], size: Size, is_animated: bool) -> Result<u64, NotALo
     Ok(alpha.unwrap_or(0) + picture.ok_or(NotAnImage)?)
 }
 
-/// What the first frame of an animation costs, with the canvas that it is put on.
+/// The memory for the first frame of an animation, including its canvas.
 fn first_frame(mut chunks: &[u8], canvas: Size) -> Result<u64, NotALogo> {
     loop {
         let (kind, data) = chunk(&mut chunks).ok_or(NotAnImage)?;

@@ -23,7 +23,7 @@ pub(super) struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// Dots and eyes.
+    /// The canvas with dots and eyes.
     pub(super) fn drawn(layout: &'a Layout, style: &'a QrStyle, field: &Field) -> Self {
         let size = layout.size() as usize;
         let mut canvas = Self { layout, style, palette: Palette::new(style.background), pixels: vec![0; size * size] };
@@ -32,7 +32,7 @@ impl<'a> Canvas<'a> {
         canvas
     }
 
-    /// The palette's indices, row by row.
+    /// The palette indices, row by row.
     pub(super) fn pixels(&self) -> &[u8] {
         &self.pixels
     }

@@ -51,15 +51,15 @@ pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
     encode((width, height), ColorType::Rgba, None, Filter::Adaptive, &rgba)
 }
 
-/// The nearest byte.
+/// Rounds to the nearest byte.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn byte(value: f32) -> u8 {
     (value + 0.5) as u8
 }
 
-/// A PNG with the chunks that it must have and no others. Codes without a photo use the fastest compressor:
-/// where most rows repeat the row above, its files are twice as large as the slowest's, in a twentieth of the time.
-/// Photos would be four times as large, so they use the default one.
+/// A PNG with only the required chunks. Codes without a photo use the fastest compressor: where most rows repeat the
+/// row above, its files are twice as large as the slowest's, in a twentieth of the time. Photos would be four times as
+/// large, so they use the default one.
 fn encode(
     (width, height): (u32, u32),
     colours: ColorType,

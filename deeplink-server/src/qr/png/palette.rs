@@ -35,12 +35,12 @@ impl Palette {
         let slot = &mut self.used[of_ink].1[step as usize];
         *slot.get_or_insert_with(|| {
             self.colours.push(mixed(self.background, ink, step));
-            // Three inks with all their steps fit.
+            // Three inks with all their steps fit into the palette.
             u8::try_from(self.colours.len() - 1).unwrap_or(0)
         })
     }
 
-    /// Adds a colour and gives its index; `None` if the palette is full.
+    /// Adds a colour and returns its index; `None` if the palette is full.
     pub(super) fn add(&mut self, colour: [u8; 3]) -> Option<u8> {
         let index = u8::try_from(self.colours.len()).ok()?;
         self.colours.push(colour);

@@ -78,7 +78,7 @@ fn images_have_exactly_their_size() {
     }
 }
 
-/// Squares alone: the image is the symbol, each module one block of one colour, and nothing between them.
+/// Squares only: the image is the symbol, each module one block of one colour, without gaps.
 #[test]
 fn squares_are_flat_blocks() {
     let (dots, frames, pupils, background) = (Rgb([10, 0, 0]), Rgb([0, 20, 0]), Rgb([0, 0, 30]), Rgb([250, 240, 230]));

@@ -1,4 +1,4 @@
-//! The page's machine-readable parts: JSON-LD for agents, and the data of its own script.
+//! The page's machine-readable parts: JSON-LD for agents, and the data of its script.
 
 use deeplink_core::resolve::{LandingPlan, Target};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::super::page::script_json;
 use super::{Agent, LandingPage, non_blank};
 
-/// The link's purpose in terms of schema.org. Everything in it is the creator's assertion, and is marked as such.
+/// The link's purpose in terms of schema.org. All of it is the creator's assertion, and is marked as such.
 pub(super) fn json_ld(page: &LandingPage<'_>, agent: &Agent<'_>) -> serde_json::Result<String> {
     let link = &page.plan.link;
     let targets = [
@@ -121,13 +121,13 @@ pub(super) fn page_data<L: AsRef<str>>(
 
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Where the primary button's timer leads.
+    /// The target of the primary button's timer.
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'a str>,
-    /// What a tap copies to the clipboard.
+    /// The text that a tap copies to the clipboard.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy: Option<&'a str>,
-    /// What changes when a presumed Mac is an iPad.
+    /// Changes for a presumed Mac that is an iPad.
     #[serde(skip_serializing_if = "Option::is_none")]
     ios: Option<Ipad<'a>>,
 }

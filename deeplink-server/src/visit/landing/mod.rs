@@ -1,4 +1,4 @@
-//! The landing page: what a link is, and the buttons that open it.
+//! The landing page: what a link is for, and the buttons that open it.
 //!
 //! Which buttons there are is decided in `deeplink_core::resolve`; here they get their labels and colours. The page
 //! works without its script. Values reach the page only escaped by the template engine, and the script only as data.
@@ -23,7 +23,7 @@ static CSS: LazyLock<String> =
 static QR_CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[include_str!("../../../templates/qr.css")]));
 static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../../templates/landing.js")));
 
-/// Titles from this many characters on are set in a smaller size.
+/// Titles of at least this many characters are set in a smaller size.
 const LONG_TITLE: usize = 48;
 
 /// Initial capacity, enough for most pages.
@@ -34,17 +34,17 @@ const PAGE_BYTES: usize = 16 * 1024;
 pub(crate) struct LandingPage<'a> {
     /// The buttons, and the link they belong to.
     pub(crate) plan: &'a LandingPlan<'a>,
-    /// What the creator wants previews to show.
+    /// The creator's social preview.
     pub(crate) preview: Option<Preview<'a>>,
-    /// What the creator tells agents.
+    /// The creator's context for agents.
     pub(crate) agent: Option<Agent<'a>>,
-    /// The tenant's apps, as far as a page names them.
+    /// The tenant's apps that the page names.
     pub(crate) apps: Apps<'a>,
     /// The tenant's verified domain.
     pub(crate) tenant_domain: Option<&'a str>,
     /// Whether the tenant has a verified domain.
     pub(crate) tenant_verified: bool,
-    /// The link as a QR code, as the source of an image that needs no escaping between double quotes.
+    /// The link as a QR code: an image source that needs no escaping between double quotes.
     pub(crate) qr: Option<&'a str>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Agent<'a> {
     pub(crate) description: Option<&'a str>,
 }
 
-/// What a page says about the tenant's apps.
+/// The tenant's apps on a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Apps<'a> {
     /// The oldest app of the visitor's platform, else the tenant's oldest.
@@ -92,7 +92,7 @@ pub(crate) struct DisplayApp<'a> {
     pub(crate) theme_color: Option<&'a str>,
 }
 
-/// Renders the page; it goes out with [`super::page::headers`] for the same nonce.
+/// Renders the page; send it with [`super::page::headers`] for the same nonce.
 pub(crate) fn render(page: &LandingPage<'_>, nonce: &str) -> askama::Result<String> {
     let view = View::of(page, nonce)?;
     let mut html = String::with_capacity(PAGE_BYTES);
@@ -100,7 +100,7 @@ pub(crate) fn render(page: &LandingPage<'_>, nonce: &str) -> askama::Result<Stri
     Ok(html)
 }
 
-/// The page as the template sees it.
+/// The page's template.
 #[derive(Template)]
 #[template(path = "landing.html")]
 struct View<'a> {
@@ -196,7 +196,7 @@ impl<'a> View<'a> {
 const APP_STORE: &str = "Get it on the App Store";
 const PLAY_STORE: &str = "Get it on Google Play";
 
-/// The label of the primary button. Where it leads to the web, it names the host.
+/// The label of the primary button. If it leads to the web, it names the host.
 fn label<'a>(target: Target, app: Option<&'a str>, web_host: &str) -> Cow<'a, str> {
     match target {
         Target::Alternate | Target::IosApp | Target::AndroidApp | Target::Intent => match non_blank(app) {
@@ -227,7 +227,7 @@ fn is_https(url: &str) -> bool {
     url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// One letter that stands for the title where there is no icon.
+/// The first letter of the title, shown if there is no icon.
 fn initial(title: &str) -> String {
     let letter = title.chars().find(|c| c.is_alphanumeric()).or(title.trim().chars().next());
     letter.into_iter().flat_map(char::to_uppercase).collect()

@@ -10,22 +10,22 @@ const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
 const CARDS: [Rgb; 2] = [Rgb([0xff, 0xff, 0xff]), Rgb([0x19, 0x19, 0x1c])];
 /// Contrasts with both cards.
 const EDGE: &str = "#808080";
-/// What WCAG 2.2 (1.4.11) asks of the outline of a control.
+/// The contrast that WCAG 2.2 (1.4.11) requires for the outline of a control.
 const OUTLINE_CONTRAST: f64 = 3.0;
 
-/// A page's colours, as CSS values that can be nothing but colours.
+/// A page's colours, as CSS values that can only be colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Theme<'a> {
     /// The button.
     pub(super) brand: Rgb,
     /// Its label: black or white, whichever contrasts more.
     pub(super) on_brand: Rgb,
-    /// The app's own colour as stored, if it is one.
+    /// The app's colour as stored, if it is valid.
     pub(super) chosen: Option<&'a str>,
 }
 
 impl<'a> Theme<'a> {
-    /// From `#rgb` or `#rrggbb`; anything else is no colour.
+    /// From `#rgb` or `#rrggbb`; anything else is ignored.
     pub(super) fn of(theme_color: Option<&'a str>) -> Self {
         let chosen = theme_color.and_then(|text| Some((text, Rgb::parse(text)?)));
         let brand = chosen.map_or(DEFAULT, |(_, colour)| colour);
@@ -33,7 +33,7 @@ impl<'a> Theme<'a> {
     }
 }
 
-/// As CSS declarations: the colours, and an outline for where they hardly contrast with the card.
+/// As CSS declarations: the colours, and an outline if they hardly contrast with the card.
 impl fmt::Display for Theme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [light, dark] =
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// As people write it: `#fff`.
+    /// The short form: `#fff`.
     fn short(colour: Rgb) -> String {
         if colour == Rgb::WHITE { "#fff".to_owned() } else { colour.to_string() }
     }

@@ -1,7 +1,7 @@
 //! One order at an ACME server, from the account to a certificate that can be served (RFC 8555, section 7).
 //!
-//! Nothing is written to the database while the network is waited for, and everything an order needs of other nodes is
-//! written before it is asked for.
+//! Nothing is written to the database while waiting for the network, and everything that an order needs from other
+//! nodes is written before it is requested.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::state::App;
 
 /// How long an authority may take to check a challenge, and again to sign.
 const POLL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a challenge is answered when nobody ends it.
+/// How long a challenge is answered if it is not ended.
 const CHALLENGE_MILLIS: i64 = 600_000;
 
 /// A certificate that was issued, with its key in PEM.
@@ -39,8 +39,8 @@ pub(super) struct Issued {
     pub(super) not_after: Timestamp,
 }
 
-/// The account at the ACME server, opened there when there is none. What the server asks in each answer, of this account's
-/// orders too, is kept in `asked`.
+/// The account at the ACME server, created if there is none. The wait that the server requests in each answer, also to
+/// this account's orders, is stored in `asked`.
 pub(super) async fn account(app: &App, tls: &Tls, asked: &RetryAfter) -> Result<Account, OrderError> {
     let directory = tls.directory.as_str();
     let contact = tls.contact.as_ref().map(ToString::to_string);
@@ -74,29 +74,29 @@ async fn keep(app: &App, account: acme::Account) -> Result<(), DbError> {
     app.db.write(Share::Service, account, move |tx, account| acme::keep_account(tx, account, now).boxed()).await
 }
 
-/// Forgets an account that the ACME server does not know: the next try opens another.
+/// Deletes an account that the ACME server does not know: the next try creates another.
 pub(super) async fn forget(app: &App, directory: &Url) -> Result<(), DbError> {
     app.db
         .write(Share::Service, directory.to_string(), |tx, directory| acme::forget_account(tx, directory).boxed())
         .await
 }
 
-/// Orders a certificate for a name, proves that it leads here, and gives what was issued.
+/// Orders a certificate for a name, proves that the name leads here, and returns what was issued.
 pub(super) async fn issue(app: &App, account: &Account, name: &str) -> Result<Issued, OrderError> {
     let policy = RetryPolicy::new().timeout(POLL_TIMEOUT);
     let identifiers = [Identifier::Dns(name.to_owned())];
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await.map_err(OrderError::of_order)?;
     if let Err(error) = prove(app, &mut order, name).await {
-        // An authority may look before it answers, and then its answer already says what it found.
+        // An authority may check before it answers, and then its answer already says what it found.
         let found = if matches!(error, OrderError::Refused(_)) { problem(&mut order).await } else { None };
         return Err(found.map_or(error, OrderError::Unproved));
     }
-    // A name that was proved lately is ready at once.
+    // A recently proved name is ready at once.
     if order.state().status != OrderStatus::Ready {
         match order.poll_ready(&policy).await {
             Ok(OrderStatus::Ready) => {}
             Ok(_) => return Err(OrderError::Unproved(why(&mut order).await)),
-            // What ended the order, not the question about it.
+            // The reason why the order ended, not the error of polling it.
             Err(_) if order.state().error.is_some() => return Err(OrderError::Unproved(why(&mut order).await)),
             Err(error) => return Err(OrderError::of_order(error)),
         }
@@ -104,7 +104,7 @@ pub(super) async fn issue(app: &App, account: &Account, name: &str) -> Result<Is
     let key = Zeroizing::new(order.finalize().await.map_err(OrderError::of_order)?);
     let chain = match order.poll_certificate(&policy).await {
         Ok(chain) => chain,
-        // Whatever the error says, or does not: what was looked at was this name.
+        // Whatever the error says, the authority was checking this name.
         Err(error) if order.state().status == OrderStatus::Invalid => return Err(OrderError::Refused(error)),
         Err(error) => return Err(OrderError::of_order(error)),
     };
@@ -112,7 +112,7 @@ pub(super) async fn issue(app: &App, account: &Account, name: &str) -> Result<Is
     Ok(Issued { chain, key, not_before, not_after })
 }
 
-/// Has the authority look at what only this service can answer.
+/// Has the authority check a response that only this service can give.
 async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), OrderError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -137,10 +137,10 @@ async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), OrderErro
 
 /// Why the name was not proved.
 async fn why(order: &mut Order) -> String {
-    problem(order).await.unwrap_or_else(|| "the authority does not say why".to_owned())
+    problem(order).await.unwrap_or_else(|| "the authority gave no reason".to_owned())
 }
 
-/// What the authority found when it looked, if it has found a problem.
+/// The problem that the authority found, if any.
 async fn problem(order: &mut Order) -> Option<String> {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -152,7 +152,7 @@ async fn problem(order: &mut Order) -> Option<String> {
     None
 }
 
-/// Whether a chain is what was ordered, and from when until when it holds.
+/// Checks that a chain is what was ordered; returns the start and end of its validity.
 fn examine(chain: &str, key: &str, name: &str) -> Result<(Timestamp, Timestamp), Unfit> {
     server_config(chain, key.as_bytes(), None)?;
     let first = CertificateDer::pem_slice_iter(chain.as_bytes()).next().ok_or(Unfit::Empty)?;

@@ -1,11 +1,11 @@
 //! Orders certificates for the names that need one, soon after a domain is verified and again before they expire.
 //!
-//! One node at a time does it, by a lease that it takes again before each order and in the write that stores what came
-//! of it: a node that was away for so long that another has taken over stores nothing.
+//! One node at a time does it, under a lease that it renews before each order and in the write that stores the result:
+//! a node that was away until another took over stores nothing.
 //!
-//! An order that fails makes its name wait, and nobody else: what one tenant's names meet must not keep certificates from
-//! another's. The node itself waits when the authority or the account cannot be had, or when names of several tenants in
-//! a row met what may be everybody's.
+//! A failed order delays only its own name: failures of one tenant's names must not keep certificates from another's.
+//! The node itself waits when the authority or the account is unavailable, or when names of several tenants in a row
+//! failed for a reason that may concern every name.
 
 mod issue;
 mod order_error;
@@ -38,27 +38,27 @@ use crate::state::App;
 
 /// Time between two scans for names that need a certificate.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
-/// How long the lease runs; longer than an order with its account, and than clocks of nodes differ.
+/// The duration of the lease; longer than an order with its account, and than the clocks of nodes differ.
 const LEASE_MILLIS: i64 = 120_000;
-/// What it may take to have the account.
+/// Timeout for opening the account.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(25);
-/// What an order may take altogether.
+/// Timeout for a whole order.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(90);
-/// Orders between two scans: authorities ration them, and what has become urgent meanwhile comes first.
+/// Orders between two scans: authorities limit them, and names that became urgent meanwhile come first.
 const MAX_ORDERS: i64 = 4;
-/// How many of them one tenant may have: names that lead nowhere take the longest.
+/// How many of them one tenant may have: names that do not lead here take the longest.
 const MAX_ORDERS_PER_TENANT: i64 = 2;
-/// The longest pause after failures that are everybody's, unless the authority asks for a longer one: when it was away for
-/// hours, it is back for all.
+/// The longest pause after failures that concern every name, unless the authority asks for a longer one: after an
+/// outage of hours, it is back for all.
 const MAX_PAUSE_MILLIS: i64 = 3_600_000;
 /// Tenants whose names fail in a row before the authority is in doubt.
 const MAX_FAILING_TENANTS: usize = 3;
-/// The longest pause because of doubt alone: tenants may agree to raise it.
+/// The longest pause when it is unclear whether a failure concerns every name: tenants could collude to cause it.
 const MAX_SHARED_PAUSE_MILLIS: i64 = 300_000;
-/// The longest wait that an authority is granted for a name: as long as its limits count, and no slip keeps a name away
-/// for good.
+/// The longest wait that an authority can impose on a name: as long as the period of its limits, so that no mistake
+/// delays a name for good.
 const MAX_RETRY_AFTER_SECONDS: u64 = 7 * 86_400;
-/// The same, for everything.
+/// The same for every name.
 const MAX_GLOBAL_RETRY_AFTER_SECONDS: u64 = 86_400;
 /// Between two sweeps, in milliseconds.
 const SWEEP_MILLIS: u64 = 3_600_000;
@@ -67,19 +67,19 @@ const SWEEP_MILLIS: u64 = 3_600_000;
 struct Issuer {
     tls: Tls,
     served: Arc<Certificates>,
-    /// This process, among all that may hold the lease.
+    /// Identifies this process among those that may hold the lease.
     holder: String,
     account: Option<Account>,
     asked: RetryAfter,
-    /// Pauses in a row, and until when nothing is tried because of the last.
+    /// The number of pauses in a row, and the end of the last.
     pauses: i64,
     paused_until: u64,
-    /// Whose names have failed in a row, for what may be everybody's.
+    /// Tenants whose names have failed in a row for a reason that may concern every name.
     failing_tenants: BTreeSet<String>,
     sweep_at: u64,
 }
 
-/// Orders what is due, for as long as the service runs.
+/// Orders due certificates for as long as the service runs.
 pub(super) async fn run(app: Weak<App>, tls: Tls, served: Arc<Certificates>) {
     let mut issuer = Issuer::new(tls, Arc::clone(&served));
     loop {
@@ -91,7 +91,7 @@ pub(super) async fn run(app: Weak<App>, tls: Tls, served: Arc<Certificates>) {
                     tracing::warn!(%error, "certificates could not be managed; will retry");
                 }
             }
-            // What an order had not finished is ordered again; what it had begun to store is stored.
+            // An unfinished order is made again; a write that has begun completes.
             () = served.stop.notified() => {}
         }
         if !app.stopping.load(Ordering::Relaxed) {
@@ -122,7 +122,7 @@ impl Issuer {
         }
     }
 
-    /// Looks for what is due and orders some of it.
+    /// Scans for due names and orders some of them.
     async fn round(&mut self, app: &App) -> Result<(), DbError> {
         let now = app.clock.monotonic_millis();
         let sweeps = now >= self.sweep_at;
@@ -151,7 +151,7 @@ impl Issuer {
             }
             let outcome = self.order(app, &due.name).await;
             if let Err(error) = self.finish(app, due, outcome).await {
-                // What cannot be noted would be ordered again at once, and orders are rationed.
+                // If the result cannot be stored, the name would be ordered again at once, and orders are limited.
                 self.pause(app, MAX_PAUSE_MILLIS, 0);
                 return Err(error);
             }
@@ -163,7 +163,7 @@ impl Issuer {
         app.clock.monotonic_millis() < self.paused_until
     }
 
-    /// Tries nothing for a while: longer each time, and at least as long as it was asked. Gives the milliseconds.
+    /// Pauses all orders: longer each time, and at least for `asked`. Returns the milliseconds.
     fn pause(&mut self, app: &App, longest: i64, asked: i64) -> i64 {
         self.pauses += 1;
         self.failing_tenants.clear();
@@ -172,12 +172,12 @@ impl Issuer {
         wait
     }
 
-    /// What the authority asked to wait in its last answer, in milliseconds.
+    /// The wait that the authority requested in its last answer, in milliseconds.
     fn asked_millis(&self, longest_seconds: u64) -> i64 {
         i64::try_from(self.asked.seconds().min(longest_seconds) * 1_000).unwrap_or(0)
     }
 
-    /// Takes the lease, or takes it for longer.
+    /// Acquires or renews the lease.
     async fn acquire_lease(&self, app: &App) -> Result<bool, DbError> {
         let now = app.clock.now();
         let until = now.plus_millis(LEASE_MILLIS);
@@ -204,7 +204,7 @@ impl Issuer {
         }
     }
 
-    /// Stores what was issued, or who waits for how long.
+    /// Stores what was issued, or the wait of the name or the node.
     async fn finish(&mut self, app: &App, due: Due, outcome: Result<Issued, OrderError>) -> Result<(), DbError> {
         let error = match outcome {
             Ok(issued) => {
@@ -218,7 +218,8 @@ impl Issuer {
         match error.scope() {
             Scope::Name => self.authority_works(),
             Scope::NameOrAll => {
-                // The next order asks for the directory first, so that an authority that is away blames one name only.
+                // The next order reads the directory first, so that an unavailable authority is held against one name
+                // only.
                 self.account = None;
                 self.failing_tenants.insert(due.tenant);
                 if self.failing_tenants.len() >= MAX_FAILING_TENANTS {
@@ -231,7 +232,7 @@ impl Issuer {
                 }
             }
             Scope::AllNames => {
-                // The ACME server is asked anew where everything is.
+                // The ACME server's directory is read again.
                 self.account = None;
                 let wait = self.pause(app, MAX_PAUSE_MILLIS, self.asked_millis(MAX_GLOBAL_RETRY_AFTER_SECONDS));
                 tracing::warn!(
@@ -254,7 +255,7 @@ impl Issuer {
         self.failing_tenants.clear();
     }
 
-    /// Lets a name wait: longer each time, and at least as long as the authority asked.
+    /// Delays a name: longer each time, and at least as long as the authority asked.
     async fn note_failure(&self, app: &App, name: &str, problem: &str) -> Result<(), DbError> {
         let now = app.clock.now();
         let asked = self.asked_millis(MAX_RETRY_AFTER_SECONDS);
@@ -313,7 +314,7 @@ impl Issuer {
         Ok(())
     }
 
-    /// Lets another node go on at once.
+    /// Lets another node take over at once.
     async fn release_lease(&self, app: &App) {
         let give_back = app.db.write(Share::Service, self.holder.clone(), |tx, holder| {
             leases::give_back(tx, leases::CERTIFICATES, holder).boxed()

@@ -1,5 +1,5 @@
-//! Why there is no certificate, and whom that concerns: one name waits by itself, and only what every name would meet
-//! stops the node.
+//! Why there is no certificate, and which names that concerns: usually one name waits, and only a failure that every
+//! name would meet stops the node.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,10 +16,10 @@ const LONGEST_PROBLEM: usize = 500;
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OrderError {
-    /// The authority cannot be reached, or refuses the account: asking for other names now would be as vain.
+    /// The authority cannot be reached, or refuses the account: orders for other names would fail too.
     #[error("{}", Causes(.0))]
     Authority(Error),
-    /// The account is not known there (any more).
+    /// The authority does not know the account, or no longer does.
     #[error("{}", Causes(.0))]
     Account(Error),
     #[error("the account's key cannot be opened: {0}")]
@@ -28,11 +28,11 @@ pub(super) enum OrderError {
     Stored,
     #[error(transparent)]
     Database(#[from] DbError),
-    /// An order failed for a reason that may be the authority's: a name's own rate limit looks like everybody's, and a
-    /// broken line like a broken network.
+    /// An order failed for a reason that may be the authority's: a name's own rate limit looks like one for every name,
+    /// and a broken connection like a broken network.
     #[error("{}", Causes(.0))]
     Doubtful(Error),
-    /// It concerns the one name.
+    /// It concerns only the ordered name.
     #[error("{}", Causes(.0))]
     Refused(Error),
     #[error("the name was not proved to lead here: {0}")]
@@ -51,7 +51,7 @@ impl WriteError for OrderError {
     }
 }
 
-/// Why what an authority sent is not the certificate that was ordered.
+/// Why the authority's response is not the ordered certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unfit {
     #[error(transparent)]
@@ -62,11 +62,11 @@ pub(super) enum Unfit {
     Unreadable,
     #[error("it is for another name")]
     OtherName,
-    #[error("its time is over before it begins")]
+    #[error("it expires before it becomes valid")]
     NoTime,
 }
 
-/// An error with what caused it: the outermost one alone often says only that a request failed.
+/// An error with its causes: the outermost one alone often says only that a request failed.
 struct Causes<'e>(&'e dyn StdError);
 
 impl fmt::Display for Causes<'_> {
@@ -87,7 +87,7 @@ impl fmt::Display for Causes<'_> {
 }
 
 impl OrderError {
-    /// The problem in one line. An authority repeats what it was answered, and so what a tenant's server made up.
+    /// The problem in one line. An authority repeats what it received, and so anything that a tenant's server sent.
     pub(super) fn in_one_line(&self) -> String {
         let text = self.to_string();
         let mut line: String =
@@ -98,13 +98,13 @@ impl OrderError {
         line
     }
 
-    /// What the authority, or the account there, cannot be had for.
+    /// Why the authority, or the account there, is unavailable.
     pub(super) fn of_account(error: Error) -> Self {
         if kind(&error) == "accountDoesNotExist" { Self::Account(error) } else { Self::Authority(error) }
     }
 
-    /// What ended an order that was begun. Names of one registered domain share rate limits and no two tenants share
-    /// luck, so only what is said of the account is everybody's at once (RFC 8555, section 6.7).
+    /// Why an order ended that had begun. Names of one registered domain share rate limits, but tenants do not, so only
+    /// an error about the account concerns every name at once (RFC 8555, section 6.7).
     pub(super) fn of_order(error: Error) -> Self {
         match (&error, kind(&error)) {
             (Error::Timeout(_), _) => Self::TooLate,
@@ -116,13 +116,13 @@ impl OrderError {
             (Error::Api(_), "rateLimited" | "serverInternal" | "badNonce" | "badSignatureAlgorithm") => {
                 Self::Doubtful(error)
             }
-            // What is not listed concerns the name.
+            // Other problems concern the name.
             (Error::Api(_), _) => Self::Refused(error),
             _ => Self::Doubtful(error),
         }
     }
 
-    /// Whom it concerns.
+    /// Which names it concerns.
     pub(super) fn scope(&self) -> Scope {
         match self {
             Self::Authority(_) | Self::Account(_) | Self::Sealed(_) | Self::Stored | Self::Database(_) => {
@@ -134,12 +134,12 @@ impl OrderError {
     }
 }
 
-/// Whom a error concerns.
+/// Which names an error concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The name that was ordered; the authority does its work.
+    /// The ordered name; the authority works.
     Name,
-    /// The name, and perhaps every other: what the next names meet will tell.
+    /// The ordered name, and perhaps every other: the next orders will tell.
     NameOrAll,
     /// Every name; this one is not to blame.
     AllNames,
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(OrderError::NoChallenge.in_one_line(), OrderError::NoChallenge.to_string());
     }
 
-    /// What one name's order meets stops no other, but for what is said of the account.
+    /// A failed order of one name stops no other, except for errors about the account.
     #[test]
     fn an_order_that_was_begun_fails_for_its_name() {
         for kind in ["rateLimited", "serverInternal", "badNonce"] {

@@ -2,17 +2,17 @@
 
 use deeplink_core::time::Timestamp;
 
-/// Waits after failures in a row, in minutes; the last one repeats. An authority that counts failed validations allows
-/// about five an hour for a name.
+/// Waits after consecutive failures, in minutes; the last one repeats. An authority that counts failed validations
+/// allows about five per hour and name.
 const RETRY_DELAYS_MINUTES: [i64; 6] = [1, 5, 30, 120, 720, 1_440];
 
-/// From when on a certificate is renewed: a third of its lifetime is left then.
+/// When a certificate is renewed: a third of its lifetime is left then.
 pub(super) fn renew_at(not_before: Timestamp, not_after: Timestamp) -> Timestamp {
     let lifetime = not_after.as_millis().saturating_sub(not_before.as_millis()).max(0);
     Timestamp::from_millis(not_after.as_millis().saturating_sub(lifetime / 3))
 }
 
-/// Milliseconds until the next try after so many failures in a row: a minute at first, a day in the end.
+/// Milliseconds until the next try after this many failures in a row: from a minute up to a day.
 pub(super) fn wait_after(failures: i64) -> i64 {
     let index = usize::try_from(failures.saturating_sub(1)).unwrap_or(0).min(RETRY_DELAYS_MINUTES.len() - 1);
     RETRY_DELAYS_MINUTES[index] * 60_000
@@ -50,7 +50,7 @@ mod tests {
         let minutes: Vec<_> = (0..9).map(|failures| wait_after(failures) / 60_000).collect();
         assert_eq!(minutes, [1, 1, 5, 30, 120, 720, 1_440, 1_440, 1_440]);
         assert_eq!(wait_after(i64::MAX), DAY);
-        // Tries at 0, 1, 6 and 36 minutes: fewer in an hour than authorities allow.
+        // Tries at 0, 1, 6 and 36 minutes: fewer per hour than authorities allow.
         let tries =
             [1, 2, 3, 4].map(wait_after).iter().scan(0, |at, wait| Some(std::mem::replace(at, *at + wait))).count();
         assert!(tries <= 5);

@@ -1,4 +1,4 @@
-//! Who waits after what: the name that failed, or the node.
+//! What waits after which failure: the name that failed, or the node.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ fn problem(kind: &str) -> Error {
     Error::Api(serde_json::from_str(&text).expect("a problem"))
 }
 
-/// Lets an order of a tenant's name have failed.
+/// Makes an order for a tenant's name fail.
 async fn failed(issuer: &mut Issuer, world: &World, tenant: &str, name: &str, error: OrderError) {
     let due = Due { name: name.to_owned(), tenant: tenant.to_owned() };
     issuer.finish(world.running.app(), due, Err(error)).await.expect("it is stored");
 }
 
-/// How often a name has failed, and the seconds until it is tried again.
+/// How often a name has failed, and the seconds until it is retried.
 async fn noted(world: &World, name: &str) -> Option<(i64, i64)> {
     let app = world.running.app();
     let mut reader = app.db.read().await.expect("a reader");
@@ -50,7 +50,7 @@ async fn a_rate_limit_makes_its_name_wait_and_nobody_else() {
         assert!(!issuer.is_paused(app), "after {n}");
         assert_eq!(noted(&world, &name).await, Some((1, if n == 0 { 7_200 } else { 60 })), "{name}");
     }
-    // The longer of the two waits counts, and a slip of the authority's does not keep a name away for good.
+    // The longer of the two waits counts, and a mistake of the authority does not delay a name for good.
     for (asked, failures, wait) in [(10, 2, 300), (u64::MAX, 3, 604_800)] {
         issuer.asked.set(asked);
         failed(&mut issuer, &world, "one", "n0.example.com", OrderError::of_order(problem("rateLimited"))).await;
@@ -66,7 +66,7 @@ async fn what_several_tenants_meet_in_a_row_stops_the_node_for_a_while() {
     let app = world.running.app();
     let mut issuer = world.issuer();
     let away = || OrderError::of_order(Error::Str("no answer"));
-    // Whatever shows that the authority works ends the row.
+    // Anything that shows that the authority works ends the run of failures.
     for (n, other) in
         [OrderError::NoChallenge, OrderError::TooLate, OrderError::Unproved("404".to_owned())].into_iter().enumerate()
     {
@@ -83,7 +83,7 @@ async fn what_several_tenants_meet_in_a_row_stops_the_node_for_a_while() {
         }
         failed(&mut issuer, &world, "", "links.example.com", away()).await;
         assert!(issuer.is_paused(app) && issuer.account.is_none());
-        assert!(noted(&world, "links.example.com").await.is_some(), "each waits by itself as well");
+        assert!(noted(&world, "links.example.com").await.is_some(), "each name waits too");
         world.clock.advance(Duration::from_mins(pause).saturating_sub(A_MOMENT));
         assert!(issuer.is_paused(app), "{pause} minutes");
         world.clock.advance(A_MOMENT);

@@ -1,4 +1,4 @@
-//! How an ACME server is called: over https only, by the guarded client; and what it asks to wait.
+//! Calls to an ACME server: over https only, through the guarded client; and the waits that it requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,15 +19,16 @@ use crate::config::Config;
 use crate::outbound::http::{Call, Http, Terms};
 
 const TOTAL: Duration = Duration::from_secs(10);
-/// Far more than a chain of certificates.
+/// Far more than a certificate chain needs.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How long an ACME server asked to wait in its last answer. Problems come with it, but the library does not hand it on.
+/// The wait that an ACME server requested in its last answer. It comes with problems, but the library does not pass it
+/// on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RetryAfter(Arc<AtomicU64>);
 
 impl RetryAfter {
-    /// In whole seconds; zero when it did not ask, or did not answer.
+    /// In whole seconds; zero if it requested none, or did not answer.
     pub(super) fn seconds(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -37,8 +38,8 @@ impl RetryAfter {
     }
 }
 
-/// What `Retry-After` asks, in seconds (RFC 9110, section 10.2.3). A date counts from the answer's own, so that no clock
-/// here matters; dates of HTTP are written as those of mails.
+/// The wait of `Retry-After` in seconds (RFC 9110, section 10.2.3). A date counts from the answer's `Date`, so that our
+/// clock does not matter; HTTP dates have the format of mail dates.
 fn retry_after(headers: &HeaderMap) -> u64 {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let date = |text: &str| Date::parse(text).ok().map(SystemTime::from);
@@ -72,7 +73,7 @@ impl HttpClient for Transport {
         asked.set(0);
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            // The server names most of these addresses itself.
+            // Most of these addresses come from the server.
             if parts.uri.scheme() != Some(&Scheme::HTTPS) {
                 return Err(Error::Str("the ACME server names an address that is not https"));
             }

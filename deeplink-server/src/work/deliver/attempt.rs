@@ -15,8 +15,8 @@ use crate::metrics::Sent;
 use crate::outbound::http::{Failed, Post, Terms};
 use crate::state::App;
 
-/// The recorded error of an attempt without an answer: the same for every reason, so that it reveals nothing of the network
-/// that the webhook's URL leads to.
+/// The recorded error of an attempt without an answer: the same for every reason, so that it reveals nothing about the
+/// network behind the webhook's URL.
 const NO_ANSWER: &str = "there was no valid answer";
 /// The recorded error of a timeout. Connecting has a shorter limit, so this tells no closed port from a filtered one.
 const TIMED_OUT: &str = "there was no answer within 10 seconds";
@@ -58,7 +58,7 @@ pub(super) async fn make(app: &App, target: &Target, due: &DueDelivery, body: &s
     }
 }
 
-/// The headers of an attempt. The time that is signed and the one in the header are the same.
+/// The headers of an attempt. The signed time and the one in the header are the same.
 fn headers(target: &Target, due: &DueDelivery, body: &str, at: Timestamp) -> Option<HeaderMap> {
     const SERVICE: HeaderName = HeaderName::from_static(SERVICE_SIGNATURE);
     const ID: HeaderName = HeaderName::from_static(WEBHOOK_ID);
@@ -78,7 +78,7 @@ fn headers(target: &Target, due: &DueDelivery, body: &str, at: Timestamp) -> Opt
     Some(headers)
 }
 
-/// What is kept of an answer: text without control characters, at most 1,024 bytes of it.
+/// The part of an answer that is kept: text without control characters, at most 1,024 bytes.
 fn text(begin: &[u8]) -> String {
     let mut text: String = String::from_utf8_lossy(begin).chars().filter(|char| !char.is_control()).collect();
     text.truncate(text.floor_char_boundary(MAX_RESPONSE_BYTES));
@@ -104,7 +104,7 @@ pub(super) fn update(due: &DueDelivery, record: &AttemptRecord, now: i64) -> Del
     }
 }
 
-/// The update of a delivery whose event is not kept any more: there is nothing to send.
+/// The update of a delivery whose event is no longer kept: there is nothing to send.
 pub(super) fn cancellation(due: &DueDelivery, now: i64) -> DeliveryUpdate {
     DeliveryUpdate {
         id: due.id.clone(),
@@ -128,7 +128,7 @@ mod tests {
         DueDelivery { id, event_id, tries: 0, log, turn: 0, body: None, is_test: false }
     }
 
-    /// A receiver must not take what was made up for what happened, and the bytes are those of an event.
+    /// A receiver must not take a test event for a real one, and the bytes are those of an event.
     #[test]
     fn made_up_events_say_so_in_a_header() {
         let vault = vault();
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Whatever the moment within a second, the signature is over the time that the header says.
+    /// At any point within a second, the signature covers the time in the header.
     #[test]
     fn the_time_that_is_said_is_the_time_that_is_signed() {
         let vault = vault();

@@ -1,11 +1,11 @@
-//! How many attempts are made at one time, on this node and to one webhook.
+//! Limits how many attempts are made concurrently, on this node and to one webhook.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Attempts in flight to webhooks that answer promptly.
 const MAX_PROMPT: usize = 192;
-/// Attempts in flight to slow ones: each takes up to the whole time of an attempt, and however many they are, the others
-/// do not wait for them.
+/// Attempts in flight to slow ones: each may take as long as an attempt may, and however many there are, the others do
+/// not wait for them.
 const MAX_SLOW: usize = 64;
 
 /// An answer that takes longer is slow.
@@ -15,18 +15,18 @@ const LIMITED_FROM: u32 = 8;
 /// Seven good results end every limit.
 const MAX_SCORE: u32 = 64;
 
-/// How often something went wrong lately. Failures in a row alone would not do: a webhook of which seven in eight attempts
-/// time out takes all of its tenant's attempts nearly all the time, and never eight in a row.
+/// How often attempts failed lately. Counting consecutive failures would not be enough: a webhook with seven of eight
+/// attempts timing out occupies all of its tenant's attempts nearly all the time, and never fails eight times in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct FailureScore {
-    /// One more for each failure, half for each success.
+    /// One more after each failure, halved after each success.
     score: u32,
     /// From [`LIMITED_FROM`] on, and then until the score is zero.
     is_limited: bool,
 }
 
 impl FailureScore {
-    /// One that the first success ends.
+    /// Ended by the first success.
     const AFTER_FAILURE: Self = Self { score: 1, is_limited: true };
 
     fn record(&mut self, has_failed: bool) {
@@ -35,17 +35,17 @@ impl FailureScore {
     }
 }
 
-/// How far attempts to a webhook are limited for how it answered before.
+/// How attempts to a webhook are limited, by how it answered before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ReceiverLimit {
-    /// Of attempts without an answer.
+    /// Counts attempts without an answer.
     unanswered: FailureScore,
-    /// Of attempts without a prompt answer.
+    /// Counts attempts without a prompt answer.
     slow: FailureScore,
 }
 
 impl ReceiverLimit {
-    /// Of a webhook that failed before: one prompt answer ends it.
+    /// For a webhook that failed before: one prompt answer ends it.
     pub(super) const AFTER_FAILURE: Self =
         Self { unanswered: FailureScore::AFTER_FAILURE, slow: FailureScore::AFTER_FAILURE };
 
@@ -65,12 +65,12 @@ impl ReceiverLimit {
         self.slow.is_limited
     }
 
-    /// The greater limit of both.
+    /// The stricter of both limits.
     pub(super) fn max(self, other: Self) -> Self {
         Self { unanswered: self.unanswered.max(other.unanswered), slow: self.slow.max(other.slow) }
     }
 
-    /// What remains of it when the webhook gets another URL.
+    /// What is left of the limit at another URL.
     pub(super) fn at_new_url(self) -> Self {
         Self {
             unanswered: self.unanswered.min(FailureScore::AFTER_FAILURE),
@@ -90,7 +90,7 @@ impl ConcurrencyLimit {
         Self { prompt: Semaphore::new(MAX_PROMPT), slow: Semaphore::new(MAX_SLOW) }
     }
 
-    /// Waits for a permit, first come first served. The semaphores are never closed, so there always comes one.
+    /// Waits for a permit, first come first served. The semaphores are never closed, so there is always one in the end.
     pub(super) async fn acquire(&self, is_slow: bool) -> Option<SemaphorePermit<'_>> {
         if is_slow { &self.slow } else { &self.prompt }.acquire().await.ok()
     }
@@ -111,7 +111,7 @@ mod tests {
         (limit.is_one_at_a_time(), limit.is_slow())
     }
 
-    /// Somebody who does not answer gets one attempt at a time, until they answer.
+    /// A receiver that does not answer gets one attempt at a time, until it answers.
     #[test]
     fn who_does_not_answer_is_asked_one_at_a_time() {
         let mut limit = ReceiverLimit::default();
@@ -126,7 +126,7 @@ mod tests {
         let mut limit = ReceiverLimit::AFTER_FAILURE;
         assert_eq!((limit.is_one_at_a_time(), limit.is_slow()), (true, true));
         assert_eq!(note(&mut limit, PROMPT), (false, false));
-        // However long nobody answered.
+        // However long it did not answer.
         for _ in 0..100_000 {
             limit.record(false, 5);
         }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(answers, Some(7));
     }
 
-    /// Somebody who takes their time is among those who do, and as many attempts are under way as before.
+    /// A slow receiver counts among the slow ones, and as many attempts are under way as before.
     #[test]
     fn who_answers_late_is_still_asked_as_often() {
         let mut limit = ReceiverLimit::default();
@@ -145,7 +145,8 @@ mod tests {
         assert_eq!(note(&mut limit, LATE), (false, true));
     }
 
-    /// Seven of eight attempts that hang have all places of a tenant nearly all the time, whatever the eighth says.
+    /// If seven of eight attempts hang, they occupy all places of a tenant nearly all the time, whatever the eighth
+    /// does.
     #[test]
     fn an_answer_now_and_then_is_not_enough() {
         let mut limit = ReceiverLimit::default();
@@ -153,14 +154,14 @@ mod tests {
             let silent = note(&mut limit, if nth % 8 == 0 { PROMPT } else { HANGS }).0;
             assert!(silent || nth < 16, "{nth}");
         }
-        // One that fails to answer now and then is asked as before.
+        // One that fails to answer occasionally is not limited.
         let mut limit = ReceiverLimit::default();
         for nth in 1..=800 {
             assert_eq!(note(&mut limit, if nth % 4 == 0 { HANGS } else { PROMPT }), (false, false), "{nth}");
         }
     }
 
-    /// 256 attempts at one time, of which those that are late have a quarter.
+    /// 256 attempts at once, of which slow ones get a quarter.
     #[test]
     fn who_is_late_leaves_places_to_the_others() {
         let limit = ConcurrencyLimit::new();

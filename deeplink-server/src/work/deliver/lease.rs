@@ -1,4 +1,4 @@
-//! The lease on a tenant's deliveries, where several nodes share the database. A SQLite file has one process.
+//! The lease on a tenant's deliveries when several nodes share the database. A SQLite file has only one process.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Lease {
         Ok(is_taken)
     }
 
-    /// Renews it while attempts in flight end. Once it is lost, it is not taken again.
+    /// Renews it while attempts in flight end. A lost lease is not taken again.
     pub(super) async fn renew(&mut self) {
         if self.until.is_some()
             && let Err(error) = self.acquire().await

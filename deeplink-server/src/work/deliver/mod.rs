@@ -1,6 +1,6 @@
 //! Sends deliveries of events to webhooks.
 //!
-//! The stages of a delivery, and what stands for it in each:
+//! The stages of a delivery, and the type that represents it in each:
 //!
 //! | Stage | Type |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | Its result is stored, in batches ([`results`]): delivered, failed, or due again | [`DeliveryResult`](results::DeliveryResult), [`DeliveryUpdate`](deliveries::DeliveryUpdate) |
 //! | The tenant's task removes it from the queue | [`ResultStored`](results::ResultStored) |
 //!
-//! Where several nodes share a database, a lease says which one sends a tenant's deliveries. All state is in the database:
-//! whatever is lost with a process is still due, and is sent again under the same id and with the same bytes.
+//! If several nodes share a database, a lease decides which one sends a tenant's deliveries. All state is in the
+//! database: whatever is lost with a process is still due, and is sent again under the same id and with the same bytes.
 
 mod attempt;
 mod concurrency;
@@ -41,7 +41,7 @@ use crate::notifier::Notification;
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Queries for due deliveries at one time, so that deliveries do not take the database's readers away from requests.
+/// Maximum concurrent queries for due deliveries, so that deliveries do not take all read connections from requests.
 const MAX_READS: usize = 2;
 /// How long attempts in flight may take once the service was asked to stop.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,7 +49,7 @@ pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// What the tasks of all tenants share.
 struct Context {
     app: Shared,
-    /// This process, in leases.
+    /// Identifies this process in leases.
     holder: String,
     attempts: ConcurrencyLimit,
     reads: Semaphore,
@@ -75,7 +75,7 @@ impl Wakeup {
     }
 }
 
-/// The tasks that run, one for each tenant with deliveries to send.
+/// The running tasks, one for each tenant with deliveries to send.
 #[derive(Default)]
 struct Tasks {
     running: JoinSet<()>,
@@ -90,8 +90,8 @@ impl Tasks {
             wakeup.set();
             return;
         }
-        // A new task reads everything without being told to. Only a later wakeup restarts it: where another node has the
-        // lease, each start sends a notification to that node.
+        // A new task reads everything without a wakeup. Only a later wakeup restarts it: if another node has the lease,
+        // each start sends a notification to that node.
         let wakeup = Arc::<Wakeup>::default();
         let task = tenant::run(Arc::clone(context), tenant.clone(), Arc::clone(&wakeup));
         let id = self.running.spawn(task).id();
@@ -108,7 +108,7 @@ impl Tasks {
     }
 }
 
-/// Sends until the service is asked to stop, and then lets attempts in flight end.
+/// Sends until the service is asked to stop, and then waits for attempts in flight to end.
 pub(super) async fn run(app: Weak<App>) {
     let Some(app) = app.upgrade() else { return };
     let (results, received) = mpsc::channel(results::MAX_WAITING);
@@ -118,13 +118,13 @@ pub(super) async fn run(app: Weak<App>) {
     let context = Arc::new(Context { app, holder, attempts, reads, results });
     let mut tasks = Tasks::default();
     dispatch(&context, &mut tasks).await;
-    // The tasks stop on the same signal. What does not end in time is aborted, and stays due.
+    // The tasks stop on the same signal. Attempts that do not end in time are aborted, and their deliveries stay due.
     let ended = timeout(SHUTDOWN_TIMEOUT, async { while tasks.running.join_next().await.is_some() {} }).await;
     if ended.is_err() {
         tasks.running.shutdown().await;
     }
     let (app, holder) = (Shared::clone(&context.app), context.holder.clone());
-    // Drops the last sender of results, so that what was sent is stored and then `storing` ends.
+    // Drops the last sender of results, so that the results already sent are stored and then `storing` ends.
     drop(context);
     drop((&mut storing).await);
     if !app.db.is_sqlite() {
@@ -153,7 +153,7 @@ async fn dispatch(context: &Arc<Context>, tasks: &mut Tasks) {
             notification = notifications.recv() => match notification {
                 Ok(Notification::Deliveries(tenant)) => tasks.wake(context, tenant),
                 Ok(Notification::RemoteDeliveries(tenant, holder)) if holder == context.holder => tasks.wake(context, tenant),
-                // The next scan finds what was missed.
+                // The next scan finds missed deliveries.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },

@@ -17,44 +17,44 @@ use crate::db::deliveries::{self, ActiveWebhook, DueDelivery};
 use crate::shares::Share;
 use crate::vault::Vault;
 
-/// Deliveries that are read at once: few at first, and more for a webhook that takes them quickly.
+/// Deliveries read at once: few at first, and more for a webhook that accepts them quickly.
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 32..=256;
 /// A page that is used up within this time is followed by a larger one.
 const QUICK_PAGE: Duration = Duration::from_millis(200);
-/// Attempts whose results are not stored yet; when there are so many, no more are started.
+/// Maximum attempts whose results are not stored yet; at this number no more are started.
 const MAX_UNSTORED: usize = 512;
-/// Shortest time between two counts of a webhook's pending deliveries.
+/// Minimum time between two counts of a webhook's pending deliveries.
 const COUNT_INTERVAL: Duration = Duration::from_secs(2);
-/// By how many the pending ones can grow in a second.
+/// Maximum growth of the pending deliveries in a second.
 const MAX_GROWTH_PER_SECOND: i64 = 5_000;
-/// When so many are queued behind a failure, it is checked at once whether the webhook has failed for too long.
+/// With this many queued behind a failure, it is checked at once whether the webhook has failed for too long.
 const BACKLOG: usize = 8;
 
 pub(super) struct WebhookQueue {
     pub(super) target: Arc<Target>,
     /// Attempts in flight.
     pub(super) in_flight: usize,
-    /// When the next delivery is due of those that are not due yet.
+    /// When the next delivery that is not due yet becomes due.
     pub(super) next_due: Option<Timestamp>,
     pub(super) limit: ReceiverLimit,
     /// Due, and not started.
     queued: VecDeque<DueDelivery>,
     /// Ids of those that are queued, in flight, or have a result that is not stored yet.
     ids: HashSet<String>,
-    /// Whether some may be due that are not queued.
+    /// Whether more may be due than are queued.
     may_have_more: bool,
     page_size: usize,
     read_at: Instant,
-    /// Whether newer deliveries are dropped, because so many are pending.
+    /// Whether newer deliveries are dropped, because too many are pending.
     is_full: bool,
     /// When the pending ones are counted next.
     count_at: Instant,
-    /// The webhook was switched off or deleted: nothing more is started, and the queue stays until attempts in flight end.
+    /// The webhook was disabled or deleted: nothing more is started, and the queue stays until attempts in flight end.
     is_disabled: bool,
 }
 
 impl WebhookQueue {
-    /// `limit` is what is known beside the webhook's row.
+    /// `limit` is what is known besides the webhook's row.
     pub(super) fn new(webhook: ActiveWebhook, vault: &Vault, limit: ReceiverLimit) -> Self {
         let now = Instant::now();
         Self {
@@ -84,13 +84,13 @@ impl WebhookQueue {
             self.limit = self.limit.at_new_url();
         }
         self.target = Arc::new(Target::open(webhook, vault));
-        // What was queued may have been canceled since.
+        // Queued deliveries may have been canceled since.
         self.clear_queued();
         self.may_have_more = true;
     }
 
-    /// Starts nothing more. The ids of attempts in flight are kept, so that they are not made twice if the webhook is
-    /// switched on meanwhile.
+    /// Starts nothing more. The ids of attempts in flight are kept, so that they are not repeated if the webhook is
+    /// re-enabled meanwhile.
     pub(super) fn disable(&mut self) {
         self.target.cancel();
         self.clear_queued();
@@ -113,18 +113,18 @@ impl WebhookQueue {
         self.ids.is_empty()
     }
 
-    /// Whether so many are queued that the webhook may be paused after any failure, and not only after a delivery's last:
-    /// that one may be days away.
+    /// Whether enough are queued that the webhook may be paused after any failure, not only after a delivery's last
+    /// one, which may be days away.
     pub(super) fn has_backlog(&self) -> bool {
         self.queued.len() >= BACKLOG
     }
 
-    /// Some may be due that are not queued.
+    /// Notes that more may be due than are queued.
     pub(super) fn mark_more(&mut self) {
         self.may_have_more = !self.is_disabled;
     }
 
-    /// Whether there are, or may be, some that have not been started.
+    /// Whether there are, or may be, deliveries that have not been started.
     pub(super) fn has_more(&self) -> bool {
         self.may_have_more || !self.queued.is_empty()
     }
@@ -150,7 +150,7 @@ impl WebhookQueue {
         self.ids.remove(delivery);
     }
 
-    /// Whether to read due deliveries: there may be some, and few are left of the last page.
+    /// Whether to read due deliveries: more may be due, and few are left of the last page.
     pub(super) fn wants_fill(&mut self, now: Timestamp) -> bool {
         if self.next_due.is_some_and(|due| due <= now) {
             self.next_due = None;
@@ -185,7 +185,7 @@ impl WebhookQueue {
             if self.ids.insert(due.id.clone()) {
                 if self.target.is_from_earlier_turn(due.turn) {
                     due.body = None;
-                    // It is canceled soon, and then not pending any more.
+                    // It is canceled soon, and then no longer pending.
                     self.count_at = Instant::now() + COUNT_INTERVAL;
                 }
                 self.queued.push_back(due);
@@ -237,8 +237,8 @@ mod tests {
         }
     }
 
-    /// A webhook that is switched off keeps what is under way until its end is known, so that nothing is begun twice when
-    /// it is switched on meanwhile.
+    /// A disabled webhook keeps attempts under way until their end is known, so that none is made twice if it is
+    /// re-enabled meanwhile.
     #[test]
     fn what_is_under_way_outlives_switching_off_and_on() {
         let vault = vault();
@@ -257,7 +257,7 @@ mod tests {
         assert!(queue.is_drained());
     }
 
-    /// Switching a webhook off and on tells nothing of whether it answers. At another address one answer does.
+    /// Disabling and re-enabling a webhook says nothing about whether it answers. At another address one answer does.
     #[test]
     fn backoff_outlives_switching_off_and_on() {
         let vault = vault();

@@ -16,28 +16,28 @@ use crate::shares::Share;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// Results that may wait to be stored; a tenant's task with another one waits until there is room.
+/// Maximum results that wait to be stored; a tenant's task with another one waits until there is room.
 pub(super) const MAX_WAITING: usize = 1_024;
-/// For how long results are collected into one write.
+/// How long results are collected for one write.
 const BATCH_WINDOW: Duration = Duration::from_millis(5);
 /// The wait before the next try when the database cannot write.
 const DATABASE_RETRY_DELAY: Duration = Duration::from_millis(250);
-/// Shortest time between two writes of a webhook's row while its health is unchanged.
+/// Minimum time between two writes of a webhook's row while its health is unchanged.
 const HEALTH_INTERVAL_MILLIS: u64 = 1_000;
-/// For how many days a mail about a paused webhook is tried.
+/// How many days a mail about a paused webhook is tried.
 const MAIL_DAYS: i64 = 3;
 
-/// What is stored of a delivery, after an attempt or in place of one.
+/// The result of a delivery, after an attempt or in place of one.
 pub(super) struct DeliveryResult {
     pub(super) webhook: WebhookId,
     pub(super) update: DeliveryUpdate,
     /// `None` if no attempt was made.
     pub(super) outcome: Option<AttemptOutcome>,
-    /// Is sent the delivery's id once the result is stored.
+    /// Receives the delivery's id once the result is stored.
     pub(super) on_stored: mpsc::UnboundedSender<ResultStored>,
 }
 
-/// What an attempt says of its webhook.
+/// What an attempt says about its webhook.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptOutcome {
     /// When it ended.
@@ -52,7 +52,7 @@ pub(super) struct AttemptOutcome {
 pub(super) struct ResultStored {
     pub(super) webhook: WebhookId,
     pub(super) delivery: String,
-    /// Whether there is to be another attempt.
+    /// Whether there will be another attempt.
     pub(super) is_pending: bool,
 }
 
@@ -95,7 +95,7 @@ async fn store(app: &Shared, recent: &mut RecentHealth, batch: &mut Vec<Delivery
                 }
                 break;
             }
-            // The next process sends again what is not stored.
+            // The next process repeats deliveries whose results are not stored.
             Err(error) if app.ending.is_cancelled() && tries > 2 => {
                 tracing::warn!(%error, "delivery results could not be stored; they will be sent again");
                 break;
@@ -163,7 +163,7 @@ struct WrittenHealth {
 }
 
 impl RecentHealth {
-    /// What is worth a write: a change, or the first of the same within a second.
+    /// The health that is worth a write: a change, or the first unchanged one within a second.
     fn changes(&mut self, now: u64, batch: &[DeliveryResult]) -> Vec<(WebhookId, Health)> {
         let mut all: BTreeMap<&WebhookId, Health> = BTreeMap::new();
         for result in batch {
@@ -175,7 +175,7 @@ impl RecentHealth {
         let mut changes = Vec::new();
         for (webhook, health) in all {
             let is_failing = health.first_failed_at.is_some();
-            // Failures after a success have a new beginning, which is stored.
+            // Failures after a success start a new failing period, which is stored.
             let has_turned = is_failing && health.delivered_at.is_some();
             let is_written = |written: &WrittenHealth| {
                 written.is_failing == is_failing && written.may_pause >= health.may_pause && !has_turned
@@ -208,7 +208,7 @@ mod tests {
         DeliveryResult { webhook, update, outcome, on_stored: on_stored.clone() }
     }
 
-    /// The same again is not written within a second; a success is never lost, though failures come before and after it.
+    /// Unchanged health is written at most once a second; a success is never lost, even between failures.
     #[test]
     fn only_changes_of_health_are_written_within_a_second() {
         let (on_stored, _stored) = mpsc::unbounded_channel();

@@ -1,5 +1,5 @@
-//! Scans every second for pending deliveries that no notification announced: those of other nodes and of earlier processes,
-//! and those whose webhook is switched off or gone.
+//! Scans every second for pending deliveries that no notification announced: those of other nodes and of earlier
+//! processes, and those whose webhook is disabled or deleted.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const SCAN_PAGE_SIZE: i64 = 1_000;
 /// Time between two batches of cleanups, so that other writes come between.
 const CLEANUP_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Where a scan got to.
+/// The progress of scans.
 #[derive(Default)]
 struct Progress {
     /// The webhook after which the next one begins.
@@ -30,10 +30,10 @@ struct Progress {
     cleanups: Vec<(WebhookId, Cleanup)>,
 }
 
-/// What is done to pending deliveries that can never be sent as they are.
+/// What to do with pending deliveries that can never be sent as they are.
 #[derive(Clone, Copy)]
 enum Cleanup {
-    /// Their webhook is switched off or gone.
+    /// Their webhook is disabled or deleted.
     CancelPending,
     /// They are due further ahead than is plausible.
     Reschedule(Timestamp),
@@ -95,7 +95,7 @@ async fn scan(
     Ok(Progress { last, cleanups })
 }
 
-/// Cleans up some deliveries of each webhook, and returns those with possibly more.
+/// Cleans up some deliveries of each webhook, and returns those that may have more.
 async fn clean_up_all(app: &App, cleanups: Vec<(WebhookId, Cleanup)>) -> Result<Vec<(WebhookId, Cleanup)>, DbError> {
     let mut unfinished = Vec::new();
     for (webhook, cleanup) in cleanups {
@@ -106,7 +106,7 @@ async fn clean_up_all(app: &App, cleanups: Vec<(WebhookId, Cleanup)>) -> Result<
     Ok(unfinished)
 }
 
-/// Cleans up some deliveries of a webhook. `true` when there may be more.
+/// Cleans up some deliveries of a webhook. `true` if there may be more.
 async fn clean_up_some(app: &App, webhook: &WebhookId, cleanup: Cleanup) -> Result<bool, DbError> {
     let write = app.db.write(Share::Service, webhook.clone(), move |tx, webhook| match cleanup {
         Cleanup::CancelPending => deliveries::cancel(tx, webhook).boxed(),

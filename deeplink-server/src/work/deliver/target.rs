@@ -1,4 +1,4 @@
-//! Where a webhook's deliveries are sent, and what signs them.
+//! Where a webhook's deliveries are sent, and how they are signed.
 
 use deeplink_core::id::WebhookId;
 use deeplink_core::signature::{Signer, WebhookSecret};
@@ -8,20 +8,20 @@ use tokio_util::sync::CancellationToken;
 use crate::db::deliveries::ActiveWebhook;
 use crate::vault::Vault;
 
-/// A webhook as it was read last.
+/// A webhook as it was last read.
 #[derive(Debug)]
 pub(super) struct Target {
     webhook: ActiveWebhook,
     signer: Option<Signer>,
-    /// The signer before a rotation, and until when it signs as well.
+    /// The previous signer, and until when it also signs.
     before: Option<(Signer, Timestamp)>,
     cancellation: CancellationToken,
 }
 
-/// What the headers of one attempt say.
+/// The values in the headers of one attempt.
 #[derive(Debug)]
 pub(super) struct Signed {
-    /// The moment that is signed, in unix seconds.
+    /// The signed time, in unix seconds.
     pub(super) seconds: i64,
     pub(super) service: String,
     pub(super) standard: String,
@@ -32,7 +32,7 @@ impl Target {
     pub(super) fn open(webhook: ActiveWebhook, vault: &Vault) -> Self {
         let open = |sealed: &str| {
             let plain = vault.open("webhooks", webhook.id.as_str(), sealed).map_err(|error| error.to_string())?;
-            let text = String::from_utf8(plain).map_err(|_| "it is no text".to_owned())?;
+            let text = String::from_utf8(plain).map_err(|_| "it is not UTF-8".to_owned())?;
             Signer::new(&WebhookSecret::new(text)).map_err(|error| error.to_string())
         };
         let opened = |sealed: &str| {
@@ -55,20 +55,20 @@ impl Target {
         &self.webhook.url
     }
 
-    /// Whether a delivery of this turn was given up when the webhook was switched on again. The turn of a newer one may be
-    /// ahead of the webhook as it was read.
+    /// Whether a delivery of this turn was given up when the webhook was re-enabled. The turn of a newer delivery may
+    /// be ahead of the webhook as it was read.
     pub(super) fn is_from_earlier_turn(&self, turn: i64) -> bool {
         turn < self.webhook.turn
     }
 
-    /// Whether nothing has changed that concerns attempts.
+    /// Whether nothing has changed that affects attempts.
     pub(super) fn is_unchanged(&self, webhook: &ActiveWebhook) -> bool {
         let ActiveWebhook { id, url, sealed, before, turn, is_full: _, is_failing: _ } = webhook;
         let ours = &self.webhook;
         (id, url, sealed, before, turn) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn)
     }
 
-    /// Attempts that have not begun are not made.
+    /// Cancels attempts that have not begun.
     pub(super) fn cancel(&self) {
         self.cancellation.cancel();
     }
@@ -122,8 +122,8 @@ pub(super) mod tests {
         Vault::of(&key, &[])
     }
 
-    /// What waited before a webhook was switched on again is given up, and nothing else is, also where it was switched on
-    /// once more since it was looked at.
+    /// Only deliveries from before a webhook was re-enabled are given up, even if it was re-enabled once more since it
+    /// was read.
     #[test]
     fn what_waited_before_it_was_switched_on_is_given_up() {
         let vault = vault();

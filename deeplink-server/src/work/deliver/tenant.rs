@@ -21,7 +21,7 @@ use crate::db::deliveries::{self, AttemptRecord, DeliveryState, DueDelivery};
 
 /// Attempts in flight of one tenant; its webhooks have equal shares.
 const MAX_IN_FLIGHT: usize = 8;
-/// How old what is known of a webhook may be when an attempt begins.
+/// Maximum age of a webhook's state when an attempt begins.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a task with nothing to do waits for more.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,10 +49,10 @@ struct TenantTask {
     tenant: TenantId,
     wakeup: Arc<Wakeup>,
     queues: Vec<WebhookQueue>,
-    /// Of webhooks that were removed, for those that are added: switching one off and on does not reset it.
+    /// Limits of removed webhooks, for when they are added again: disabling and re-enabling one does not reset it.
     limit: ReceiverLimit,
     attempts: JoinSet<EndedAttempt>,
-    /// When the webhooks were read last.
+    /// When the webhooks were last read.
     refreshed: Option<Instant>,
     lease: Lease,
     on_stored: mpsc::UnboundedSender<ResultStored>,
@@ -82,7 +82,7 @@ pub(super) async fn run(context: Arc<Context>, tenant: TenantId, wakeup: Arc<Wak
     };
     if let Err(error) = task.run_loop().await {
         tracing::warn!(tenant = %task.tenant, %error, "deliveries could not be sent; will retry");
-        // Attempts in flight still end, and the next scan finds everything else.
+        // Attempts in flight still complete, and the next scan finds everything else.
         tokio::time::sleep(DATABASE_RETRY_DELAY).await;
     }
     task.shut_down().await;
@@ -109,8 +109,8 @@ impl TenantTask {
         Ok(())
     }
 
-    /// Reads the webhooks again, when it is time: before deliveries are read, and then every half second, so that attempts
-    /// begin only where a webhook is unchanged.
+    /// Reads the webhooks again when needed: before deliveries are read, and then every half second, so that attempts
+    /// begin only for unchanged webhooks.
     async fn refresh_webhooks(&mut self, now: Timestamp) -> Result<(), TaskError> {
         let wants_fill = self.queues.iter_mut().any(|queue| queue.wants_fill(now));
         let is_busy = !self.attempts.is_empty() || self.queues.iter().any(WebhookQueue::has_more);
@@ -201,7 +201,7 @@ impl TenantTask {
         let EndedAttempt { webhook, mut due, record } = ended.map_err(|_| TaskError::Panicked)?;
         let queue = self.queues.iter_mut().find(|queue| *queue.target.id() == webhook);
         let Some(record) = record else {
-            // It is read again, for the webhook as it is now.
+            // It is read again, with the webhook's current state.
             if let Some(queue) = queue {
                 queue.in_flight -= 1;
                 queue.remove(&due.id);
@@ -239,17 +239,17 @@ impl TenantTask {
         }
     }
 
-    /// Lets attempts in flight end, and releases the lease.
+    /// Waits for attempts in flight to end, and releases the lease.
     async fn shut_down(&mut self) {
         for queue in &self.queues {
             queue.target.cancel();
         }
         while !self.attempts.is_empty() {
             match timeout(REFRESH_INTERVAL, self.attempts.join_next()).await {
-                // One that panicked is still due.
+                // An attempt that panicked is still due.
                 Ok(Some(ended)) => drop(self.finish_attempt(ended).await),
                 Ok(None) => break,
-                // Or another node would make the same attempts beside these.
+                // Otherwise another node would make the same attempts meanwhile.
                 Err(_) => self.lease.renew().await,
             }
         }
@@ -275,7 +275,7 @@ impl Drop for TenantTask {
     }
 }
 
-/// Makes an attempt as soon as this node's limits permit; none if its webhook changes before.
+/// Makes an attempt as soon as this node's limits permit, unless its webhook changes before.
 async fn attempt_when_permitted(
     context: Arc<Context>,
     target: Arc<Target>,

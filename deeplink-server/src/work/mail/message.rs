@@ -32,7 +32,7 @@ impl std::fmt::Debug for Mail {
     }
 }
 
-/// The content by kind. Stored emails carry no tag: the kind is told by its fields, so no two kinds have the same ones.
+/// The content by kind. Stored emails have no tag: the fields identify the kind, so no two kinds have the same ones.
 #[derive(PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Content {
@@ -83,17 +83,18 @@ impl Mail {
         Self::of(to, Content::Signup { token: token.expose().to_owned(), until })
     }
 
-    /// Sends somebody the link that signs them in. `None` if the address is not valid in email.
+    /// Sends a link to sign in with. `None` if the address is not valid in email.
     pub(crate) fn signin(to: &Email, token: &Token, until: Timestamp) -> Option<Self> {
         Self::of(to, Content::Signin { signin_token: token.expose().to_owned(), until })
     }
 
-    /// Invites somebody to a team, naming the sender if their address is verified. `None` if the address is not valid in email.
+    /// Invites a person to a team, naming the sender if their address is verified. `None` if the address is not valid
+    /// in email.
     pub(crate) fn invite(to: &Email, token: &Token, from: Option<String>, until: Timestamp) -> Option<Self> {
         Self::of(to, Content::Invite { invite_token: token.expose().to_owned(), from, until })
     }
 
-    /// Sends somebody the code that confirms a new secret key. `None` if the address is not valid in email.
+    /// Sends the code that confirms a new secret key. `None` if the address is not valid in email.
     pub(crate) fn code(to: &Email, code: &ConfirmationCode, until: Timestamp) -> Option<Self> {
         Self::of(to, Content::Code { code: code.expose().to_owned(), until })
     }
@@ -204,8 +205,8 @@ fn minute(moment: Timestamp) -> String {
     }
 }
 
-/// A part of an email without transfer encoding: quoted-printable would break links over two lines. ASCII lines of up to
-/// 998 characters need none (RFC 5322, section 2.1.1).
+/// A part of an email without transfer encoding: quoted-printable would split links over two lines. ASCII lines of up
+/// to 998 characters need none (RFC 5322, section 2.1.1).
 fn part(kind: ContentType, text: String) -> SinglePart {
     let builder = SinglePart::builder().header(kind);
     if text.is_ascii() && text.lines().all(|line| line.len() <= 998) {
@@ -322,7 +323,7 @@ mod tests {
         }
     }
 
-    /// An address may hold characters that mean something in HTML.
+    /// An address may contain characters that have a meaning in HTML.
     #[test]
     fn who_invites_cannot_speak_in_html() {
         let to = "a@example.com".parse::<Email>().expect("an address");

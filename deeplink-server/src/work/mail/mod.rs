@@ -1,7 +1,7 @@
 //! Sends the emails queued in the database: to an SMTP server, or as one `.eml` file each in the mail directory.
 //!
-//! An email is stored in the transaction that causes it and goes out after the reply, so nobody waits for it and none is
-//! lost. A file is named for its email and appears complete: sending the same email twice leaves one file.
+//! An email is stored in the transaction that causes it and goes out after the reply, so no request waits for it and
+//! none is lost. A file is named for its email and appears complete: sending the same email twice leaves one file.
 
 mod message;
 pub(crate) mod smtp;
@@ -82,7 +82,8 @@ pub(super) async fn run(app: Weak<App>) {
     }
 }
 
-/// After a restart no other process holds an email, and the cause of failures may be fixed: everything is retried now.
+/// After a restart no other process has claimed an email, and the cause of failures may be fixed: everything is retried
+/// now.
 async fn release(app: &App) -> Result<(), DbError> {
     if !app.db.is_sqlite() || mails::next_due(&mut app.db.read().await?.conn()).await?.is_none() {
         return Ok(());
@@ -101,7 +102,7 @@ async fn round(app: &App, smtp: Option<&Smtp>) -> Result<bool, DbError> {
     let lease = now.plus_millis(LEASE_MILLIS);
     let claimed = app.db.write(Share::Service, (), move |tx, ()| mails::claim(tx, now, lease).boxed()).await?;
     let any = !claimed.is_empty();
-    // Concurrently, so that one that hangs delays no other, and all are done before the lease ends.
+    // Concurrently, so that a stalled one does not delay the others, and all are done before the lease ends.
     let sent = stream::iter(claimed).map(|waiting| async move {
         let outcome = send(app, smtp, &waiting).await;
         settle(app, waiting, outcome).await
@@ -152,7 +153,7 @@ async fn settle(app: &App, waiting: Waiting, outcome: Result<(), SendError>) -> 
             false
         }
     };
-    // Due when it expires at the latest, so that an expired email does not stay for another hour.
+    // Due when it expires at the latest, so that an expired email is not kept for another hour.
     let again = now.plus_millis(1_000 * retry_delay(waiting.attempts)).as_millis().min(waiting.expires_at);
     let again = Timestamp::from_millis(again);
     app.db

@@ -1,5 +1,5 @@
-//! The double of an x402 facilitator as a program, for trying payments on one machine: it prints its address, and settles
-//! whatever it is sent until it is stopped. No money moves.
+//! The double of an x402 facilitator as a program, to try payments locally: it prints its address and settles
+//! everything it is sent until it is stopped. No money moves.
 
 use std::io::Write;
 

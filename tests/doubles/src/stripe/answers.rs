@@ -1,4 +1,4 @@
-//! What Stripe answers.
+//! Stripe's answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ fn answer((status, body): (u16, Value)) -> Response {
     (status, [("request-id", "req_of_tests")], axum::Json(body)).into_response()
 }
 
-/// Whether the head is what Stripe takes.
+/// Whether Stripe would accept the headers.
 fn refusal(method: &Method, headers: &HeaderMap) -> Option<(u16, Value)> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if text("authorization") != format!("Bearer {SECRET_KEY}") {
@@ -58,7 +58,7 @@ fn cut() -> ! {
     std::panic::resume_unwind(Box::new("cut"))
 }
 
-/// What goes wrong with a call before anything is done.
+/// How a call fails before anything is done.
 async fn fail(fault: Option<Fault>) -> Option<Response> {
     Some(match fault? {
         Fault::Status(status) => answer(error(status, "api_error", None, "it failed", None)),
@@ -69,7 +69,7 @@ async fn fail(fault: Option<Fault>) -> Option<Response> {
     })
 }
 
-/// Goes with an answer, and says when that has been taken to be sent.
+/// Attached to an answer; notifies when that has been taken for sending.
 struct Leaving(Arc<Notify>);
 
 impl Drop for Leaving {
@@ -133,7 +133,7 @@ pub(super) async fn call(State(inner): State<Arc<Mutex<Inner>>>, request: Reques
     done
 }
 
-/// Does it once for each key.
+/// Does it once per key.
 fn keyed(inner: &mut Inner, key: &str, path: &str, form: &BTreeMap<String, String>, fault: Option<Fault>) -> Response {
     let asked = format!("{path} {form:?}");
     if let Some((before, status, said)) = inner.kept.get(key) {

@@ -1,5 +1,5 @@
-//! Stripe's API as the service meets it: forms, idempotency keys, errors, both forms of a subscription; and what a test
-//! makes happen there, with the events that Stripe would post.
+//! A double of Stripe's API: forms, idempotency keys, errors, both forms of a subscription; and what a test makes
+//! happen there, with the events that Stripe would post.
 
 mod answers;
 
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
-/// Our key there.
+/// Our API key.
 pub const SECRET_KEY: &str = "rk_test_51f0c9a3d7e2b4-of-tests";
-/// What events are signed with.
+/// The secret that events are signed with.
 pub const WEBHOOK_SECRET: &str = "whsec_9a3c51f0d7e2b4-of-tests";
 /// The same after a rotation.
 pub const NEXT_WEBHOOK_SECRET: &str = "whsec_b47e2d0f15c3a9-of-tests";
 /// The prices of pro, business and scale.
 pub const PRICES: [&str; 3] = ["price_pro", "price_business", "price_scale"];
 
-/// The version of the API that is spoken, and no other.
+/// The only API version that it accepts.
 const VERSION: &str = "2025-03-31.basil";
 
 /// How a call fails.
@@ -31,7 +31,7 @@ const VERSION: &str = "2025-03-31.basil";
 pub enum Fault {
     /// Answers with this status.
     Status(u16),
-    /// Answers with this status, and keeps that as the answer to the request's idempotency key.
+    /// Answers with this status, and stores that as the answer for the request's idempotency key.
     Kept(u16),
     /// Never answers.
     Hangs,
@@ -43,16 +43,16 @@ pub enum Fault {
     CutAfterwards,
 }
 
-/// Where the end of a period and an invoice's subscription stand.
+/// Where the end of a period and an invoice's subscription are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// In the subscription and in the invoice, as before 2025-03-31.
     Old,
-    /// In the subscription's items and in what the invoice is for.
+    /// In the subscription's items and in the invoice's parent.
     New,
 }
 
-/// A call that came.
+/// A received call.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Method and path.
@@ -74,17 +74,17 @@ pub struct Paid {
     pub session: Value,
 }
 
-/// An event, as it is posted.
+/// An event as it is posted.
 #[derive(Debug, Clone)]
 pub struct Event {
     /// Its id.
     pub id: String,
-    /// The bytes of it.
+    /// Its bytes.
     pub body: String,
 }
 
 impl Event {
-    /// The header of its signature with a secret at a time.
+    /// Its signature header for a secret and a time.
     pub fn signature(&self, secret: &str, seconds: i64) -> String {
         format!("t={seconds},v1={}", signature(secret, seconds, &self.body))
     }
@@ -98,12 +98,12 @@ pub fn signature(secret: &str, seconds: i64, body: &str) -> String {
     let inner = Sha256::new().chain_update(pad(0x36)).chain_update(format!("{seconds}.{body}")).finalize();
     let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
     outer.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a string takes it");
+        write!(hex, "{byte:02x}").expect("a string can be written to");
         hex
     })
 }
 
-/// A read that waits before it is answered with what it saw when it came.
+/// A held read, which will be answered with the state at its arrival.
 #[derive(Clone, Default)]
 pub struct HeldRead {
     reached: Arc<Notify>,
@@ -112,17 +112,17 @@ pub struct HeldRead {
 }
 
 impl HeldRead {
-    /// Waits until the read has come.
+    /// Waits for the read.
     pub async fn reached(&self) {
         self.reached.notified().await;
     }
 
-    /// Lets it be answered.
+    /// Releases the answer.
     pub fn let_go(&self) {
         self.open.notify_one();
     }
 
-    /// Waits until the answer is on its way.
+    /// Waits until the answer has been sent.
     pub async fn answered(&self) {
         self.answered.notified().await;
     }
@@ -135,7 +135,7 @@ struct Session {
     is_paid: bool,
 }
 
-/// What a key was used for, and what was answered.
+/// The request that a key was used for, and its answer.
 type Kept = (String, u16, Value);
 
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl Inner {
     }
 }
 
-/// Stripe at an address of its own.
+/// Stripe at its own address.
 #[derive(Clone)]
 pub struct Stripe {
     address: SocketAddr,
@@ -190,24 +190,24 @@ impl Stripe {
         format!("http://{}", self.address).parse().expect("a URL")
     }
 
-    /// Every call fails like this from now on, or none.
+    /// Sets how every call fails, if at all.
     pub fn fails(&self, fault: Option<Fault>) {
         self.inner().fault = fault;
     }
 
-    /// The next calls fail like this, one after the other.
+    /// Sets how the next calls fail, in this order.
     pub fn fails_next(&self, faults: &[Fault]) {
         self.inner().next_faults.extend(faults);
     }
 
-    /// Holds the next read that nobody holds yet.
+    /// Holds the next read that is not held yet.
     pub fn hold_read(&self) -> HeldRead {
         let held = HeldRead::default();
         self.inner().held.push_back(held.clone());
         held
     }
 
-    /// Speaks in this form from now on.
+    /// Uses this form from now on.
     pub fn speaks(&self, shape: Shape) {
         self.inner().is_old = shape == Shape::Old;
     }
@@ -222,7 +222,7 @@ impl Stripe {
         self.inner().sessions.len()
     }
 
-    /// Pays on a page, as a person with a card does: a customer and a subscription come of it.
+    /// Pays on a page, as a person with a card does, which creates a customer and a subscription.
     pub fn pay(&self, url: &str, period_end: i64) -> Paid {
         let inner = &mut *self.inner();
         let number = inner.number();
@@ -262,7 +262,7 @@ impl Stripe {
         subscriptions.insert(id.to_owned(), wire);
     }
 
-    /// Knows nobody any more, as with a key of another account.
+    /// Forgets all customers, as with a key of another account.
     pub fn forgets_everybody(&self) {
         let inner = &mut *self.inner();
         inner.customers.clear();
@@ -279,13 +279,13 @@ impl Stripe {
         self.change(subscription, |wire| wire["status"] = status.into());
     }
 
-    /// A subscription as it is said to be now.
+    /// A subscription in its current state.
     pub fn subscription(&self, id: &str) -> Value {
         let inner = self.inner();
         answers::shaped(&inner.subscriptions[id], inner.is_old)
     }
 
-    /// An event about something, as it is now or was.
+    /// An event about an object, in its current or an earlier state.
     pub fn event(&self, kind: &str, object: &Value) -> Event {
         let id = format!("evt_{}", self.inner().number());
         let body = json!({
@@ -295,7 +295,7 @@ impl Stripe {
         Event { id, body: body.to_string() }
     }
 
-    /// An event about a subscription as it is now.
+    /// An event about a subscription in its current state.
     pub fn event_of(&self, kind: &str, subscription: &str) -> Event {
         self.event(kind, &self.subscription(subscription))
     }

@@ -96,7 +96,7 @@ impl Destination {
     /// Writes the file of a link completely or not at all.
     pub(super) async fn write(&self, ctx: &Context, path: &Path, image: &Bytes, force: bool) -> Outcome {
         if *self == Self::Stdout {
-            // On a terminal this is an SVG; whatever else came would not be one.
+            // On a terminal this is always an SVG; unexpected bytes are made printable.
             return if ctx.out.terminal {
                 ctx.out.line(String::from_utf8_lossy(image).trim_end_matches('\n'))
             } else {
@@ -104,7 +104,7 @@ impl Destination {
             };
         }
         if is_device(path) {
-            // A pipe may have no reader, and meanwhile Ctrl-C is handled.
+            // A pipe may have no reader; Ctrl-C must work meanwhile.
             let (device, image) = (path.to_owned(), image.clone());
             let written = tokio::task::spawn_blocking(move || to_device(&device, &image)).await;
             return written.unwrap_or_else(|error| Err(Failure::file("write", path.display(), &error.into()).into()));
@@ -120,7 +120,7 @@ impl Destination {
 /// Longest chain of symbolic links that is followed, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// The file that a path leads to through symbolic links, whether it is there or not.
+/// The file that a path leads to through symbolic links, whether it exists or not.
 fn end_of(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -130,7 +130,7 @@ fn end_of(path: &Path) -> PathBuf {
     path
 }
 
-/// Whether this is something else than a file, such as a pipe or `/dev/null`: it is written to, never replaced.
+/// Whether this is something other than a file, such as a pipe or `/dev/null`: it is written to, never replaced.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
@@ -149,7 +149,7 @@ fn to_device(path: &Path, image: &[u8]) -> Outcome {
     })
 }
 
-/// Code of a failure that concerns one file only.
+/// Code of a failure that concerns only one file.
 pub(super) const FILE_EXISTS: &str = "file_exists";
 
 fn shown(path: &Path) -> String {

@@ -13,17 +13,17 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
 
-/// Edge in pixels at which every code has 3 px for each module, and some readers fail at less.
+/// Edge in pixels at which every code has 3 px for each module; some readers fail with fewer.
 const READABLE: u32 = 900;
-/// Modules of a side at most: version 40, the ring of decorative dots, the widest margin.
+/// Maximum modules per side: version 40, the ring of decorative dots, the widest margin.
 const MAX_MODULES: u32 = 177 + 2 * 37 + 2 * MAX_MARGIN;
 const _: () = assert!(3 * MAX_MODULES <= READABLE, "3 px for each module of any code");
 
-/// What the link itself is needed for.
+/// Why the link itself is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
-    /// A warning only: the code is worth having without it.
+    /// Only for a warning: the code is useful without it.
     Warning,
     /// The result.
     Result,
@@ -32,11 +32,11 @@ pub(super) enum Need {
 /// Which answers a code needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The link itself, for its `url`, its status and its end.
+    /// The link itself, for its `url`, status and expiry.
     pub(super) link: Need,
     /// The file that the service draws.
     pub(super) image: bool,
-    /// A reading of that file.
+    /// The decoded text of that file.
     pub(super) proof: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
     pub(super) link: Option<LinkDetail>,
-    /// Why nothing is known of a link that was wanted for a warning.
+    /// Why a link that was needed for a warning could not be read.
     pub(super) unseen: Option<Box<Failure>>,
     pub(super) image: Option<Bytes>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order whose image can be read: the same in pixels, and large enough.
+    /// The order for an image that can be read back: the same style as a PNG, and large enough.
     fn readable(&self) -> Self {
         let size = self.options.size.unwrap_or(READABLE).max(READABLE);
         Self { format: QrFormat::Png, options: self.options.clone().size(size) }
@@ -110,7 +110,7 @@ async fn take<T>(permits: &Semaphore, request: impl IntoFuture<Output = T>) -> T
 
 /// Reads an image and compares what it says with the link's address.
 async fn prove(png: Bytes, url: &str) -> Outcome {
-    // A code that cannot be read is looked at for long: meanwhile other requests continue, and Ctrl-C is handled.
+    // Trying to read an unreadable code takes long: meanwhile other requests continue, and Ctrl-C works.
     let read = tokio::task::spawn_blocking(move || read_png(&png)).await;
     let failure = match read {
         Ok(Ok(text)) if text == url => return Ok(()),
@@ -119,7 +119,7 @@ async fn prove(png: Bytes, url: &str) -> Outcome {
             Failure::new(Exit::CheckFailed, what).code("qr_mismatch").hint("nothing was written; try again")
         }
         Ok(Err(why)) => unreadable(&why),
-        // A reader that gives up in the middle has read nothing.
+        // A reader that panics has read nothing.
         Err(_) => unreadable(&ReadError::NoCode),
     };
     Err(failure.into())

@@ -9,7 +9,7 @@ use url::form_urlencoded::Serializer;
 
 use crate::error::{Failure, Outcome};
 
-/// One word of a list, in either case.
+/// One word of a list, in upper or lower case.
 macro_rules! one_of {
     ($choice:ty) => {
         PossibleValuesParser::new(<$choice>::ALL.iter().map(|one| one.as_str())).try_map(|word| word.parse::<$choice>())
@@ -42,7 +42,7 @@ pub(super) struct Look {
     /// Outline of the whole; circle adds decorative dots around the code up to a disc [default: square]
     #[arg(long, value_name = "SHAPE", value_parser = one_of!(QrShape), ignore_case = true)]
     shape: Option<QrShape>,
-    /// Colour of all parts without one of their own, such as 0a3c8c, without # [default: 000000]
+    /// Colour of all parts that have no colour set, such as 0a3c8c, without # [default: 000000]
     #[arg(long, value_name = "HEX")]
     fg_color: Option<String>,
     /// Colour of the background, without # [default: ffffff]
@@ -66,7 +66,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// The options as the service takes them. What breaks one of its rules is named by its flag.
+    /// The options in the service's form. Errors name the flag that breaks a rule.
     pub(super) fn options(&self) -> Outcome<QrOptions> {
         let mut query = Serializer::new(String::new());
         for (name, value) in [
@@ -86,7 +86,7 @@ impl Look {
         if self.hide_logo {
             query.append_pair("hideLogo", "true");
         }
-        // Where the logo is, the service judges: it may be allowed to reach what this machine cannot.
+        // The service decides where a logo may be: it may be allowed to reach what this machine cannot.
         let mut options = QrOptions::from_query(&query.finish(), |_| true).map_err(|why| self.refused(why.into()))?;
         options.level = self.level;
         options.dot_type = self.dot_type;
@@ -110,7 +110,7 @@ impl Look {
         }
     }
 
-    /// The flags that were given, as they are written.
+    /// The flags that were given, as typed.
     pub(super) fn given(&self) -> Vec<&'static str> {
         [
             ("--size", self.size.is_some()),
@@ -137,12 +137,12 @@ impl Look {
 /// Where a logo has to be.
 const FETCHED: &str = "the service fetches it: a public http(s) address that answers 200 without a redirect within 5 s";
 
-/// A refusal of options that names the flag instead of the parameter, and says what would be taken.
+/// A refusal of options that names the flag instead of the parameter, and says what is accepted.
 pub(super) fn by_flag(mut failure: Failure) -> Failure {
     if failure.code.as_deref() != Some("invalid_qr_options") {
         return failure;
     }
-    // Who found it does not matter, and JSON has the status all the same.
+    // It does not matter who found it, and JSON includes the status anyway.
     let said = failure.message.trim_end_matches(" (HTTP 400)").len();
     failure.message.truncate(said);
     let Some(field) = failure.field.clone() else { return failure };

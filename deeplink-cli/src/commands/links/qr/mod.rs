@@ -81,7 +81,7 @@ pub(crate) struct Qr {
     look: Look,
 }
 
-/// What a command line comes to.
+/// The plan of a command line.
 struct Plan {
     order: Order,
     /// Where files go, if there are any.
@@ -98,12 +98,12 @@ struct Plan {
 struct Ids {
     /// Those to fetch.
     ids: Vec<String>,
-    /// How many have their file already.
+    /// How many already have their file.
     there: usize,
 }
 
 impl Ids {
-    /// No more than one id was given, so that what is said need not name it.
+    /// At most one id was given, so messages need not name it.
     fn is_single(&self) -> bool {
         self.ids.len() + self.there <= 1
     }
@@ -155,7 +155,7 @@ impl Qr {
         if destination.is_none() {
             self.note_look(ctx);
         }
-        // With -q nothing is warned about, so what only a warning needs is not requested.
+        // With -q there are no warnings, so data that only a warning needs is not requested.
         let tells = has_files && tells_of_links(ctx, sheet);
         let link = if shows || self.verify || tells {
             Need::Result
@@ -169,7 +169,7 @@ impl Qr {
         Ok(Plan { order, destination, shows, invert: self.invert, force: self.force, skips, wanted })
     }
 
-    /// The format that is asked for, by the flag and by the name of the file, which must agree.
+    /// The requested format, by the flag and the file name, which must agree.
     fn kind(&self, destination: Option<&Destination>) -> Outcome<QrFormat> {
         let ending = match destination {
             Some(Destination::File(path)) => path.extension().map(|ending| ending.to_string_lossy()),
@@ -192,7 +192,7 @@ impl Qr {
         Err(Failure::usage(what).hint(hint).into())
     }
 
-    /// Says what a code in characters leaves out.
+    /// Notes which options a code in characters ignores.
     fn note_look(&self, ctx: &Context) {
         let mut flags = self.look.given();
         if self.format.is_some() {
@@ -235,7 +235,7 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
     let mut codes = pin!(stream::iter(ids).map(fetch).buffered(IN_FLIGHT));
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
     let (mut report, mut tally) = (Report::new(ctx, plan, sheet, given), Tally::new(ctx, ids));
-    // Links for which the service could not be reached, since it was last.
+    // Links for which the service could not be reached, since the last success.
     let mut lost: Vec<(&String, Box<Failure>)> = Vec::new();
     loop {
         let next = tokio::select! {
@@ -251,7 +251,7 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
             Err(stop) if given.is_single() => return Err(stop),
             Err(Stop::Failed(failure)) if is_unreachable(&failure) => lost.push((id, failure)),
             fetched => {
-                // It was not gone: each of them failed for itself.
+                // The service is reachable: each of them failed individually.
                 lost.drain(..).try_for_each(|(id, failure)| tally.failed(id, Stop::Failed(failure)))?;
                 let kept = match fetched {
                     Ok(code) => tokio::select! {

@@ -15,14 +15,14 @@ use crate::ids::Tally;
 use crate::output::{self, Rows, Sheet};
 use crate::progress::{Progress, counted};
 
-/// Progress is shown from this number of codes on.
+/// Number of codes from which progress is shown.
 const MANY: usize = 25;
 /// Rows that are formatted together on a terminal.
 const PAGE: usize = 100;
 const HOUR_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
 
-/// Writes codes to their destinations, one after the other, and reports them.
+/// Writes codes to their destinations sequentially, and reports them.
 pub(super) struct Report<'a> {
     ctx: &'a Context,
     plan: &'a Plan,
@@ -37,7 +37,7 @@ pub(super) struct Report<'a> {
     ends: Ends,
 }
 
-/// The links that will end, of those that were seen.
+/// The links seen so far that will expire.
 #[derive(Default)]
 struct Ends {
     seen: usize,
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
         if let (Some(destination), Some(image)) = (&plan.destination, &code.image) {
             let path = destination.path(id, plan.order.format);
             match destination.write(ctx, &path, image, plan.force).await {
-                // Another process wrote it meanwhile.
+                // Another process has written it in the meantime.
                 Err(Stop::Failed(why)) if plan.skips && why.code.as_deref() == Some(FILE_EXISTS) => {
                     self.there += 1;
                     return Ok(());
@@ -143,7 +143,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// All are through.
+    /// Ends the report after the last code.
     pub(super) fn finish(mut self) -> Outcome {
         self.close()?;
         if let (Some(Destination::Dir(dir)), false) = (&self.plan.destination, self.plan.shows) {
@@ -157,16 +157,16 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// A signal came: what was written stays.
+    /// A signal arrived: written files stay.
     pub(super) fn interrupted(mut self, tally: Tally<'_>, exit: Exit) -> Outcome<Stop> {
         match self.close() {
-            // The reader of stdout often ends by the same Ctrl-C; the progress goes to stderr.
+            // The same Ctrl-C often ends the reader of stdout; the progress goes to stderr.
             Ok(()) | Err(Stop::ClosedPipe) => {}
             Err(other) => return Err(other),
         }
         let how = self.resuming();
         let failure = tally.stopped_early(Failure::new(exit, exit.meaning()), self.kept, self.done_with());
-        // JSON has said nothing yet of what failed before.
+        // JSON has not reported the earlier failures yet.
         if !failure.items.is_empty() {
             return Ok(Failure { exit, hint: how.map(str::to_owned), ..failure }.into());
         }
@@ -197,14 +197,14 @@ impl<'a> Report<'a> {
     fn resuming(&self) -> Option<&'static str> {
         let dir = matches!(self.plan.destination, Some(Destination::Dir(_)));
         (dir && !self.single).then_some(if self.plan.force {
-            // Among the files that are there, nothing tells the new ones from those that were to be replaced.
+            // New files cannot be told from those still to be replaced.
             "the same command starts again from the beginning"
         } else {
             "the same command with --skip-existing continues"
         })
     }
 
-    /// Ends what is on stdout, and says which links will end.
+    /// Ends the output on stdout, and says which links will expire.
     fn close(&mut self) -> Outcome {
         if let Some(progress) = self.progress.take() {
             progress.end();
@@ -214,7 +214,7 @@ impl<'a> Report<'a> {
             None => self.ctx.out.flush()?,
         }
         let Ends { seen, ending, first: Some((first, id)), last: Some(last) } = &self.ends else { return Ok(()) };
-        // Rounded up; but a clock that is a little slow makes no 31 days of the 30 that a link was just given.
+        // Rounded up, but with an hour's tolerance: a slightly slow clock must not turn a new link's 30 days into 31.
         let away = last.as_millis().saturating_sub(clock::now().as_millis()).saturating_sub(HOUR_MILLIS);
         let days = away.max(0) / DAY_MILLIS + 1;
         let days = counted(u64::try_from(days).unwrap_or(u64::MAX), "day");
@@ -251,7 +251,7 @@ fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
     ctx.out.raw(drawing.lines(pen).as_bytes())?;
     ctx.out.line(&link.url)?;
     ctx.out.flush()?;
-    // Below the code stand the address and the next prompt.
+    // Below the code are the address and the next prompt.
     let needs = drawing.rows(pen) + 2;
     if let Some(rows) = output::height().filter(|rows| ctx.out.terminal && *rows < needs) {
         ctx.console.note(&format!(

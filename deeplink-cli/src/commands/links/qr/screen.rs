@@ -1,19 +1,19 @@
-//! A QR code in characters: half blocks, of which one shows two modules, or two ASCII characters for each module.
+//! A QR code in characters: half blocks, each showing two modules, or two ASCII characters per module.
 
 use qrcodegen::{DataTooLong, QrCode, QrCodeEcc, QrSegment, Version};
 
-/// Light modules that ISO/IEC 18004 wants on each side.
+/// Light modules that ISO/IEC 18004 requires on each side.
 const QUIET: i32 = 4;
-/// Black on white, by the cube of 256 colours: the first sixteen are the theme's to choose.
+/// Black on white, from the 256-colour cube: themes change the first sixteen colours.
 const BLACK_ON_WHITE: &str = "\u{1b}[38;5;16;48;5;231m";
 const ON_BLACK: &str = "\u{1b}[48;5;16m";
 const ON_WHITE: &str = "\u{1b}[48;5;231m";
 const RESET: &str = "\u{1b}[0m";
 
-/// What the code is drawn with.
+/// How the code is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pen {
-    /// Black and white are set; without colours the light modules are drawn in the terminal's own foreground.
+    /// Set black and white; without colours the light modules are drawn in the terminal's own foreground.
     pub(super) color: bool,
     /// Without colours, the dark modules are drawn.
     pub(super) invert: bool,
@@ -52,7 +52,7 @@ impl Drawing {
         if pen.utf8 { self.half_blocks(pen) } else { self.pairs(pen) }
     }
 
-    /// Outside of the symbol all is light.
+    /// Everything outside the symbol is light.
     fn is_dark(&self, x: i32, y: i32) -> bool {
         self.0.get_module(x - QUIET, y - QUIET)
     }
@@ -64,7 +64,7 @@ impl Drawing {
 
     fn half_blocks(&self, pen: Pen) -> String {
         let mut out = String::new();
-        // The number of rows is odd, so that the last line has a row of its own below the code: light.
+        // The number of rows is odd, so the last line has an extra, light row below the code.
         for y in (0..self.side()).step_by(2) {
             out.push_str(if pen.color { BLACK_ON_WHITE } else { "" });
             out.extend((0..self.side()).map(|x| match (self.is_inked(pen, x, y), self.is_inked(pen, x, y + 1)) {
@@ -105,7 +105,7 @@ mod tests {
 
     const URL: &str = "https://go.example.com/spring-42";
 
-    /// What a camera sees of characters without colours, dark modules being those in `dark` ink or without it.
+    /// What a camera sees of characters without colours, where ink is dark or light.
     fn seen(text: &str, utf8: bool, ink_is_dark: bool) -> Option<String> {
         let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
         let mut rows = Vec::new();
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_lowest_version_and_four_light_modules_all_round() {
         let pen = Pen { color: false, invert: true, utf8: false };
-        // What version 2 holds at level L, and one byte more.
+        // The capacity of version 2 at level L, and one byte more.
         for (bytes, side) in [(32, 25), (33, 29)] {
             let drawing = Drawing::of(&"a".repeat(bytes)).expect("it fits");
             assert_eq!(drawing.columns(pen), 2 * (side + 8));

@@ -1,4 +1,4 @@
-//! `dl webhooks listen`: a receiver on this machine, or the stream of events in its place.
+//! `dl webhooks listen`: a receiver on this machine, or the event stream instead.
 
 mod local;
 mod save;
@@ -67,13 +67,13 @@ pub(crate) struct Listen {
     event: Vec<EventKind>,
 }
 
-/// An address of this machine; `localhost` is the one of version 4.
+/// An address of this machine; `localhost` is its IPv4 address.
 fn host(text: &str) -> Result<IpAddr, String> {
     let address = if text == "localhost" { "127.0.0.1" } else { text };
     address.parse().map_err(|_| "an IP address of this machine, such as 127.0.0.1, or localhost".to_owned())
 }
 
-/// What there was.
+/// The totals of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     valid: u64,
@@ -103,8 +103,8 @@ impl Tally {
         for (count, what) in [
             (self.repeated, "repeated"),
             (self.invalid, "invalid"),
-            (self.taken, "taken by the program"),
-            (self.refused, "not taken by the program"),
+            (self.taken, "accepted by the program"),
+            (self.refused, "not accepted by the program"),
             (self.dropped, "dropped"),
         ] {
             if count > 0 {
@@ -119,7 +119,7 @@ impl Listen {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
         let folder = self.save.as_deref().map(Folder::open).transpose()?;
-        // Until it runs there is nothing to stop.
+        // There is nothing to stop until it runs.
         let mut source = tokio::select! {
             biased;
             exit = signals.next() => return Err(Stop::Exit(exit)),
@@ -131,13 +131,13 @@ impl Listen {
     }
 
     async fn start(&self, ctx: &Context) -> Outcome<Source> {
-        // What is wrong with --fields is wrong before anything runs.
+        // A bad --fields fails before anything runs.
         ctx.out.sheet(&crate::output::RECEIPTS)?;
         kinds::check(&self.event)?;
         if self.stream { stream::start(self, ctx).await } else { local::start(self, ctx).await }
     }
 
-    /// With `--strict`, the first request that is not a signed event ends it, and one that the program does not take.
+    /// With `--strict`, it ends at the first request that is not a signed event or that the program does not accept.
     fn judge(&self, receipt: &Receipt) -> Outcome {
         let check_failed = |what: &str| Failure::new(Exit::CheckFailed, what);
         let failure = match (&receipt.event, &receipt.forwarded) {
@@ -174,7 +174,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Counts, keeps and shows a receipt; the result is how it all ends, if it does by this one.
+    /// Counts, saves and shows a receipt; returns the outcome if this receipt ends the run.
     fn take(&mut self, receipt: &Receipt) -> Option<Outcome> {
         self.tally.add(receipt);
         let kept = self.folder.filter(|_| receipt.is_signed()).map_or(Ok(()), |folder| folder.keep(receipt));
@@ -189,7 +189,7 @@ struct Source {
     receipts: mpsc::Receiver<Receipt>,
     /// Notices of the stream's reader.
     notices: Option<mpsc::Receiver<stream::Notice>>,
-    /// What answers requests, where it listens.
+    /// The server, if it listens.
     serving: Option<Serving>,
 }
 
@@ -223,7 +223,7 @@ impl Source {
             tokio::select! {
                 biased;
                 exit = signals.next() => {
-                    // What was answered before is reported before the end.
+                    // Report the requests that were already answered before ending.
                     let mut waiting = std::iter::from_fn(|| self.receipts.try_recv().ok());
                     break waiting.find_map(|receipt| recorder.take(&receipt)).unwrap_or(Err(Stop::Exit(exit)));
                 }

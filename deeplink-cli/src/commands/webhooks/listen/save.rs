@@ -27,7 +27,7 @@ impl Folder {
 
     /// Keeps a request under the next free number. Nothing is overwritten.
     pub(super) fn keep(&self, receipt: &Receipt) -> Outcome {
-        // What comes from elsewhere names no path.
+        // Text from elsewhere must not name a path.
         let word = |text: &str| -> String {
             text.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).take(48).collect()
         };

@@ -13,7 +13,7 @@ pub(super) struct Lines<'a> {
     ctx: &'a Context,
     /// Everywhere but on a terminal.
     rows: Option<Rows<'a>>,
-    /// There is a program to hand events on to.
+    /// There is a program to forward events to.
     forwards: bool,
 }
 
@@ -51,7 +51,7 @@ fn verdict(receipt: &Receipt) -> &'static str {
 }
 
 fn kind(receipt: &Receipt) -> String {
-    // What is not signed may still say what it would be.
+    // An unsigned request may still claim a kind.
     let claimed = || Event::parse(&receipt.body).ok().map(|event| event.kind.to_string());
     let kind = receipt.event.as_ref().ok().map(|event| event.kind.to_string()).or_else(claimed);
     kind.unwrap_or_else(|| "-".to_owned()).chars().take(32).collect()
@@ -96,7 +96,7 @@ fn line(receipt: &Receipt, forwards: bool, color: bool) -> String {
     let time: String = receipt.at.to_string().chars().skip(11).take(8).collect();
     let id: String = receipt.id.as_deref().unwrap_or("-").chars().take(64).collect();
     let answer = match (receipt.answered, &receipt.forwarded) {
-        // Of the stream, and not forwarded.
+        // From the stream, and not forwarded.
         (None, None) => String::new(),
         (status, _) => {
             let status = status.map_or_else(|| "-".to_owned(), |status| status.to_string());

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 
-/// A notice beside receipts.
+/// A notice, sent alongside receipts.
 pub(super) enum Notice {
     /// The number of events dropped so far because the queue was full.
     Dropped(u64),
@@ -30,7 +30,7 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
         Some(given) => (given.verifier()?, None),
         None => session()?,
     };
-    // Nobody else needs it.
+    // Otherwise nothing needs it.
     let shown = made.filter(|_| forward.is_some() || listen.save.is_some());
     let console = Arc::clone(&ctx.console);
     let watch = move |state| announce(&console, state, shown.as_ref());
@@ -64,7 +64,7 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
     Ok(Source { receipts, notices: Some(received), serving: None })
 }
 
-/// Reports the connection; with the first one the secret of the session, which the program needs.
+/// Reports the connection; with the first one, the secret of the session, which the program needs.
 fn announce(console: &Console, state: StreamState, secret: Option<&WebhookSecret>) {
     match state {
         StreamState::Connected => {

@@ -1,4 +1,4 @@
-//! What is told although a signal came.
+//! Reports that survive a signal.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ struct Line {
     global: Global,
 }
 
-/// A request was answered and a signal came before its receipt was looked at: it is told all the same.
+/// A request was answered and a signal arrived before its receipt was processed: it is still reported.
 #[tokio::test]
 async fn what_was_answered_before_a_signal_is_told() {
     let home = tempfile::tempdir().expect("a directory");

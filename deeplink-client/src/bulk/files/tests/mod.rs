@@ -1,4 +1,4 @@
-//! Files as they are read; [`written`] has what is written.
+//! Reading files; writing is tested in [`written`].
 
 mod written;
 
@@ -38,7 +38,7 @@ fn rows(name: &str, content: impl AsRef<[u8]>) -> Vec<String> {
     open(FileOptions::new(), name, content).map_or_else(|error| vec![error], |source| read(&source))
 }
 
-/// Each file with the rows and faults it is read as.
+/// Each file, with the rows and faults expected from it.
 fn check(cases: &[(&str, &str, &[&str])]) {
     for (name, content, expected) in cases {
         assert_eq!(rows(name, content), *expected, "{name}: {:?}", content.get(..100).unwrap_or(content));
@@ -303,7 +303,7 @@ fn rows_that_repeat_share_their_link() {
         links.windows(2).map(|pair| Arc::ptr_eq(&pair[0], &pair[1])).collect::<Vec<bool>>()
     };
     assert_eq!(shared("x.csv", "id,web\na,x\nb,x\nc,y\n"), [true, false]);
-    // Quotes that are doubled inside quotes are not those that stand outside of them.
+    // Doubled quotes inside a quoted value differ from those in an unquoted one.
     assert_eq!(shared("x.csv", "id,agent.cta\na,\"x\"\"y\"\nb,x\"\"y\n"), [false]);
     assert_eq!(
         shared("x.jsonl", "{\"id\":\"a\",\"web\":\"x\"}\n{\"web\":\"x\",\"id\":\"b\"}\n{\"id\":\"b\"}\n"),
@@ -349,7 +349,7 @@ fn a_file_is_read_from_its_path_and_a_pipe_is_copied() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// What the `csv` crate writes is read as it was, field for field, with lines as an editor counts them.
+    /// What the `csv` crate writes is read back field for field, with lines as an editor counts them.
     #[test]
     fn tables_are_read_as_another_reader_wrote_them(
         table in proptest::collection::vec(proptest::collection::vec("[a\"',;\\r\\n ä]{0,5}", 3), 1..6),
@@ -377,7 +377,7 @@ proptest! {
         prop_assert!(matches!(records.read(&mut record), Ok(Next::End)));
     }
 
-    /// Whatever bytes come, reading ends, and each record is where it says.
+    /// For any input, reading ends, and each record is at its reported position.
     #[test]
     fn any_bytes_are_read_to_their_end(bytes in proptest::collection::vec(proptest::sample::select(b"ab\",\r\n\xc3\xa4 ".to_vec()), 0..60)) {
         let mut records = Records::new(Input::spool(&*bytes).expect("a file").from(0), b',', 0, 1);

@@ -8,7 +8,7 @@ use super::*;
 use crate::bulk::tests::{model, quick};
 use crate::bulk::{OnConflict, OnError, RowOutcome, RowResult};
 
-/// Imports a file into a model; gives the outcomes.
+/// Imports a file into a model and returns the outcomes.
 async fn import(model: &model::Model, source: FileSource) -> Vec<RowOutcome> {
     let import = model.client().bulk_import(source).on_error(OnError::Continue).on_conflict(OnConflict::Verify);
     let mut run = quick(import).start().await.expect("a run");
@@ -140,7 +140,7 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// An export that is imported again says the same of every link, in both forms.
+    /// Importing an export gives the same links, in both formats.
     #[test]
     fn exports_import_as_what_they_were(links in proptest::collection::vec(detail(), 0..8), safe in any::<bool>()) {
         let csv = LinkWriter::csv(Vec::new()).spreadsheet_safe(safe);

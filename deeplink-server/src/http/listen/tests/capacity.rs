@@ -74,7 +74,8 @@ struct Starved {
 }
 
 const ROLE: &str = "DEEPLINK_TEST_STARVED";
-/// The quietest of so many spells says what waiting costs: others may still have been let in, or turned away, in one.
+/// The cost of waiting is that of the quietest of this many windows: others may still have been let in, or turned away,
+/// in one.
 const WINDOWS: u32 = 3;
 
 impl Starved {
@@ -107,7 +108,7 @@ impl Starved {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id().unwrap())).unwrap().count()
     }
 
-    /// Waits until connections no longer come in.
+    /// Waits until no more connections come in.
     async fn until_steady(&self) {
         let (mut open, mut looks) = (0, 0);
         while looks < 50 {
@@ -119,7 +120,7 @@ impl Starved {
     }
 }
 
-/// What follows `begin` in the next line that has it.
+/// The rest of the next line that contains `begin`.
 async fn said(output: &mut BufReader<ChildStdout>, begin: &str) -> String {
     let mut line = String::new();
     loop {
@@ -158,8 +159,8 @@ fn t3_child() {
     }
 }
 
-/// T3: 400 connections to a process with 256 descriptors: it keeps some for itself, the others wait at little cost,
-/// and it serves again when they are gone.
+/// T3: 400 connections to a process with 256 descriptors: it keeps some for itself, the excess waits at little cost,
+/// and it serves again once they are closed.
 #[tokio::test]
 async fn t3_more_connections_than_descriptors() {
     let mut starved = Starved::start().await;
@@ -169,7 +170,7 @@ async fn t3_more_connections_than_descriptors() {
         clients.spawn(async move {
             // Where the kernel's queue is short, some of these are not even connected.
             if let Ok(mut stream) = connecting.await {
-                // A crowded server ends what is silent, but no request.
+                // A crowded server closes silent connections, but cuts no request.
                 drop(stream.write_all(HELD).await);
                 pending::<()>().await;
             }
@@ -194,7 +195,7 @@ async fn t3_more_connections_than_descriptors() {
     starved.input.shutdown().await.unwrap();
 }
 
-/// T3: when every descriptor is gone accepting pauses, and resumes when there are some again.
+/// T3: accepting pauses when all descriptors are in use, and resumes when some are free again.
 #[tokio::test]
 async fn t3_no_descriptor_left() {
     let mut starved = Starved::start().await;

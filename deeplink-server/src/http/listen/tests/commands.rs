@@ -14,7 +14,7 @@ fn answered(state: &ConnectionState) {
     state.end_exchange();
 }
 
-/// What the sweep commands at a limit and a tick, having said nothing a millisecond before.
+/// The command of the sweep one tick after a limit, having given none a millisecond before.
 fn commanded_at(limit: Duration, story: impl Fn(&ConnectionState)) -> Option<Command> {
     let (shared, state) = connection();
     story(&state);

@@ -62,8 +62,8 @@ async fn t1_slow_clients_are_closed_in_time_without_effect_on_others() {
     assert!(p99 <= Duration::from_millis(50), "p99 of the healthy client's {} answers was {p99:?}", times.len());
 }
 
-/// How long the answers of a client take that asks again and again until it is over, without what the machine took, from the
-/// shortest to the longest.
+/// How long the answers to a client take that repeats its request until `over`, without the time that the machine took,
+/// in ascending order.
 fn answer_times(address: SocketAddr, over: &AtomicBool) -> Vec<Duration> {
     use std::io::{Read, Write};
     let folder = deeplink_doubles::machine::directory();
@@ -85,7 +85,7 @@ fn answer_times(address: SocketAddr, over: &AtomicBool) -> Vec<Duration> {
         answers.push((began, std::time::Instant::now()));
         std::thread::sleep(Duration::from_millis(2));
     }
-    // A look that went on during the last answer is over as well.
+    // By now a measurement that was under way during the last answer has ended too.
     std::thread::sleep(Duration::from_millis(50));
     let net = |(began, ended): &(std::time::Instant, std::time::Instant)| {
         (*ended - *began).saturating_sub(meter.lost_by_one(*began, *ended))
@@ -127,7 +127,7 @@ async fn t1_clients_that_never_read_are_cut() {
     server.until_open(10).await;
     let began = Instant::now();
     server.until_open(0).await;
-    // From when their sockets were full, for which the kernel and ten connections took some time.
+    // From when their sockets were full, which took the kernel and ten connections some time.
     let (after, stall) = (began.elapsed(), limits().write_stall);
     assert!(after + Duration::from_millis(500) + stalled(after) >= stall, "{after:?}");
     assert!(is_in_time(after, stall + 5 * LATE), "{after:?}");
@@ -207,7 +207,7 @@ async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n").await;
     for piece in 0..500 {
         stream.write_all(&[b'x'; 16_000]).await.expect("the connection is not reset");
-        // Not so long in all that the rest is no longer waited for.
+        // Short enough in total that the server still waits for the rest.
         if piece % 25 == 0 {
             sleep(Duration::from_millis(1)).await;
         }

@@ -51,7 +51,7 @@ async fn x15_ambiguous_framing_is_refused_and_ends_the_connection() {
         for cut in [bytes.len(), head, head - 1, head - 3, 30] {
             let mut stream = server.send(&bytes[..cut]).await;
             sleep(Duration::from_millis(5)).await;
-            // Refused before all was sent, the rest may find the connection closed.
+            // If it is refused before all was sent, the rest may find the connection closed.
             let _ = stream.write_all(&bytes.as_bytes()[cut..]).await;
             let (answer, _) = read_to_end(stream).await;
             assert!(answer.starts_with("HTTP/1.1 400") || answer.starts_with("HTTP/1.0 400"), "{vector:?}: {answer:?}");

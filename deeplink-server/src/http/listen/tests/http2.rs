@@ -85,12 +85,13 @@ async fn t2_requests_share_a_connection() {
     assert_eq!(server.paths().len(), 50);
 }
 
-/// The limits of clients that are no trusted proxies.
+/// The limits of clients that are not trusted proxies.
 fn strangers() -> Limits {
     Limits { trusted: Vec::new(), ..limits() }
 }
 
-/// R5: the connection of a trusted proxy carries requests of many clients, so none of them waits for another to be known.
+/// R5: the connection of a trusted proxy carries requests of many clients, so none of them waits for another to be
+/// authenticated.
 #[tokio::test]
 async fn r5_a_connection_of_a_proxy_has_all_its_requests_at_once() {
     let server = Server::start(limits());
@@ -104,8 +105,8 @@ async fn r5_a_connection_of_a_proxy_has_all_its_requests_at_once() {
     timeout(MOMENT, begun).await.expect("all begin");
 }
 
-/// R5: what has waited for long behind other requests of strangers is refused with our record and does not begin: their
-/// bodies may be waiting for the window that its own has filled.
+/// R5: a request that waited too long on an unauthenticated connection is refused with our record and does not begin:
+/// the bodies of others may be waiting for the window that its own has filled.
 #[tokio::test]
 async fn r5_a_request_waits_for_others_of_its_connection_for_a_while_only() {
     let server = Server::start(Limits { stream_wait: Duration::from_millis(50), write_stall: MOMENT, ..strangers() });
@@ -141,13 +142,13 @@ async fn r5_a_connection_of_strangers_has_sixteen_requests_at_once() {
         assert!(timeout(MOMENT, reached).await.is_ok(), "{} have begun, not {count}", paths());
     };
     begun(16).await;
-    // Whatever was sent was read by the time that a later ping is answered.
+    // Once a later ping is answered, everything sent before was read.
     stream.write_all(&frame(PING, 0, 0, &[7; 8])).await.unwrap();
     while !matches!(next(&mut stream).await.expect("a ping"), (PING, 0, _)) {}
     begun(16).await;
     server.seen.go.notify_one();
     begun(17).await;
-    // One request that is authenticated ends the limit of its connection.
+    // One authenticated request ends the limit of its connection.
     let mut stream = connect(&server, &request(1, "/known")).await;
     while next(&mut stream).await.expect("an answer").0 != HEADERS {}
     let requests: Vec<u8> = (1..41).flat_map(|number| request(2 * number + 1, "/held")).collect();

@@ -31,7 +31,7 @@ use super::{BodyError, Limits, Listeners, RequestBody, Stop, StreamLimit, Unread
 
 /// A limit may be enforced this late.
 const LATE: Duration = Duration::from_secs(1);
-/// Longer than anything takes that has no limit of its own, on a busy machine as well.
+/// Longer than anything takes that has no limit itself, even on a busy machine.
 const MOMENT: Duration = Duration::from_secs(30);
 
 /// When this process was not given the processor, and for how long.
@@ -50,7 +50,7 @@ async fn note_stalls() {
     }
 }
 
-/// How long this process stood still in the last while, and a moment before.
+/// How long this process was stalled within this time, and a moment before.
 fn stalled(within: Duration) -> Duration {
     let stalls = STALLS.lock().unwrap();
     stalls.iter().filter(|(at, _)| at.elapsed() <= within + LATE).map(|(_, over)| over).sum()
@@ -94,7 +94,7 @@ impl Server {
         Self::on(address, listener.into(), limits)
     }
 
-    /// At an address that is one of the listeners'.
+    /// With the address of one of the listeners.
     fn on(address: SocketAddr, listeners: Listeners, limits: Limits) -> Self {
         tokio::spawn(note_stalls());
         let (stop, asked) = watch::channel(Stop::Not);
@@ -124,7 +124,7 @@ impl Server {
         self.seen.paths.lock().unwrap().clone()
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until `count` connections are open.
     async fn until_open(&self, count: usize) {
         let reached = async {
             while self.open() != count {
@@ -228,15 +228,15 @@ async fn read_to_end(mut stream: impl AsyncReadExt + Unpin) -> (String, Duration
     (String::from_utf8_lossy(&bytes).into_owned(), began.elapsed())
 }
 
-/// Whether this took no longer than the limit, and what enforcing it may add. While the process stands still so do its
-/// limits, and afterwards there is much to do at once.
+/// Whether this took at most the limit and what enforcing it may add. While the process is stalled its limits pause,
+/// and afterwards it has much to catch up on.
 fn is_in_time(after: Duration, limit: Duration) -> bool {
     after <= limit + LATE + 2 * stalled(after)
 }
 
 #[track_caller]
 fn assert_ended(what: &str, after: Duration, limit: Duration) {
-    // Whoever looked at the clock late has seen less of it.
+    // If the clock was read late at the start, less time was seen.
     let seen = after + Duration::from_millis(20) + stalled(after);
     assert!(seen >= limit, "{what}: closed after {after:?}, before {limit:?}");
     assert!(is_in_time(after, limit), "{what}: closed after {after:?}, not {limit:?}");

@@ -13,15 +13,15 @@ use super::*;
 
 const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A connection from another loopback address, which only Linux has without being asked.
+/// A connection from another loopback address, which only Linux has by default.
 async fn connect_from(last: u8, server: &Server) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
     socket.connect(server.address).await.unwrap()
 }
 
-/// Beyond its share of the connections, new ones of an address are closed at once and told so, others' are served, and an
-/// address gets a place back when one of its connections ends.
+/// Beyond its share of the connections, new ones of an address are closed at once and told why, others' are served, and
+/// an address gets a place back when one of its connections ends.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn r6_one_address_cannot_take_all_connections() {
@@ -57,7 +57,7 @@ async fn r6_one_address_cannot_take_all_connections() {
     timeout(MOMENT, again).await.expect("a place is free again");
 }
 
-/// The connections of trusted proxies are limited by nothing but the number of all.
+/// The connections of trusted proxies are limited only by the total number.
 #[tokio::test]
 async fn r6_trusted_proxies_have_no_share() {
     let trusted = vec!["127.0.0.0/8".parse().unwrap()];
@@ -107,14 +107,14 @@ async fn until_closed(state: &ConnectionState) -> Duration {
     began.elapsed()
 }
 
-/// No sooner than its limit, and no more than a few sweeps later.
+/// Not before its limit, and at most a few sweeps later.
 #[track_caller]
 fn assert_is(time: Duration, limit: Duration) {
     assert!((limit..=limit + 4 * TICK).contains(&time), "after {time:?}, not {limit:?}");
 }
 
-/// While all or nearly all places are taken a head has two seconds, which count from the moment in which it came to that;
-/// as long as places are free it has its ten.
+/// While all or nearly all places are taken, a head has two seconds, counted from when that began; while places are
+/// free it has its ten.
 #[tokio::test(start_paused = true)]
 async fn r6_heads_have_two_seconds_while_places_are_few() {
     let connections = Connections::new(Limits { connections: 32, ..Limits::default() });
@@ -138,10 +138,10 @@ async fn r6_heads_have_two_seconds_while_places_are_few() {
     sleep(2 * TICK).await;
     let calm = connections.half_head();
     assert_is(until_closed(&calm).await, Duration::from_secs(10));
-    assert!(busy.iter().all(|state| state.command() == Command::Continue), "who is served is not hurried");
+    assert!(busy.iter().all(|state| state.command() == Command::Continue), "connections being served are left alone");
 }
 
-/// While a connection waits for a place, or none can be accepted, the same.
+/// The same while a connection waits for a place, or none can be accepted.
 #[tokio::test(start_paused = true)]
 async fn r6_heads_have_two_seconds_while_others_wait() {
     let connections = Connections::new(Limits::default());
@@ -183,7 +183,7 @@ async fn r4_unread_bytes_are_counted_until_they_are_dropped() {
     let counted = [state.all_unread().0.load(Ordering::SeqCst), state.share.unread.get(), state.unread.get()];
     assert_eq!(counted, [0; 3], "of all, of the address, of the connection");
 
-    // What all answers share costs nothing, and the length of a stream is not known.
+    // Memory that all answers share does not count, and the length of a stream is unknown.
     let document = Bytes::from(vec![b'x'; SMALL]);
     let shared = unread.admit(Response::new(Body::from(document.clone())), true).unwrap();
     let fixed = unread.admit(Response::new(Body::from(Bytes::from_static(&[b'x'; SMALL]))), true).unwrap();
@@ -213,14 +213,14 @@ async fn r4_a_connection_that_does_not_read_waits() {
     held.pop();
     timeout(MOMENT, waiting).await.expect("the client has read").unwrap().unwrap();
 
-    // Behind a trusted proxy others would wait for who does not read.
+    // Behind a trusted proxy, other clients would wait for the one that does not read.
     let unread = Unread::new(connections.add(&Arc::new(Share::of_proxies())));
     held.push(unread.admit(answer(9 * SMALL), true).unwrap());
     unread.turn().await.unwrap();
 }
 
-/// An address that has its share of what may be unread, in small answers on many connections, gets no further request
-/// handled until one of its connections reads; after a while it is told so. Others do not wait.
+/// An address that has used up its share of unread bytes, in small answers on many connections, gets no further request
+/// handled until one of its connections reads; after a while its requests are refused. Others do not wait.
 #[tokio::test(start_paused = true)]
 async fn r4_an_address_that_does_not_read_waits() {
     const MOST: usize = 100;
@@ -254,7 +254,7 @@ async fn r4_an_address_that_does_not_read_waits() {
     let began = Instant::now();
     assert_eq!(last.turn().await, Err(Excess::OfAddress));
     assert_is(began.elapsed(), Limits::default().stream_wait);
-    // What was under way by then is dropped at twice the share, unless it cannot be asked for again.
+    // Answers that were under way by then are dropped at twice the share, unless they cannot be asked for again.
     held.extend((0..MOST).map(|_| last.admit(answer(SMALL), true).unwrap()));
     assert_eq!(last.admit(answer(SMALL), true).unwrap_err(), Excess::OfAddress);
     held.push(last.admit(answer(SMALL), false).unwrap());
@@ -289,7 +289,8 @@ async fn r4_answers_beyond_the_budget_are_refused() {
     held.push(newcomer.admit(answer(999 * LARGE), true).expect("one that is alone"));
 }
 
-/// While nearly all is used up that answers may take, clients that accept nothing are cut after two seconds instead of thirty.
+/// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
+/// of thirty.
 #[tokio::test(start_paused = true)]
 async fn r4_stalled_clients_are_cut_sooner_while_much_is_unread() {
     let connections = Connections::new(budget(SHARES * SMALL, usize::MAX));

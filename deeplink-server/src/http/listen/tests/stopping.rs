@@ -26,7 +26,7 @@ async fn a_stop_under_load_resets_no_connection() {
             let mut stream = server.send(HEAD).await;
             clients.spawn(async move {
                 for answered in 1.. {
-                    // Nobody waits for the next request of a client that stands still.
+                    // The server does not wait for the next request of a stalled client.
                     let has_ended = !matches!(stream.peek(&mut [0]).await, Ok(1));
                     if has_ended && stalled(MOMENT) > Duration::from_millis(150) {
                         return answered;
@@ -67,7 +67,7 @@ async fn a_stop_finishes_requests_in_progress() {
     std::io::Write::write_all(&mut &late, HEAD).unwrap();
     let stopping = tokio::spawn(server.stopped(Stop::Gracefully));
     for waiting in [idle, silent] {
-        // Before anything of what goes on.
+        // These end before any request in progress.
         let (rest, after) = read_to_end(waiting).await;
         assert!(rest.is_empty() && after < MOMENT, "{rest} after {after:?}");
     }
@@ -83,7 +83,7 @@ async fn a_stop_finishes_requests_in_progress() {
     drop((late, half, held));
     let (cut, took) = stopping.await.unwrap();
     assert!(cut == 0 && took < 4 * MOMENT, "{cut} were cut in {took:?}");
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "nothing listens any more");
 }
 
 /// Over HTTP/2 too, requests in progress are finished, then the connection ends.

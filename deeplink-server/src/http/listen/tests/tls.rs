@@ -1,4 +1,4 @@
-//! The way in with TLS: the same limits, and nobody but whom a certificate is for.
+//! The TLS listener: the same limits, and only names that have a certificate.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -34,7 +34,7 @@ impl Certificates for One {
     }
 }
 
-/// A server with both ways in; `server` is known by the one with TLS.
+/// A server with both listeners; `server` has the address of the one with TLS.
 struct Secure {
     server: Server,
     plain: SocketAddr,
@@ -55,7 +55,7 @@ impl Secure {
         Self { server, plain: plain_address, root: made.cert.der().clone(), one }
     }
 
-    /// Agrees on TLS for a name, with a protocol offered or none.
+    /// Completes a TLS handshake for a name, offering a protocol or none.
     async fn connect(&self, name: &'static str, protocol: Option<&[u8]>) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
@@ -111,11 +111,11 @@ async fn http2_is_agreed_on_where_the_client_can() {
     assert!(secure.connect(NAME, Some(b"spdy/3")).await.is_err(), "nothing in common");
 }
 
-/// Nobody learns anything about a name that is not served here, and nothing is computed for it.
+/// A client learns nothing about a name that is not served here, and nothing is computed for it.
 #[tokio::test]
 async fn a_name_without_a_certificate_is_refused() {
     let secure = Secure::start(limits());
-    // An address is no name, so the client names none.
+    // An IP address is not a name, so the client names none.
     for (name, asked) in [("other.example.com", 1), ("127.0.0.1", 1), ("example.com", 2)] {
         let error = secure.connect(name, None).await.expect_err(name);
         let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()).expect("an alert");
@@ -180,7 +180,7 @@ async fn t1_a_handshake_has_the_deadlines_of_a_head() {
     tokio::join!(silent, half, dripping, secured_and_silent, half_head, idle);
 }
 
-/// T1: a client that does not read is put out, although TLS takes some of the answer before the kernel does.
+/// T1: a client that does not read is cut, although TLS takes some of the answer before the kernel does.
 #[tokio::test]
 async fn t1_a_client_that_does_not_read_inside_tls_is_put_out() {
     let secure = Secure::start(limits());
@@ -191,11 +191,11 @@ async fn t1_a_client_that_does_not_read_inside_tls_is_put_out() {
     secure.server.until_open(0).await;
     let after = began.elapsed();
     assert!(after + Duration::from_millis(200) + stalled(after) >= limits().write_stall, "{after:?}");
-    // From when the socket was full, which inside TLS takes some time.
+    // From when the socket was full, which takes some time with TLS.
     assert!(is_in_time(after, limits().write_stall + 5 * LATE), "{after:?}");
 }
 
-/// Takes every byte, as TLS does up to its limit, and sends none.
+/// Accepts every byte, as TLS does up to its limit, and sends none.
 struct Sponge(Arc<AtomicBool>);
 
 impl AsyncRead for Sponge {
@@ -228,7 +228,7 @@ impl Transport for Sponge {
     }
 }
 
-/// T1: what TLS has taken is not sent: a client that does not read the last bytes of an answer is put out as well.
+/// T1: what TLS has buffered is not sent: a client that does not read the last bytes of an answer is cut as well.
 #[test]
 fn t1_bytes_that_tls_holds_back_count_as_unread() {
     let shared = Shared::new(Limits::default());
@@ -242,7 +242,7 @@ fn t1_bytes_that_tls_holds_back_count_as_unread() {
     let due = shared.now_ms() + millis(Limits::default().write_stall + TICK);
     assert_eq!((state.overdue(due - 1), state.overdue(due)), (None, Some(Command::Close)));
     drop(socket);
-    assert!(was_reset.load(Ordering::SeqCst), "the kernel would keep what nobody reads");
+    assert!(was_reset.load(Ordering::SeqCst), "the kernel would keep unread bytes");
 }
 
 #[tokio::test]
@@ -260,10 +260,10 @@ async fn a_stop_finishes_requests_and_ends_what_has_not_begun() {
     let (_, after) = read_to_end(silent).await;
     assert!(after < MOMENT, "{after:?}");
     assert_eq!(timeout(2 * MOMENT, secure.server.serving).await.expect("it ends").unwrap(), 0);
-    assert!(TcpStream::connect(secure.plain).await.is_err(), "both ways in are closed");
+    assert!(TcpStream::connect(secure.plain).await.is_err(), "both listeners are closed");
 }
 
-/// T3: both ways in share the places.
+/// T3: both listeners share the places.
 #[tokio::test]
 async fn t3_places_are_counted_over_both_ways_in() {
     let secure = Secure::start(Limits { connections: 2, first_byte: MOMENT, ..limits() });
@@ -272,7 +272,7 @@ async fn t3_places_are_counted_over_both_ways_in() {
     assert!(answered(&mut inside).await.starts_with("http/1.1 302"));
     let second = TcpStream::connect(secure.plain).await.unwrap();
     secure.server.until_open(2).await;
-    // Connected, but nobody serves it until a place is free.
+    // Connected, but not served until a place is free.
     let third = secure.connect(NAME, None);
     let mut third = std::pin::pin!(third);
     assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "there was no place");

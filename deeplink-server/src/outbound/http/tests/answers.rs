@@ -1,10 +1,10 @@
-//! What the client sends, and what it makes of what comes back.
+//! What the client sends, and how it treats answers.
 
 use super::*;
 use crate::config::TrustedRoots;
 use deeplink_doubles::authority::{Authority, Identity};
 
-/// Whether a failure is the right one.
+/// Whether a failure is the expected one.
 type Judge = fn(&Failed) -> bool;
 
 const URL: &str = "http://8.8.8.8/x";
@@ -50,7 +50,7 @@ async fn a_request_says_what_it_must_and_no_more() {
 }
 
 /// Q4, Q5: no content encoding, no body beyond the limit, no head beyond 16 KiB; and nothing is read that is not needed
-/// to know.
+/// to decide that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q5_answers_are_short_and_plain() {
     let with = |headers: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{headers}\r\n{body}");
@@ -93,7 +93,7 @@ async fn q5_answers_are_short_and_plain() {
         let error = outcome_of(answer).await.expect_err(what);
         assert!(is_expected(&error), "{what}: {error:?}");
     }
-    // What is announced is believed at once: this server never sends a byte of it.
+    // The announced length is enough: this server never sends a byte of the body.
     let (address, _) = server(|mut socket, _| async move {
         drop(socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n").await);
         std::future::pending::<()>().await;
@@ -101,11 +101,11 @@ async fn q5_answers_are_short_and_plain() {
     .await;
     let began = Instant::now();
     assert!(matches!(Bench::new(address).await.get(URL).await, Err(Failed::TooLarge(_))));
-    // All of a call's time would be more.
+    // It did not wait until the call's time was over.
     assert!(began.elapsed() < Duration::from_secs(4));
 }
 
-/// Q4: whatever never ends is ended here, and nobody goes on reading or writing afterwards.
+/// Q4: what never ends is ended here, and nothing is read or written afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q4_endless_answers_end() {
     const TOTAL: Duration = Duration::from_millis(700);
@@ -146,7 +146,7 @@ async fn q4_endless_answers_end() {
     }
 }
 
-/// Q7: a redirect is a failure, and nobody goes where it leads.
+/// Q7: a redirect is a failure and is not followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q7_redirects_are_not_followed() {
     let (second, second_hits) = says(FINE).await;
@@ -201,7 +201,7 @@ async fn q5_only_who_proves_the_name_is_believed() {
             let outcome = bench.get("https://secure.example.com/").await;
             match outcome {
                 Ok(body) => assert!(is_believed && body == "fine", "{identity:?}"),
-                // In a container without certificates of its own there is nobody to believe.
+                // In a container without certificates there is no authority to trust.
                 Err(error) => {
                     assert!(
                         !is_believed && matches!(error, Failed::Tls(_) | Failed::NoTls(_)),
@@ -214,7 +214,7 @@ async fn q5_only_who_proves_the_name_is_believed() {
     }
 }
 
-/// Q8: how long a failure takes says no more than how many tenths of a second.
+/// Q8: the time of a failure tells only the number of tenths of a second.
 #[tokio::test(start_paused = true)]
 async fn q8_a_failure_is_told_at_the_next_tenth_of_a_second() {
     for (milliseconds, told) in [(1, 1), (99, 1), (100, 1), (101, 2), (250, 3), (4_999, 50)] {
@@ -225,7 +225,7 @@ async fn q8_a_failure_is_told_at_the_next_tenth_of_a_second() {
     }
 }
 
-/// Q8: every failure waits for it, also one that is known at once.
+/// Q8: every failure waits for that, even one that is known at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q8_failures_take_tenths_of_a_second() {
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port").local_addr().expect("an address");
@@ -243,7 +243,7 @@ async fn q8_failures_take_tenths_of_a_second() {
     }
 }
 
-/// Q9: nothing that the other side sent is long or strange in a log line.
+/// Q9: text from the other side is short and plain in a log line.
 #[tokio::test]
 async fn q9_causes_are_short_and_printable() {
     let cause = Failed::NoTls(format!("names: \u{1b}[31m{}", "x".repeat(5_000))).in_short();

@@ -12,13 +12,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// An address that is public; nothing is ever sent to it.
+/// A public address; nothing is ever sent to it.
 const PUBLIC: &str = "93.184.216.34";
 const PUBLIC_V6: &str = "2606:2800:220:1::1";
 
 const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
 
-/// A client whose connections end where the test says, and what addresses it dialled.
+/// A client whose connections lead to the test's server, and the addresses that it dialled.
 struct Bench {
     http: Http,
     names: names::Dns,
@@ -98,13 +98,13 @@ where
     (address, hits)
 }
 
-/// A server that always says this, and then closes.
+/// A server that always sends this, and then closes.
 pub(crate) async fn says(text: impl Into<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>) {
     let text = Arc::new(text.into());
     server(move |mut socket, _| {
         let text = Arc::clone(&text);
         async move {
-            // Whoever has heard enough hangs up.
+            // A client that has read enough hangs up.
             drop(socket.write_all(&text).await);
             drop(socket.shutdown().await);
         }

@@ -7,7 +7,7 @@ use super::*;
 
 const NAME: &str = "moves.example.com";
 
-/// When a host has moved, one question says so for every connection to where it was, and the post goes to where it is.
+/// When a host has moved, one lookup ends every connection to the old address, and the post goes to the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_has_moved_is_asked_for_once() {
     const KEPT: usize = 5;
@@ -39,13 +39,14 @@ async fn a_host_that_has_moved_is_asked_for_once() {
     let (asked, each) = (bench.names.asked(NAME), bench.names.asked(NAME) / KEPT);
     bench.names.addresses(NAME, &["9.9.9.9"]);
     assert_eq!(post().await.expect("an answer"), StatusCode::OK);
-    // Once for the connections that were kept, and once for the new one.
+    // Once for the kept connections, and once for the new one.
     assert_eq!(bench.names.asked(NAME) - asked, 2 * each);
     assert_eq!(connections.load(Ordering::SeqCst), KEPT + 1);
     assert!(bench.dialled().last().expect("a call").starts_with("9.9.9.9"), "{:?}", bench.dialled());
 }
 
-/// W6: a post ends with its time, to the tenth of a second, whatever was said until then that is no status.
+/// W6: a post ends when its time is over, to the tenth of a second, whatever was received until then other than a
+/// status.
 #[tokio::test(start_paused = true)]
 async fn w6_a_post_ends_with_its_time() {
     for said in ["", "HTTP/1.1 200 OK\r\nX: y", "HTTP/1.1 100 Continue\r\n\r\n"] {
@@ -66,7 +67,7 @@ async fn w6_a_post_ends_with_its_time() {
     }
 }
 
-/// Once the status is there nothing fails any more, also where the rest of the answer would come after all time is over.
+/// Once the status has arrived nothing fails any more, even if the rest of the answer would come too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_at_the_last_moment_counts() {
     let (address, _) = server(|mut socket, _| async move {
@@ -79,13 +80,13 @@ async fn an_answer_at_the_last_moment_counts() {
     let url = format!("http://{NAME}/");
     let mut answers = Vec::new();
     for _ in 0..5 {
-        // Less is left than the rest of an answer may take.
+        // Less time is left than the rest of an answer may take.
         let began = Instant::now().checked_sub(Duration::from_millis(9_100)).expect("a moment");
         let terms = Terms { began, total: Duration::from_secs(10), largest: 100 };
         let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
         match bench.http.post(post).await {
             Ok(answer) => answers.push((answer.status, answer.body_start)),
-            // On a busy machine not even the status is there in time.
+            // On a busy machine not even the status arrives in time.
             Err(error) => assert!(matches!(error, Failed::Late(_)), "{error:?}"),
         }
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());

@@ -1,15 +1,15 @@
-//! Whom the client calls.
+//! Which hosts the client calls.
 
 use super::*;
 use crate::outbound::dial::CONNECT;
 
-/// Hosts of which none may be called, as URLs write them.
+/// Hosts that may not be called, as URLs write them.
 const LITERALS: &str = include_str!("../../../../../tests/common/hosts-refused.txt");
-/// And those whose names or ports are judged on connecting.
+/// And those whose names or ports are checked when connecting.
 const NAMES: [&str; 5] = ["a.local", "a.internal", "metadata.google.internal", "example.net:22", "example.net:25"];
 
-/// Q5: literals are judged after the URL is parsed, names after they are resolved, ports always; a dialler that writes
-/// down what it is given sees public addresses alone.
+/// Q5: literals are checked after the URL is parsed, names after they are resolved, ports always; a dialler that
+/// records its targets sees public addresses only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q5_only_public_addresses_are_dialled() {
     let bench = Bench::new(says(FINE).await.0).await;
@@ -27,7 +27,7 @@ async fn q5_only_public_addresses_are_dialled() {
         .flat_map(|host| ["http", "https"].map(|scheme| format!("{scheme}://{host}/x")))
         .chain(["ftp://example.net/x", "file:///etc/passwd", "example.net", ""].map(str::to_owned))
         .collect();
-    // All at once, because each failure takes its tenth of a second.
+    // Concurrently, because each failure takes its tenth of a second.
     let outcomes = futures_util::future::join_all(urls.iter().map(|url| bench.get(url))).await;
     for (url, outcome) in urls.iter().zip(outcomes) {
         assert!(
@@ -53,8 +53,8 @@ async fn q5_only_public_addresses_are_dialled() {
     assert_eq!(bench.dialled().len(), dialled);
 }
 
-/// Q6: every address that a name has is judged, however it comes by it, and what was judged is what is dialled: a second
-/// answer is never asked for.
+/// Q6: every address that a name has is checked, wherever it comes from, and a checked address is what is dialled: the
+/// name is not resolved again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q6_names_do_not_lead_inside() {
     let bench = Bench::new(says(FINE).await.0).await;
@@ -166,7 +166,7 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     assert!(bench.get("http://two.example.com/").await.is_ok());
     assert!(began.elapsed() < CONNECT, "{:?}", began.elapsed());
     assert_eq!(bench.dialled(), [format!("[{PUBLIC_V6}]:80"), format!("{PUBLIC}:80")]);
-    // A crowd of addresses is not knocked at one after the other.
+    // Of many addresses, only some are tried.
     let crowd: Vec<_> = (1..=40).map(|last| format!("8.8.8.{last}")).collect();
     bench.names.addresses("crowd.example.com", &crowd.iter().map(String::as_str).collect::<Vec<_>>());
     let outcome = bench.get("http://crowd.example.com/").await;
@@ -174,7 +174,7 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     assert_eq!(bench.dialled().len(), 2 + 4);
 }
 
-/// RFC 8305, section 4: a machine that has one family only comes to it among the first.
+/// RFC 8305, section 4: a machine with one address family tries an address of it among the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_addresses_of_one_family_do_not_hide_the_other() {
     let (address, _) = says(FINE).await;
@@ -191,6 +191,6 @@ async fn many_addresses_of_one_family_do_not_hide_the_other() {
     let all: Vec<_> = sixes.iter().map(String::as_str).chain([PUBLIC]).collect();
     bench.names.addresses("six.example.com", &all);
     assert_eq!(bench.get("http://six.example.com/").await.expect("an answer"), "fine");
-    // Where the machine is slow others are dialled beside them.
+    // On a slow machine others are dialled beside them.
     assert_eq!(bench.dialled()[..2], ["[2606:2800:220:1::1]:80".to_owned(), format!("{PUBLIC}:80")]);
 }

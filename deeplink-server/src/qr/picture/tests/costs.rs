@@ -1,8 +1,8 @@
-//! What headers hide.
+//! Costs that headers hide.
 
 use super::*;
 
-/// Q4: what a header hides. The decoders believe the inner sizes, and keep a progressive JPEG's coefficients.
+/// Q4: costs that a header hides. The decoders trust the inner sizes, and keep a progressive JPEG's coefficients.
 #[test]
 fn q4_costs_that_stand_further_inside_are_seen() {
     // An outer size of 16 × 16, around the bitstream of a picture that is larger.
@@ -18,7 +18,7 @@ fn q4_costs_that_stand_further_inside_are_seen() {
     let frame = file.windows(2).position(|two| two == [0xff, 0xc2]).expect("a frame");
     file[frame + 5..frame + 9].copy_from_slice(&[0x0f, 0xa0, 0x0f, 0xa0]);
     assert_eq!(Logo::decode(&file).err(), Some(NotALogo::TooLarge));
-    // Rows end where the picture ends; data that goes on is a bomb.
+    // Rows end where the picture ends; more data is a decompression bomb.
     let (small, large) = (plain_png(40, 40, RED), plain_png(4_000, 3_900, RED));
     assert!(Logo::decode(&small).is_ok());
     assert_eq!(Logo::decode(&with_size(&large, 40, 40)).err(), Some(NotALogo::NotAnImage));
@@ -34,8 +34,8 @@ fn q4_costs_that_stand_further_inside_are_seen() {
     assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::NotAnImage));
 }
 
-/// Q4: a JPEG has one reading. The decoder would find other pictures than those that were counted: where no marker can
-/// be, behind one that has no segment, behind a segment of its own length.
+/// Q4: a JPEG has one reading. The decoder would find pictures other than the ones counted: where no marker can be,
+/// after a marker without a segment, after a segment with another length.
 #[test]
 fn q4_a_jpeg_hides_no_second_picture_from_the_count() {
     let shown = &sample("baseline.jpg")[2..];
@@ -44,7 +44,7 @@ fn q4_a_jpeg_hides_no_second_picture_from_the_count() {
         let length = u16::try_from(data.len() + 2).expect("short").to_be_bytes();
         [&[0xff, marker], &length[..], data].concat()
     };
-    // The next marker is taken for a length.
+    // The next marker is read as a length.
     let skipped = usize::from(u16::from_be_bytes([shown[0], shown[1]])) - 2;
     let behind = [shown, &vec![0; skipped - (shown.len() - 2)], &hidden[2..]].concat();
     for (what, traps) in [
@@ -59,7 +59,7 @@ fn q4_a_jpeg_hides_no_second_picture_from_the_count() {
     }
 }
 
-/// Q4: what the rows of a JPEG cost where a component comes before one that is sampled more often.
+/// Q4: the cost of a JPEG's rows if a component comes before one that is sampled more often.
 #[test]
 fn q4_rows_of_a_jpeg_are_as_wide_as_they_can_be() {
     let frame = [0xff, 0xc0, 0, 20, 8, 0, 32, 0x10, 0, 4, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 4, 0x44, 0];
@@ -67,7 +67,7 @@ fn q4_rows_of_a_jpeg_are_as_wide_as_they_can_be() {
     let header = jpeg::header(&[&[0xff, 0xd8][..], &frame, &scan].concat()).expect("a header");
     // Of three components, eight lines of 16-bit samples and the last one, each with 16 times as many.
     assert!(header.decoder_bytes > 3 * 4_096 * (8 + 1) * 2 * 16 + (1 << 20), "{}", header.decoder_bytes);
-    // What is known of each block of a lossy WebP is counted too.
+    // The metadata of each block of a lossy WebP is counted too.
     let own = |name: &str| webp::header(sample(name)).expect("a header").decoder_bytes;
     assert_eq!(own("lossy.webp"), (1 << 20) + 2 * (16 * 16 * 3 / 2 + 2 * 32));
 }
@@ -95,7 +95,7 @@ fn q4_lossless_data_of_a_webp_is_refused_before_it_is_read() {
     }
     let stream = |kind: &[u8], data: &[u8]| chunk(kind, data);
     let lossy = sample("lossy.webp")[12..].to_vec();
-    // Nothing of these is a stream; the kind of chunk is enough.
+    // None of these has a valid stream; the kind of chunk is enough.
     for (what, chunks) in [
         ("a picture", vec![stream(b"VP8L", b"?")]),
         ("a picture in a list", vec![list(0x10, 32, 16), stream(b"VP8L", b"?")]),
@@ -118,7 +118,7 @@ fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
     chunk(b"RIFF", &[&b"WEBP"[..], &chunks.concat()].concat())
 }
 
-/// The chunk that stands before others.
+/// The extended header chunk that precedes others.
 fn list(flags: u8, width: u32, height: u32) -> Vec<u8> {
     chunk(b"VP8X", &[&[flags, 0, 0, 0], &(width - 1).to_le_bytes()[..3], &(height - 1).to_le_bytes()[..3]].concat())
 }
@@ -128,7 +128,7 @@ fn of_frame(width: u32, height: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     chunk(b"ANMF", &[size, chunks.concat()].concat())
 }
 
-/// Runs this, which on a slow machine takes seconds, and without its limits minutes.
+/// Runs this with a time limit: it takes seconds on a slow machine, and would take minutes without the limits.
 #[track_caller]
 fn soon<T>(work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
@@ -137,7 +137,7 @@ fn soon<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Q4: half a megabyte of little pictures, each of which fills images without a bit of its own: two are one too many.
+/// Q4: half a megabyte of small pictures, each of which fills an image without any bits: already two are refused.
 #[test]
 fn q4_a_frame_has_one_picture_and_one_alpha() {
     let lossy = sample("lossy.webp")[12..].to_vec();
@@ -161,7 +161,7 @@ fn q4_a_frame_has_one_picture_and_one_alpha() {
         "a frame beside a picture",
         file(&[still(), lossy.clone(), of_frame(32, 16, std::slice::from_ref(&lossy))]),
     );
-    // The decoder takes what comes after alpha for the picture, whatever it is called.
+    // The decoder takes the chunk after alpha for the picture, whatever its name.
     let mut hidden = lossy.clone();
     hidden[..4].copy_from_slice(b"ABCD");
     refused(
@@ -171,7 +171,7 @@ fn q4_a_frame_has_one_picture_and_one_alpha() {
     assert!(Logo::decode(&file(&[still(), small_alpha, lossy])).is_ok());
 }
 
-/// Q4: of many frames only the first is looked at, and it is the one that is drawn.
+/// Q4: of many frames only the first is read and drawn.
 #[test]
 fn q4_frames_behind_the_first_cost_nothing() {
     let lossy = sample("lossy.webp")[12..].to_vec();

@@ -1,8 +1,8 @@
-//! Ordinary files of every kind, none of which is refused.
+//! Ordinary files of every kind are accepted.
 
 use super::*;
 
-/// A PNG as few programs write it.
+/// A PNG with unusual settings.
 fn png_of(
     width: u32,
     height: u32,
@@ -27,7 +27,7 @@ fn png_of(
 
 type Palette<'a> = Option<(&'a [u8], &'a [u8])>;
 
-/// Two thousand pixels a side are nothing special, whatever a decoder needs for them.
+/// Two thousand pixels a side are accepted, whatever memory a decoder needs for them.
 #[test]
 fn large_files_of_every_kind_are_drawn() {
     let striped = RgbaImage::from_fn(2_000, 2_000, |x, _| Rgba(if x < 1_000 { RED } else { BLUE }));
@@ -94,7 +94,7 @@ fn the_smallest_and_oddest_sizes_are_drawn() {
     }
 }
 
-/// Without its alpha a picture is opaque, whatever stands where alpha would.
+/// Without alpha a picture is opaque, whatever bytes are in its place.
 #[test]
 fn alpha_that_is_not_used_is_not_seen() {
     let mut file = sample("lossy-alpha.webp").to_vec();

@@ -95,7 +95,7 @@ fn every_depth_and_colour_becomes_eight_bits_of_rgba() {
     assert_eq!(clear.rgba(), [0; 16], "what cannot be seen is not kept");
 }
 
-/// Q4: what a file is, its first and last bytes and its headers say; nothing else is a logo.
+/// Q4: a file's type is determined by its first and last bytes and its headers; nothing else is a logo.
 #[test]
 fn q4_only_whole_png_jpeg_and_webp_files_are_logos() {
     let png = plain_png(4, 4, RED);
@@ -131,7 +131,7 @@ fn q4_only_whole_png_jpeg_and_webp_files_are_logos() {
     ] {
         assert_eq!(Logo::decode(&file).err(), Some(NotALogo::NotAnImage), "{what}");
     }
-    assert!(Logo::decode(&with(&png, &[0; 9])).is_ok(), "zeros after the end are nothing");
+    assert!(Logo::decode(&with(&png, &[0; 9])).is_ok(), "zeros after the end are ignored");
 }
 
 fn encoded_bmp() -> Vec<u8> {
@@ -145,7 +145,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The same PNG, which says that it has another size.
+/// The same PNG with another size in its header.
 fn with_size(png: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut png = png.to_vec();
     png[16..20].copy_from_slice(&width.to_be_bytes());
@@ -166,7 +166,7 @@ fn q4_what_is_too_large_is_refused_by_its_header() {
         (4_097, 1, true),
         (1, 4_097, true),
         (4_001, 4_000, true),
-        // Within the limits, and then there are not enough rows.
+        // Within the limits, but without enough rows.
         (4_000, 4_000, false),
         (4_096, 3_906, false),
     ] {
@@ -229,7 +229,7 @@ fn a_smaller_picture_is_the_mean_of_what_it_covers() {
 }
 
 proptest::proptest! {
-    /// Whatever is sent is a logo or is not; nothing panics, and nothing large comes out of it.
+    /// Any bytes are either a logo or refused, without a panic or a large result.
     #[test]
     fn damaged_files_are_refused_or_decoded(
         which in 0..SAMPLES.len(), at in 0_usize..2_000, to in proptest::prelude::any::<u8>(), cut in 0_usize..2_000,

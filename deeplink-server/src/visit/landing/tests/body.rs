@@ -1,4 +1,4 @@
-//! What the page shows: its buttons, its words, its paint, and what its script is told.
+//! The page's visible part: buttons, texts, colours, and the data of its script.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What the page tells machines in its head.
+//! The metadata in the page's head.
 
 use std::collections::BTreeMap;
 
@@ -147,8 +147,8 @@ fn the_whole_head_table_comes_early_even_with_the_longest_values() {
 
 #[test]
 fn a_page_is_small_whatever_people_write() {
-    // Every text at its greatest length: in letters of one and two bytes, and in the larger ones, of which people need
-    // fewer to say the same, and in what has to be escaped.
+    // Every text at its maximum length: in letters of one and two bytes, in larger ones, of which people need fewer to
+    // say the same, and in characters that must be escaped.
     for (letter, most) in [("x", 20), ("é", 20), ("漢", 23), ("\u{1f33b}", 27), ("<", 32)] {
         let text = |characters| letter.repeat(characters);
         let (line, lead, context, name) = (text(120), text(300), text(500), text(100));

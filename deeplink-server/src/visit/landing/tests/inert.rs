@@ -3,7 +3,7 @@
 use super::head::head_tags;
 use super::*;
 
-/// Texts that try to leave the place they are put in.
+/// Texts that try to break out of their context.
 const POLYGLOTS: [&str; 32] = [
     "<script>alert(1)</script>",
     "</script><script>alert(1)</script>",
@@ -39,7 +39,7 @@ const POLYGLOTS: [&str; 32] = [
     "#fff\"/><script>alert(1)</script>",
 ];
 
-/// A page whose every value is this text, the addresses after a start that makes them one, or without.
+/// A page whose every value is this text; addresses have it after a valid prefix if `is_address`.
 fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
     let address = |start: &str| if is_address { format!("{start}{text}") } else { text.to_owned() };
     let (web, app) = (address("https://example.com/"), address("shop://"));
@@ -48,7 +48,7 @@ fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
     let link = leading(Destinations {
         ios_deep_link: Some(&app),
         ios_store_url: Some(&app_store),
-        // A fragment would decide between intent and deep link, which have different addresses but the same shape.
+        // A fragment would choose between intent and deep link, which have different addresses but the same shape.
         android_deep_link: Some(&app),
         android_store_url: Some(&play_store),
         web_url: Some(&web),

@@ -19,7 +19,7 @@ const MAC: &str = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/6
 const LINUX: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36";
 const NONCE: &str = "AAECAwQFBgcICQoLDA0ODw==";
 
-/// Stands for a code, whose bytes count as an image's.
+/// Placeholder for a QR code, whose bytes do not count towards the page's.
 const QR: &str = "data:image/svg+xml,%3Csvg/%3E";
 
 const EVERYTHING: LinkView<'static> = LinkView {
