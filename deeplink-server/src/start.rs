@@ -1,6 +1,6 @@
 //! Starts a service from a configuration, and stops it without losing anything.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{Access, Db, DbError, OpenError};
 use crate::http::listen::{self, Limits, Listeners, OpenFiles, Stop};
+use crate::http::misses;
 use crate::metrics::Metrics;
 use crate::service::Service;
 use crate::state::{App, Shared};
@@ -128,7 +129,10 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
     let router = routes::router(Arc::clone(&app));
     let tls_address = tls.as_ref().map(|(_, bound)| *bound);
     let listeners = match tls.zip(certificates.clone()) {
-        Some(((secure, _), served)) => Listeners::with_tls(listener, secure, served),
+        Some(((secure, _), certificates)) => {
+            let handshakes = Handshakes { app: Arc::clone(&app), certificates };
+            Listeners::with_tls(listener, secure, Arc::new(handshakes))
+        }
         None => listener.into(),
     };
     let drain = limits.drain;
@@ -144,9 +148,23 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
     Ok(Running { address, tls_address, admin_address, app, stop, serving, drain, work })
 }
 
-impl listen::Certificates for Certificates {
-    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
-        self.of(name).boxed()
+/// The certificates for handshakes. A name without one is a miss of the client's address.
+struct Handshakes {
+    app: Shared,
+    certificates: Arc<Certificates>,
+}
+
+impl listen::Certificates for Handshakes {
+    fn of<'a>(&'a self, name: &'a str, client: Option<IpAddr>) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
+        let Self { app, certificates } = self;
+        async move {
+            let found = certificates.of(name);
+            let Some(client) = client else { return found.await };
+            let is_known = certificates.is_known(name);
+            // Over its limit, a client is told that the name has no certificate.
+            misses::look_up(app, client, is_known, found.map(Ok)).await.ok().flatten()
+        }
+        .boxed()
     }
 }
 

@@ -64,6 +64,20 @@ async fn r14_tags_do_not_multiply_mails() {
     assert_eq!(usable(&world).await, 1);
 }
 
+/// A domain has many spellings in Unicode, full-width letters among them, and they are one domain.
+#[tokio::test]
+async fn r14_spellings_of_a_domain_do_not_multiply_mails() {
+    let world = spawn().await;
+    for number in 0_u8..30 {
+        let letter = |at: u8, plain: char, wide: char| if number >> at & 1 == 1 { wide } else { plain };
+        let (e, x) = (letter(0, 'e', 'ｅ'), letter(1, 'x', 'ｘ'));
+        let email = format!("v@{e}{x}ample.com");
+        let reply = world.nobody.post("/v1/auth/signin", &json!({"email": email})).await;
+        assert_eq!(reply.status, 200, "{email} {}", reply.text());
+    }
+    assert_eq!(usable(&world).await, 5);
+}
+
 /// Five links requested by a stranger do not lock out the account's owner: one more is sent in the hour, if it is
 /// requested from another network than the five. That does not reveal whether there is an account.
 #[tokio::test]

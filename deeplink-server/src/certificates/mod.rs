@@ -22,8 +22,8 @@ use crate::vault::{DecryptError, Vault};
 
 /// Names kept in memory, those without a certificate included. A certificate takes some 10 KiB.
 const MAX_NAMES: usize = 4_096;
-/// Concurrent look-ups of names: clients with made-up names must not block others from the database.
-const MAX_LOOKUPS: usize = 4;
+/// Concurrent lookups of names: they use the connections of visits, of which most must stay free.
+const MAX_LOOKUPS: usize = 1;
 /// How long a database that has just failed is not asked: handshakes must not wait for it one by one.
 const AWAY_MILLIS: u64 = 1_000;
 
@@ -92,6 +92,12 @@ impl Certificates {
         // A reading in progress may have seen the old one.
         self.names.forget(name);
         self.read_again(name).await;
+    }
+
+    /// Whether memory knows a name: that it has no certificate, or that it had one lately.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        let now = self.clock.monotonic_millis();
+        self.names.get(name, now).is_some() || self.names.old(name, now).flatten().is_some()
     }
 
     /// The TLS configuration for a name, if there is a certificate for it.

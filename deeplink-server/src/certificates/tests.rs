@@ -46,10 +46,14 @@ impl World {
 
     /// Without TLS, certificates are only maintained by the test itself.
     pub(crate) async fn with(tls: Option<Tls>) -> Self {
+        Self::configured(|config| config.tls = tls).await
+    }
+
+    async fn configured(configure: impl FnOnce(&mut Config)) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let clock = Clock::fixed(Timestamp::from_millis(1_795_167_000_000));
         let mut config = Config::for_tests(home.path());
-        config.tls = tls;
+        configure(&mut config);
         config.public_url = Some("https://links.example.com".parse().expect("a URL"));
         let running = start(config, clock.clone()).await.expect("the service starts");
         let world = Self { running, clock, _home: home };
@@ -173,6 +177,32 @@ async fn certificates_are_served_while_their_name_is_verified() {
     let own = world.certified("links.example.com", "own").await;
     assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
     assert!(world.is_refused("www.links.example.com", &own).await);
+    world.end().await;
+}
+
+/// R7: while a client's address is over its limit of misses, a name that memory does not know is refused without asking
+/// the database; a name that it knows is served.
+#[tokio::test]
+async fn r7_a_name_costs_no_query_beyond_the_misses_of_an_address() {
+    let world = World::configured(|config| {
+        config.tls = Some(unreachable_authority());
+        config.limits.misses_per_minute = 2;
+    })
+    .await;
+    let own = world.certified("links.example.com", "own").await;
+    assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
+    let asked = || world.running.app().db.looked_up();
+    let before = asked();
+    for name in ["a.example.com", "a.example.com", "b.example.com", "c.example.com", "d.example.com"] {
+        assert!(world.is_refused(name, &own).await);
+    }
+    assert_eq!(asked() - before, 2, "a and b");
+    world.clock.advance(Duration::from_secs(6));
+    assert_eq!(world.ask("links.example.com", &own).await.expect("TLS"), "HTTP/1.1 200 OK");
+    world.clock.advance(Duration::from_mins(1));
+    let before = asked();
+    assert!(world.is_refused("e.example.com", &own).await);
+    assert_eq!(asked() - before, 1, "the limit is per minute");
     world.end().await;
 }
 

@@ -7,6 +7,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use sqlx::FromRow;
+use url::Host;
 
 use super::{Conn, DbError, on, users};
 
@@ -59,7 +60,7 @@ pub(crate) enum SignInMail {
 
 /// Counts a mail to an address and to its domain.
 pub(crate) async fn take(db: &mut Conn<'_>, purpose: Purpose, to: &Email, now: Timestamp) -> Result<Allowed, DbError> {
-    let counted = Mails { purpose: purpose.as_str(), to: &untagged(to), number: 1, network: "", now }.count(db).await?;
+    let counted = Mails { purpose: purpose.as_str(), to: &mailbox(to), number: 1, network: "", now }.count(db).await?;
     let is_somebodys = users::proved(db, to).await?.domain;
     of_domain(db, to, counted.judged(MAX_TO_ADDRESS), is_somebodys, now).await
 }
@@ -80,7 +81,7 @@ pub(crate) async fn take_sign_in(
     network: &str,
     now: Timestamp,
 ) -> Result<SignInMail, DbError> {
-    let counted = Mails { purpose: "signin", to: &untagged(to), number: 1, network, now }.count(db).await?;
+    let counted = Mails { purpose: "signin", to: &mailbox(to), number: 1, network, now }.count(db).await?;
     let proved = users::proved(db, to).await?;
     let of_address = counted.judged(MAX_TO_ADDRESS);
     if of_domain(db, to, of_address, proved.domain, now).await? == Allowed::Now {
@@ -106,16 +107,23 @@ async fn of_domain(
     now: Timestamp,
 ) -> Result<Allowed, DbError> {
     let number = i64::from(of_address == Allowed::Now);
-    let mails = Mails { purpose: "domain", to: to.domain(), number, network: "", now };
+    let mails = Mails { purpose: "domain", to: &ascii_domain(to), number, network: "", now };
     let of_domain = mails.count(db).await?.judged(MAX_TO_DOMAIN);
     Ok(if of_address == Allowed::Now && !is_somebodys { of_domain } else { of_address })
 }
 
-/// The address without its tag: `a+b@c` becomes `a@c`.
-fn untagged(to: &Email) -> String {
-    match to.as_str().split_once('+') {
-        Some((name, _)) if !name.is_empty() => format!("{name}@{}", to.domain()),
-        _ => to.as_str().to_owned(),
+/// The address without its tag, and its domain in ASCII: `a+b@c` becomes `a@c`.
+fn mailbox(to: &Email) -> String {
+    let name = to.as_str().strip_suffix(to.domain()).and_then(|name| name.strip_suffix('@')).unwrap_or_default();
+    let untagged = name.split_once('+').map(|(untagged, _)| untagged).filter(|untagged| !untagged.is_empty());
+    format!("{}@{}", untagged.unwrap_or(name), ascii_domain(to))
+}
+
+/// The domain as name servers know it (UTS 46), so that its Unicode spellings are one.
+fn ascii_domain(to: &Email) -> String {
+    match Host::parse(to.domain()) {
+        Ok(Host::Domain(name)) => name,
+        _ => to.domain().to_owned(),
     }
 }
 

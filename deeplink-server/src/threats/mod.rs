@@ -135,6 +135,10 @@ pub(crate) fn destination_hash(destination: &str) -> String {
         if url.query() == Some("") {
             url.set_query(None);
         }
+        if matches!(url.port(), Some(80 | 443)) {
+            // The other scheme's own port.
+            let _ = url.set_port(None);
+        }
         let address = &url[Position::BeforeHost..];
         format!("//{}", without_needless_encoding(address))
     });

@@ -168,6 +168,7 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
         "https://bad.example.com/%6Cog%69n?next=%2Fa",
         "https://you@bad.example.com/login?next=%2Fa#top",
         "https://bad.example.com/./login?ne%78t=%2fa",
+        "https://bad.example.com:80/login?next=%2Fa",
     ] {
         assert_eq!(destination_hash(spelling), hash, "{spelling}");
     }

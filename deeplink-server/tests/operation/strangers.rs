@@ -196,12 +196,24 @@ impl Senders {
     async fn start(
         address: SocketAddr,
         from: &[Ipv4Addr],
-        (connections, streams): (usize, usize),
+        counts: (usize, usize),
         path: &'static str,
         media_type: &'static str,
     ) -> Self {
-        let (tell, answers) = unbounded_channel();
         let body = Bytes::from(vec![b'a'; 64_000]);
+        let request = Request::post(format!("http://localhost{path}")).header("content-type", media_type);
+        let request = request.body(()).expect("a request");
+        Self::send(address, from, counts, || request.clone().map(|()| Unending(Some(body.clone())))).await
+    }
+
+    /// Sends a request on each of `streams` streams of each of `connections` connections from each address.
+    async fn send(
+        address: SocketAddr,
+        from: &[Ipv4Addr],
+        (connections, streams): (usize, usize),
+        request: impl Fn() -> Request<Unending>,
+    ) -> Self {
+        let (tell, answers) = unbounded_channel();
         let mut open = Vec::new();
         for source in from.iter().flat_map(|source| std::iter::repeat_n(*source, connections)) {
             let socket = TcpSocket::new_v4().expect("a socket");
@@ -212,8 +224,7 @@ impl Senders {
             open.push(tokio::spawn(connection).abort_handle());
             for _ in 0..streams {
                 let (mut sender, tell) = (sender.clone(), tell.clone());
-                let request = Request::post(format!("http://localhost{path}")).header("content-type", media_type);
-                let request = request.body(Unending(Some(body.clone()))).expect("a request");
+                let request = request();
                 tokio::spawn(async move {
                     if let Ok(answer) = sender.send_request(request).await {
                         let _ = tell.send(answer);
@@ -279,6 +290,45 @@ fn r5_bodies_of_strangers_cost_forty_megabytes_at_most() {
             assert!(judged >= 30, "{judged}");
         });
         assert!(peak.grown() <= 40, "{} MiB", peak.grown());
+    }
+}
+
+/// R5: requests whose bodies never begin cost little, however many header lines they have: those cost their sender a byte
+/// each. Another address is served meanwhile.
+#[cfg(target_os = "linux")]
+#[test]
+fn r5_heads_of_strangers_cost_forty_megabytes_at_most() {
+    let home = Home::new();
+    let server = home.serve();
+    assert_eq!(ask(server.address, "POST", "/v1/auth/callback", &[], "").status, 415);
+    let mut request = Request::post("http://localhost/v1/auth/callback");
+    for number in 0..95 {
+        request = request.header(format!("x-{number}"), "");
+    }
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(()).expect("a request");
+    let one = [Ipv4Addr::new(127, 0, 5, 1)];
+    for counts in [(30, 120), (300, 16)] {
+        let peak = Peak::watch(&server);
+        runtime().block_on(async {
+            let heads = || request.clone().map(|()| Unending(None));
+            let mut senders = Senders::send(server.address, &one, counts, heads).await;
+            let message = b"too many concurrent HTTP/2 requests from your address; send fewer and try again";
+            let mut refused = 0;
+            while refused < 1_000 {
+                let answer = senders.answer().await;
+                assert_eq!(
+                    (answer.status().as_u16(), &answer.headers()["retry-after"]),
+                    (503, &"1".parse().expect("a value"))
+                );
+                let body = answer.into_body().collect().await.expect("a body").to_bytes();
+                // Those of a connection that wait behind its first sixteen are told so.
+                refused += usize::from(body.windows(message.len()).any(|text| text == message));
+            }
+            let address = server.address;
+            let other = tokio::task::spawn_blocking(move || ask(address, "GET", "/r/nowhere", &[], "").status);
+            assert_eq!(other.await.expect("an answer"), 404, "another address is not served");
+        });
+        assert!(peak.grown() <= 40, "{counts:?}: {} MiB", peak.grown());
     }
 }
 

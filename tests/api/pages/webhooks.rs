@@ -21,7 +21,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
         ([("url", "http://example.com/"), ("event_click", "yes")], "This must start with https://."),
         (
             [("url", "https://inside.example.com/"), ("event_click", "yes")],
-            "This leads to an address that is not public.",
+            "This resolves to an address that is not public.",
         ),
     ] {
         let reply = visitor.post(LIST, &fields).await;
@@ -149,7 +149,7 @@ async fn a_full_account_is_asked_for_no_other_webhook() {
     let list = visitor.get(LIST).await;
     assert!(!list.text().contains("name=\"url\"") && text_of(&list).contains("the maximum number of webhooks"));
     let refused = visitor.post(LIST, &[("form", "1"), URL, ("event_click", "yes")]).await;
-    assert!(refused.status == 400 && text_of(&refused).contains("There are 2 webhooks"), "{}", refused.text());
+    assert!(refused.status == 400 && text_of(&refused).contains("already has 2 webhooks"), "{}", refused.text());
 }
 
 /// Q9: a receiver's answer is shown as text, to people only; a replayed event is a separate delivery.

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Limits;
+use super::heads::Heads;
 use super::share::Share;
 use super::state::{Command, ConnectionState};
 use super::unread::AllUnread;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     /// 0, or the time since which all or nearly all places are taken.
     crowded_since: AtomicU64,
     pub(super) unread: AllUnread,
+    /// Bytes of HTTP/2 requests in progress on all connections.
+    pub(super) heads: Heads,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     arrived: Notify,
 }
@@ -48,6 +51,7 @@ impl Shared {
             waiting: AtomicBool::new(false),
             crowded_since: AtomicU64::new(0),
             unread: AllUnread::default(),
+            heads: Heads::default(),
             connections: Mutex::default(),
             arrived: Notify::new(),
         })

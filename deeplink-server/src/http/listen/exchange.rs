@@ -69,8 +69,15 @@ where
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let mut exchange = Exchange::begin(&self.state);
-        let (refusal, last) = self.check_framing(&request);
+        let (status, last) = self.check_framing(&request);
+        let mut refusal = status.map(Refusal::without_text);
         let mut turn = None;
+        if self.state.speaks_http2() && refusal.is_none() {
+            match self.state.take_head(request.headers().len()) {
+                Some(bytes) => exchange.head = bytes,
+                None => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
+            }
+        }
         if self.state.speaks_http2() && refusal.is_none() {
             turn = self.state.wait_for_stream();
             exchange.has_stream = turn.is_none();
@@ -86,7 +93,7 @@ where
                 None => coming = Some(self.service.call(request)),
             }
         }
-        Answer { waiting, coming, refusal: refusal.unwrap_or_default(), last, exchange: Some(exchange) }
+        Answer { waiting, coming, refusal, last, exchange: Some(exchange) }
     }
 }
 
@@ -108,12 +115,14 @@ struct Exchange {
     answered: bool,
     /// It counts among the HTTP/2 requests that have begun.
     has_stream: bool,
+    /// Bytes that it counts in the budget of HTTP/2 requests.
+    head: usize,
 }
 
 impl Exchange {
     fn begin(state: &Arc<ConnectionState>) -> Self {
         state.begin_exchange();
-        Self { state: Arc::clone(state), answered: false, has_stream: false }
+        Self { state: Arc::clone(state), answered: false, has_stream: false, head: 0 }
     }
 }
 
@@ -123,6 +132,9 @@ impl Drop for Exchange {
         self.state.end_exchange();
         if self.has_stream {
             self.state.end_stream();
+        }
+        if self.head > 0 {
+            self.state.give_head_back(self.head);
         }
     }
 }
@@ -143,7 +155,7 @@ pin_project! {
         waiting: Option<Box<Waiting<S>>>,
         #[pin]
         coming: Option<S::Future>,
-        refusal: StatusCode,
+        refusal: Option<Refusal>,
         last: bool,
         exchange: Option<Exchange>,
     }
@@ -164,7 +176,7 @@ where
                     exchange.has_stream = true;
                     me.coming.set(Some(waiting.service.call(waiting.request)));
                 }
-                _ => *me.refusal = StatusCode::SERVICE_UNAVAILABLE,
+                _ => *me.refusal = Some(Refusal::TOO_MANY),
             }
         }
         let answer = match me.coming.as_pin_mut() {
@@ -178,7 +190,7 @@ where
         }
         let mut response = match answer {
             Some(answer) => answer.map(|body| Reply { body: Some(body), text: None, exchange }),
-            None => refused(*me.refusal, exchange),
+            None => refused(me.refusal.unwrap_or(Refusal::TOO_MANY), exchange),
         };
         if *me.last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -187,13 +199,42 @@ where
     }
 }
 
-/// The response to a refused request. Only one that waited too long behind others of its connection needs a body; for
-/// the rest the status suffices.
-fn refused<B>(status: StatusCode, exchange: Option<Exchange>) -> Response<Reply<B>> {
-    let mut response = Response::new(Reply { body: None, text: None, exchange });
-    *response.status_mut() = status;
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.body_mut().text = Some(Bytes::from_static(TOO_MANY));
+/// Why the application does not see a request.
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+    status: StatusCode,
+    /// JSON; for most refusals the status suffices.
+    text: Option<&'static [u8]>,
+}
+
+impl Refusal {
+    const TOO_MANY: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        text: Some(
+            b"{\"error\":\"too many concurrent requests on a connection that has not authenticated; send fewer and try again\",\
+            \"code\":\"overloaded\"}",
+        ),
+    };
+    const TOO_MANY_OF_ADDRESS: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        text: Some(
+            b"{\"error\":\"too many concurrent HTTP/2 requests from your address; send fewer and try again\",\
+            \"code\":\"overloaded\"}",
+        ),
+    };
+
+    fn without_text(status: StatusCode) -> Self {
+        Self { status, text: None }
+    }
+}
+
+/// The response to a refused request.
+fn refused<B>(refusal: Refusal, exchange: Option<Exchange>) -> Response<Reply<B>> {
+    let text = refusal.text.map(Bytes::from_static);
+    let has_text = text.is_some();
+    let mut response = Response::new(Reply { body: None, text, exchange });
+    *response.status_mut() = refusal.status;
+    if has_text {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -202,10 +243,6 @@ fn refused<B>(status: StatusCode, exchange: Option<Exchange>) -> Response<Reply<
     }
     response
 }
-
-const TOO_MANY: &[u8] =
-    b"{\"error\":\"too many concurrent requests on a connection that has not authenticated; send fewer and try again\",\
-    \"code\":\"overloaded\"}";
 
 /// A response body. The exchange ends with it.
 #[derive(Debug)]

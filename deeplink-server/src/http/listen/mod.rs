@@ -12,6 +12,7 @@ mod files;
 mod frames;
 mod framing;
 mod gate;
+mod heads;
 mod share;
 mod socket;
 mod state;
@@ -53,7 +54,7 @@ const BACKLOG: u32 = 4_096;
 const RESERVED_FILES: u64 = 64;
 /// More than there can be file descriptors, and within what a semaphore can count.
 const MAX_CONNECTIONS: usize = 1 << 24;
-/// One address has at most an eighth of the connections, and of the bytes of unread answers.
+/// One address has at most an eighth of the connections, of the bytes of unread answers and of those of HTTP/2 requests.
 const SHARES: usize = 8;
 
 /// Limits of connections.
@@ -82,6 +83,8 @@ pub struct Limits {
     pub unread: usize,
     /// The same for one connection; at this number its next request waits.
     pub unread_per_connection: usize,
+    /// Bytes of HTTP/2 requests in progress, by their estimated size; one address may have an eighth.
+    pub heads: usize,
     /// Networks of reverse proxies, whose connections carry many clients and count against no share.
     pub trusted: Vec<IpNet>,
 }
@@ -100,6 +103,7 @@ impl Default for Limits {
             drain: Duration::from_secs(6),
             unread: 32 << 20,
             unread_per_connection: 1 << 20,
+            heads: 64 << 20,
             trusted: Vec::new(),
         }
     }
@@ -126,6 +130,11 @@ impl Limits {
     /// Bytes of answers that one address may not have accepted yet, unless it is trusted.
     fn unread_per_address(&self) -> usize {
         self.unread / SHARES
+    }
+
+    /// Bytes of HTTP/2 requests that one address may have in progress, unless it is trusted.
+    fn heads_per_address(&self) -> usize {
+        self.heads / SHARES
     }
 }
 

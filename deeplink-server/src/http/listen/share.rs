@@ -13,6 +13,7 @@ use ipnet::IpNet;
 
 use super::Limits;
 use super::deadline::lock;
+use super::heads::Heads;
 use super::unread::Counter;
 use crate::http::client_ip::{is_trusted, limit_key};
 
@@ -23,6 +24,8 @@ pub(crate) struct Share {
     pub(super) unread: Counter,
     /// Bytes of request bodies.
     bodies: AtomicUsize,
+    /// Bytes of HTTP/2 requests in progress.
+    pub(super) heads: Heads,
     /// A reverse proxy, or several: nothing is limited by it.
     pub(super) is_trusted: bool,
 }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::Limits;
 use super::deadline::{Shared, TICK, lock, millis};
 use super::framing::Framing;
+use super::heads;
 use super::share::Share;
 use super::unread::{AllUnread, Counter};
 
@@ -200,6 +201,26 @@ impl ConnectionState {
     }
 
     // Reports of the exchanges.
+
+    /// Counts an HTTP/2 request with this many headers, and returns its size in bytes. `None` if its address, or all
+    /// addresses, have too many in progress.
+    pub(super) fn take_head(&self, headers: usize) -> Option<usize> {
+        let (bytes, limits) = (heads::size(headers), self.limits());
+        let of_address = if self.share.is_trusted { usize::MAX } else { limits.heads_per_address() };
+        if !self.share.heads.take(bytes, of_address) {
+            return None;
+        }
+        if !self.shared.heads.take(bytes, limits.heads) {
+            self.share.heads.give_back(bytes);
+            return None;
+        }
+        Some(bytes)
+    }
+
+    pub(super) fn give_head_back(&self, bytes: usize) {
+        self.share.heads.give_back(bytes);
+        self.shared.heads.give_back(bytes);
+    }
 
     pub(super) fn begin_exchange(&self) {
         self.exchanges.fetch_add(1, Relaxed);

@@ -4,6 +4,7 @@
 //! any cryptography.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,14 +19,16 @@ use tokio_rustls::server::TlsStream;
 
 use super::socket::Transport;
 use super::state::ConnectionState;
+use crate::http::client_ip::limit_key;
 
 /// A fatal alert `unrecognized_name` (RFC 6066, section 3) as a plaintext record, because there are no keys yet.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
 /// Looks up certificates.
 pub trait Certificates: Send + Sync + 'static {
-    /// The TLS configuration for a name (in lower case, without trailing dot). `None`: no certificate.
-    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>>;
+    /// The TLS configuration for a name (in lower case, without trailing dot). `None`: no certificate. The client is the
+    /// address that is limited; `None` for a trusted proxy.
+    fn of<'a>(&'a self, name: &'a str, client: Option<IpAddr>) -> BoxFuture<'a, Option<Arc<ServerConfig>>>;
 }
 
 /// The TCP stream below TLS; reports the first byte to the state.
@@ -42,12 +45,14 @@ pub(super) async fn secured(
     state: &Arc<ConnectionState>,
     certificates: &dyn Certificates,
 ) -> Option<TlsStream<Wire>> {
+    let peer = stream.peer_addr().ok().filter(|_| !state.share.is_trusted);
+    let client = peer.map(|peer| limit_key(peer.ip()));
     let wire = Wire { stream, state: Arc::clone(state), has_received: false };
     // Errors here are caused by the client, and rustls has sent an alert.
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), wire).await.ok()?;
     let name = start.client_hello().server_name().map(|name| name.trim_end_matches('.').to_ascii_lowercase());
     let config = match name {
-        Some(name) => certificates.of(&name).await,
+        Some(name) => certificates.of(&name, client).await,
         None => None,
     };
     let Some(config) = config else {

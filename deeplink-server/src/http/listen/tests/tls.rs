@@ -1,6 +1,7 @@
 //! The TLS listener: the same limits, and only names that have a certificate.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
@@ -27,7 +28,7 @@ struct One {
 }
 
 impl Certificates for One {
-    fn of<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
+    fn of<'a>(&'a self, name: &'a str, _: Option<IpAddr>) -> BoxFuture<'a, Option<Arc<ServerConfig>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let found = (name == NAME).then(|| Arc::clone(&self.config));
         async move { found }.boxed()
