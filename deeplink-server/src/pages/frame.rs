@@ -94,7 +94,7 @@ pub(super) struct Frame {
     pub(super) css: &'static str,
     pub(super) title: String,
     /// The section that the page is in; `None` outside the account.
-    section: Option<Section>,
+    pub(super) section: Option<Section>,
     /// Who is signed in.
     pub(super) email: Option<String>,
     /// Whether the operator suspended the account.
