@@ -43,25 +43,25 @@ fn page(app: &App) -> String {
 fn clicks(page: &mut Page, app: &App) {
     let clicks = app.clicks.status();
     page.single("deeplink_clicks_stored_total", "counter", "Clicks that reached the log.", clicks.stored_total);
-    page.single(
-        "deeplink_clicks_spilled_total",
-        "counter",
-        "Clicks that went to the spill file first.",
-        clicks.spilled_total,
-    );
     page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could not be stored.", clicks.dropped_total);
-    page.single("deeplink_clicks_queued", "gauge", "Clicks waiting for the database.", clicks.queued);
+    page.single(
+        "deeplink_clicks_journal_bytes",
+        "gauge",
+        "Bytes of the click journal that are not in the database.",
+        clicks.behind_bytes,
+    );
+    page.single(
+        "deeplink_clicks_journal_seconds",
+        "gauge",
+        "How long there have been such bytes without a break.",
+        clicks.behind_seconds,
+    );
+    page.single("deeplink_clicks_journal_segments", "gauge", "Segments of the click journal.", clicks.segments);
     page.single(
         "deeplink_clicks_in_memory",
         "gauge",
         "Clicks waiting because no file could be written.",
         clicks.in_memory,
-    );
-    page.single(
-        "deeplink_clicks_spilling",
-        "gauge",
-        "Whether clicks go to the spill file now.",
-        u8::from(clicks.spilling),
     );
 }
 

@@ -28,9 +28,9 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
         assert!(client.visit(&link).await, "the server answers");
     }
     node.stop().await;
-    // What a busy machine cannot store at a stop is stored at the next start.
+    // What a busy machine cannot store at a stop is stored after the next start.
     let node = Node::start(&home).await;
-    store::wait_for_spilled(&home).await;
+    store::wait_for_clicks(&home, &node).await;
     node.stop().await;
     let found = store::read(&home.database).await;
     oracle::judge(&mut clients, &found).assert_clean("before anything was tampered with");

@@ -58,10 +58,10 @@ async fn f6_while_the_database_is_locked_writes_are_refused_and_redirects_go_on(
     }
     let released = Instant::now();
     locker.release().await;
-    let drained = store::wait_for_spilled_so_far(&home).await.saturating_sub(meter.lost(released, Instant::now()));
+    let drained = store::wait_until_caught_up(&node).await.saturating_sub(meter.lost(released, Instant::now()));
     load.go_on(WRITERS, &[Kind::Write]).await;
     let mut clients = load.end().await;
-    let rest = store::wait_for_spilled(&home).await;
+    let rest = store::wait_for_clicks(&home, &node).await;
 
     let found = store::read(&home.database).await;
     oracle::judge(&mut clients, &found).assert_clean("after the lock");

@@ -76,7 +76,7 @@ async fn f15_a_second_server_is_told_who_holds_the_file_and_operators_work_besid
     }
     node.kill().await;
     let node = Node::start(&home).await;
-    store::wait_for_spilled(&home).await;
+    store::wait_for_clicks(&home, &node).await;
     clients.push(shown);
     oracle::judge(&mut clients, &store::read(&home.database).await).assert_clean("after both");
     node.stop().await;

@@ -96,7 +96,7 @@ async fn f16_five_stops_at_full_load_cut_no_admitted_request_and_lose_nothing() 
         }
 
         node = Node::start(&home).await;
-        store::wait_for_spilled(&home).await;
+        store::wait_for_clicks(&home, &node).await;
         let found = store::read(&home.database).await;
         oracle::judge(&mut clients, &found).assert_clean(&format!("{stop:?}"));
         for client in &mut clients {

@@ -1,6 +1,6 @@
 //! A server's home: its data directory, its database, and its one account.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use deeplink_doubles::machine;
@@ -120,21 +120,6 @@ impl Home {
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
-
-    /// Files with clicks that are not in the database yet.
-    pub(crate) fn spill_files(&self) -> Vec<String> {
-        let names = match &self.room {
-            Some(room) => room.files(),
-            None => names(&self.data),
-        };
-        names.into_iter().filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "spill")).collect()
-    }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("the data directory");
-    // One that is removed during the listing is skipped.
-    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 async fn small_disk(mebibytes: u32) -> (TempDir, Room) {

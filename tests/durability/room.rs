@@ -79,10 +79,4 @@ impl Room {
     pub(crate) fn free(&self) {
         std::fs::remove_file(self.filler()).expect("the filler is there");
     }
-
-    /// The names of the files on the disk's top level.
-    pub(crate) fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.disk()).expect("the disk");
-        entries.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned()).collect()
-    }
 }

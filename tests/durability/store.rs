@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use crate::home::{Database, Home};
+use crate::node::Node;
 use crate::report::Reported;
 use deeplink_doubles::wait::{PATIENCE, eventually};
 
@@ -94,8 +95,6 @@ pub(crate) async fn read(database: &Database) -> Found {
         "SELECT link, CAST(SUM(n) AS BIGINT) FROM (
             SELECT link, clicks AS n FROM click_hours
             UNION ALL
-            SELECT link, 1 FROM clicks WHERE position > (SELECT position FROM click_marks WHERE name = 'folded')
-            UNION ALL
             SELECT link, -1 FROM clicks
         ) AS counted GROUP BY link HAVING SUM(n) <> 0"
     );
@@ -179,21 +178,27 @@ pub(crate) async fn close(conn: Conn) {
     .expect("the connection closes");
 }
 
-/// Waits until the server has stored every click of the spill files.
-pub(crate) async fn wait_for_spilled(home: &Home) -> Duration {
-    eventually("all spilled clicks are stored", PATIENCE, || async {
-        let files = home.spill_files();
-        if files.is_empty() { Ok(()) } else { Err(format!("{files:?}")) }
+/// Waits until the server has stored and counted every click of its journal.
+pub(crate) async fn wait_for_clicks(home: &Home, node: &Node) -> Duration {
+    let conn = tokio::sync::Mutex::new(connect(&home.database).await);
+    let took = eventually("all clicks are stored and counted", PATIENCE, || async {
+        let behind = node.figure("deeplink_clicks_journal_bytes").await;
+        let sql = "
+            SELECT CAST(COUNT(*) AS BIGINT), (SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_hours) FROM clicks";
+        let found: Vec<(i64, i64)> = rows!(*conn.lock().await, sql);
+        let is_counted = found.iter().all(|(stored, counted)| stored == counted);
+        if behind == 0 && is_counted { Ok(()) } else { Err(format!("{behind} bytes, {found:?}")) }
     })
-    .await
+    .await;
+    close(conn.into_inner()).await;
+    took
 }
 
-/// The same for the clicks that are spilled now: on a busy machine more may be spilled at any time.
-pub(crate) async fn wait_for_spilled_so_far(home: &Home) -> Duration {
-    let before = home.spill_files();
-    eventually("the clicks that were spilled are stored", PATIENCE, || async {
-        let left: Vec<_> = home.spill_files().into_iter().filter(|file| before.contains(file)).collect();
-        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+/// The same while clicks go on: until the database has those of at most a second ago.
+pub(crate) async fn wait_until_caught_up(node: &Node) -> Duration {
+    eventually("the clicks of before are stored", PATIENCE, || async {
+        let behind = node.figure("deeplink_clicks_journal_seconds").await;
+        if behind == 0 { Ok(()) } else { Err(format!("{behind} s behind")) }
     })
     .await
 }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod clicks;
 mod first_run;
 mod link;
 mod log;
@@ -38,6 +39,9 @@ enum Command {
     /// Flags, disables or enables a link of any account
     #[command(subcommand)]
     Link(link::Command),
+    /// Loads click journals of nodes that will not come back
+    #[command(subcommand)]
+    Clicks(clicks::Command),
     /// Migrates the database to the current schema
     Migrate,
     /// Prints the OpenAPI 3.1 document of the API
@@ -129,6 +133,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             None | Some(Command::Serve) => serve::run(config, clock).await,
             Some(Command::Tenant(command)) => tenant::run(command, &config, &clock).await,
             Some(Command::Link(command)) => link::run(command, &config, &clock).await,
+            Some(Command::Clicks(command)) => clicks::run(&command, &config, &clock).await,
             Some(Command::Migrate) => migrate(&config).await,
             Some(Command::Check) => check::run(&config).await,
             Some(Command::Backup(into)) => backup::run(&into, &config).await,

@@ -82,6 +82,7 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 
 /// The report on a caller's own links.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
+    app.clicks.counted().await;
     let report = app.report(caller, move |mut db, tenant| {
         async move {
             let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
@@ -217,6 +218,7 @@ pub(crate) async fn link(
     Path(link_id): Path<String>,
 ) -> Result<Json<LinkStats>, ApiError> {
     let by = Arc::clone(&caller);
+    app.clicks.counted().await;
     let stats = app.report(&by, move |mut db, _| {
         async move {
             let link = links::find(&mut db, &caller, &link_id).await?;

@@ -70,7 +70,7 @@ pub(super) async fn click_for(
     let clicked = clicked.map_err(|error: serde_json::Error| ApiError::Internal(error.to_string()))?;
     if !once.is_keyed() {
         let (click, reply) = clicked.ok_or_else(ApiError::not_found)?;
-        app.clicks.report(click).await?;
+        app.clicks.record(&click);
         return Answer::done(reply);
     }
     app.once(once, Reported { app: Arc::clone(app), clicked }).await
@@ -99,7 +99,7 @@ impl Work for Reported {
     }
 
     fn committed(&self, app: &Shared, _: &Self::Made) {
-        app.clicks.report_stored();
+        app.clicks.note_stored();
     }
 }
 

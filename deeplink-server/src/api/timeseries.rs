@@ -48,6 +48,7 @@ pub(crate) async fn get(
 ) -> Result<Json<Timeseries>, ApiError> {
     let (asked, now) = (read(&query), app.clock.now());
     let by = Arc::clone(&caller);
+    app.clicks.counted().await;
     let series = app.report(&by, move |mut db, _| {
         async move {
             // A missing link is reported before a malformed query.

@@ -1,67 +1,58 @@
 //! Stores clicks: from a visit to the log.
 //!
-//! A visit records its click and waits until it is settled: in the database, or past 25 ms in the spill, so that a
-//! killed process loses no click whose visit was answered. A visit never fails because of its click.
+//! A visit appends its click to this node's journal and waits for nothing else, so that a killed process loses no click
+//! whose visit was answered. One task stores what is in the journal. A visit never fails because of its click.
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `texts` | user agents and referers, interned |
-//! | `queue` | clicks that wait for the writer, visits that wait for their clicks |
-//! | `batch` | clicks on their way into the log |
-//! | `watch` | the one timer: moves what took too long to the spill |
-//! | `spill`, `record` | files and memory for what the database cannot take |
-//! | `replay` | from the spill into the log |
-//! | `fold` | from the log into counts |
-//! | `gather` | clicks grouped on their way into the log, so that a fold need not read them again |
-//! | `low_durability` | how folds, clicks from the spill, publishing clicks and delivery results reach the writer |
-//! | `reported` | clicks that are reported, and stored before they are answered |
-//!
-//! The invariant: a click is in one place. It leaves the queue once, its batch ends in the log or in the spill, and
-//! where both may be, the spill knows how to recognise the batch, and storing it from there looks first.
+//! | `record` | the format of the journal |
+//! | `journal` | segments: files, or memory while no file can be written |
+//! | `reading` | a segment as it is loaded: pieces for the log, and what they count |
+//! | `load` | the task that stores them |
+//! | `earlier` | what versions without a journal left |
+//! | `retention` | what is past its time |
 
-mod batch;
-mod fold;
-mod gather;
-mod low_durability;
-mod queue;
+mod earlier;
+mod journal;
+mod load;
+mod reading;
 mod record;
-mod replay;
-mod reported;
-mod spill;
+mod retention;
 #[cfg(test)]
 mod tests;
 mod texts;
-mod watch;
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
+use deeplink_core::visitor::referer_host;
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout};
 
-use self::batch::Running;
-use self::gather::Gathered;
-use self::low_durability::LowDurabilityWrites;
-use self::queue::{Queue, lock};
-use self::reported::Reports;
-use self::spill::Spill;
+use self::journal::Journal;
 use crate::clock::Clock;
-use crate::db::clicks::{AppendPosition, Head, MAX_GAP, Mark, NewClick, position_at};
-use crate::db::{Db, DbError, WriteWork};
-use crate::private;
+use crate::db::clicks::{self, AppendPosition, Group, Head, MAX_GAP, NewClick, NewText, position_at};
+use crate::db::{Conn, Db, DbError};
 
-pub(crate) use self::fold::Retention;
-pub(crate) use self::queue::Recorded;
+pub(crate) use self::retention::Retention;
 pub(crate) use self::texts::{TextRef, Texts};
 
-/// How long a visit waits for its click to be in the database.
-const STORE_TIMEOUT: Duration = Duration::from_millis(25);
+/// The folder of the journal in the data directory.
+const FOLDER: &str = "clicks";
+/// How often the journal is synced to the disk: a power failure costs the last second at most.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is tried whether files can be written again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a report waits until the clicks of before are counted.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A visit that counts.
 #[derive(Debug, Clone)]
@@ -76,119 +67,82 @@ pub(crate) struct Click {
     pub(crate) referer: Option<TextRef>,
 }
 
-impl Click {
-    fn row(&self) -> NewClick {
-        NewClick {
-            link: self.link,
-            at: self.at,
-            kind: self.kind,
-            platform: self.platform,
-            agent: self.agent.as_ref().map(|text| text.hash()),
-            referer: self.referer.as_ref().map(|text| text.hash()),
-        }
-    }
-}
-
-/// What the clicks of this process have come to.
+/// How the clicks of this process are doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status {
-    /// Wait for the writer.
-    pub(crate) queued: usize,
-    /// Wait in memory because no file could be written.
-    pub(crate) in_memory: usize,
-    /// Whether clicks go to the spill without waiting for the writer.
-    pub(crate) spilling: bool,
     /// Reached the log.
     pub(crate) stored_total: u64,
-    /// Went to the spill.
-    pub(crate) spilled_total: u64,
     /// Could be kept nowhere.
     pub(crate) dropped_total: u64,
+    /// Bytes of the journal that are not in the log, and for how long it has been behind.
+    pub(crate) behind_bytes: u64,
+    pub(crate) behind_seconds: u64,
+    pub(crate) segments: usize,
+    /// Clicks in memory because no file could be written.
+    pub(crate) in_memory: u64,
 }
 
 /// The clicks of this process.
 pub(crate) struct Clicks {
     db: Db,
     intake: Arc<Intake>,
-    reports: Reports,
     tasks: Vec<AbortHandle>,
 }
 
-/// What the writer, the visits and the tasks share. It does not know the database, which in turn knows it.
+/// What visits and the tasks share.
 struct Intake {
+    data: PathBuf,
     clock: Clock,
-    /// How long a visit waits for its click to be in the database.
-    store_timeout: Duration,
     /// Whether it is counted what each account has in a month.
     months: bool,
     texts: Texts,
-    queue: Queue,
-    /// Batches that the writer has and has not answered.
-    running: Mutex<Vec<Arc<Running>>>,
-    spill: Mutex<Spill>,
-    low_durability: Mutex<LowDurabilityWrites>,
-    /// Since the writer took too long, and until it answers: clicks go to the spill without waiting for it.
-    spilling: AtomicBool,
-    /// Whether the watch sleeps until a click comes.
-    unwatched: AtomicBool,
+    journal: Journal,
     head: Arc<Head>,
-    /// Only on SQLite, where nobody else appends.
-    gathered: Option<Gathered>,
-    /// How many groups a fold adds at one time.
-    fold_groups: AtomicUsize,
     random: Mutex<Random>,
     stored: AtomicU64,
-    spilled: AtomicU64,
-    dropped: AtomicU64,
-    /// Something waits in the queue.
-    wake_writer: Notify,
-    wake_watch: Notify,
-    /// Something may wait in the spill, or a failed attempt to store it may be repeated.
-    wake_replay: Notify,
-    /// A spill file grew.
-    wake_sync: Notify,
-    /// Something was stored.
-    wake_fold: Notify,
-    /// The same for those who tell of clicks, while there are any.
+    /// Bytes of the oldest segment that are in the log.
+    loaded_bytes: AtomicU64,
+    /// When the log had all that the journal had then.
+    caught_up: Mutex<Instant>,
+    progress: Sender<Progress>,
+    /// Somebody waits until what is in the journal is counted.
+    asked: AtomicBool,
+    /// Whether the database takes no clicks.
+    is_failing: AtomicBool,
+    /// Whether the loader waits for a click.
+    is_idle: AtomicBool,
+    wake: Notify,
+    /// Something was stored, for those who publish clicks, while there are any.
     news: Sender<()>,
 }
 
+/// What the loader has done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Clicks of this process that are counted.
+    counted: u64,
+    /// Segments of earlier processes that are not.
+    left_behind: usize,
+}
+
 impl Clicks {
-    /// Opens the way into the log, with `months` counting what each account has in a month. What an earlier process left
-    /// in spill files is stored in the background.
-    pub(crate) fn start(db: Db, clock: Clock, directory: &Path, months: bool) -> io::Result<Arc<Self>> {
-        Self::start_with(db, clock, directory, months, STORE_TIMEOUT)
-    }
-
-    fn start_with(
-        db: Db,
-        clock: Clock,
-        directory: &Path,
-        months: bool,
-        store_timeout: Duration,
-    ) -> io::Result<Arc<Self>> {
-        private::create_dir(directory)?;
-        let mut intake = Intake::new(clock, directory, months, store_timeout);
-        intake.gathered = db.is_sqlite().then(Gathered::default);
-        let intake = Arc::new(intake);
-        let mut tasks = vec![
-            tokio::spawn(watch::run(Arc::clone(&intake))).abort_handle(),
-            tokio::spawn(watch::sync(Arc::clone(&intake))).abort_handle(),
-            tokio::spawn(replay::run(Arc::clone(&intake), db.clone())).abort_handle(),
-            tokio::spawn(fold::run(Arc::clone(&intake), db.clone())).abort_handle(),
+    /// Opens the journal, with `months` counting what each account has in a month. What earlier processes left in it is
+    /// stored in the background.
+    pub(crate) fn start(db: Db, clock: Clock, data: &Path, months: bool) -> io::Result<Arc<Self>> {
+        let intake = Arc::new(Intake::open(clock, data, &data.join(FOLDER), months)?);
+        let tasks = vec![
+            tokio::spawn(load::run(Arc::clone(&intake), db.clone())).abort_handle(),
+            tokio::spawn(sync(Arc::clone(&intake))).abort_handle(),
         ];
-        if !db.attach_click_source(Arc::new(batch::Source(Arc::clone(&intake)))) {
-            tasks.push(tokio::spawn(batch::pump(Arc::clone(&intake), db.clone())).abort_handle());
-        }
-        Ok(Arc::new(Self { db, intake, reports: Reports::default(), tasks }))
+        Ok(Arc::new(Self { db, intake, tasks }))
     }
 
-    /// Takes a click. It is accounted for from now on, whether or not the result is awaited.
-    pub(crate) fn record(&self, click: Click) -> Recorded {
-        self.intake.record(click)
+    /// Takes a click: it will be stored whatever becomes of this process.
+    pub(crate) fn record(&self, click: &Click) {
+        self.intake.record(click);
     }
 
-    /// Where the log ends, for whoever stores what has a place in its order.
+    /// Where the log ends, for those who store what has a place in its order.
     pub(crate) fn head(&self) -> Arc<Head> {
         Arc::clone(&self.intake.head)
     }
@@ -198,54 +152,89 @@ impl Clicks {
         self.intake.news.subscribe()
     }
 
-    /// Runs `work` in a transaction that goes the way of the clicks: committed when this returns, if not yet on the disk.
-    /// For what can be done again from the log, and for what became of deliveries: an attempt that is forgotten is made again.
-    pub(crate) async fn write<C, T, F>(&self, context: C, work: F) -> Result<T, DbError>
-    where
-        C: Send + Sync + 'static,
-        T: Send + 'static,
-        F: WriteWork<C, T, DbError>,
-    {
-        self.intake.write(&self.db, context, work).await
-    }
-
     /// The user agents and referers known.
     pub(crate) fn texts(&self) -> &Texts {
         &self.intake.texts
     }
 
-    /// What the clicks have come to.
+    /// How the clicks are doing.
     pub(crate) fn status(&self) -> Status {
         let intake = &self.intake;
+        let waiting = intake.journal.waiting();
+        let behind_bytes = waiting.bytes.saturating_sub(intake.loaded_bytes.load(Ordering::Relaxed));
         Status {
-            queued: intake.queue.len(),
-            in_memory: lock(&intake.spill).in_memory(),
-            spilling: intake.spilling.load(Ordering::Relaxed),
             stored_total: intake.stored.load(Ordering::Relaxed),
-            spilled_total: intake.spilled.load(Ordering::Relaxed),
-            dropped_total: intake.dropped.load(Ordering::Relaxed),
+            dropped_total: intake.journal.dropped(),
+            behind_bytes,
+            behind_seconds: if behind_bytes == 0 { 0 } else { intake.behind_for().as_secs() },
+            segments: waiting.segments,
+            in_memory: waiting.in_memory,
         }
     }
 
-    /// Stores what waits, for the end of the process. What cannot be stored `within` this time goes to spill files,
-    /// which the next start stores.
-    pub(crate) async fn drain(&self, within: Duration) {
-        let end = Instant::now() + within;
-        self.intake.wake_replay.notify_one();
-        while !self.intake.is_at_rest() && Instant::now() < end {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+    /// Waits until all clicks that were taken before are counted; not while the database takes none, nor for longer than two
+    /// seconds.
+    pub(crate) async fn counted(&self) {
+        let intake = &self.intake;
+        let goal = intake.journal.appended();
+        let mut progress = intake.progress.subscribe();
+        let is_done =
+            |now: &Progress| now.left_behind == 0 && now.counted >= goal || intake.is_failing.load(Ordering::Relaxed);
+        if is_done(&progress.borrow()) {
+            return;
         }
-        self.intake.spilling.store(true, Ordering::Relaxed);
+        intake.asked.store(true, Ordering::SeqCst);
+        intake.wake.notify_one();
+        drop(timeout(COUNT_TIMEOUT, progress.wait_for(is_done)).await);
+    }
+
+    /// Stores a click in another's transaction, with its counts; [`Clicks::note_stored`] is called after the commit.
+    pub(crate) async fn store(&self, tx: &mut Conn<'_>, click: &Click) -> Result<(), DbError> {
+        let intake = &self.intake;
+        let now = intake.clock.now().as_millis();
+        let mut texts: Vec<_> = [&click.agent, &click.referer].into_iter().flatten().collect();
+        texts.sort_unstable_by_key(|text| text.hash());
+        texts.dedup_by_key(|text| text.hash());
+        let new: Vec<_> = texts.iter().map(|text| NewText { hash: text.hash(), text: text.text() }).collect();
+        clicks::insert_texts(tx, &new, now - now.rem_euclid(86_400_000)).await?;
+        let row = NewClick {
+            link: click.link,
+            at: click.at,
+            kind: click.kind,
+            platform: click.platform,
+            agent: click.agent.as_ref().map(|text| text.hash()),
+            referer: click.referer.as_ref().map(|text| text.hash()),
+        };
+        clicks::insert(tx, &intake.head, intake.append_position(&[row], now), &[row]).await?;
+        let host = click.referer.as_ref().map(|text| referer_host(text.text())).unwrap_or_default();
+        clicks::add_counts(tx, &[Group::of_one(&row, host)], intake.months).await
+    }
+
+    /// The transaction of [`Clicks::store`] is committed.
+    pub(crate) fn note_stored(&self) {
+        self.intake.note_stored(1);
+    }
+
+    /// Stores what is in the journal, for the end of the process. What cannot be stored `within` this time stays there for
+    /// the next start.
+    pub(crate) async fn drain(&self, within: Duration) {
+        let intake = &self.intake;
+        intake.journal.close(None);
+        intake.asked.store(true, Ordering::SeqCst);
+        intake.wake.notify_one();
+        let mut progress = intake.progress.subscribe();
+        drop(timeout(within, progress.wait_for(|_| intake.journal.waiting().segments == 0)).await);
         self.end_tasks();
-        self.intake.abandon_all();
-        let lost = lock(&self.intake.spill).save();
-        self.intake.count_dropped(lost as u64);
+        let lost = intake.journal.end();
+        if lost > 0 {
+            tracing::error!(clicks = lost, "clicks are lost: neither the database nor the journal can be written");
+        }
     }
 
     /// Removes clicks that are past their time, with the texts that only they named. Counts stay. To be called now and
     /// then.
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<(), DbError> {
-        fold::sweep(&self.db, self.intake.clock.now(), retention).await
+        retention::sweep(&self.db, self.intake.clock.now(), retention).await
     }
 
     fn end_tasks(&self) {
@@ -256,92 +245,60 @@ impl Clicks {
 impl Drop for Clicks {
     fn drop(&mut self) {
         self.end_tasks();
+        self.intake.journal.end();
     }
 }
 
+/// Why a journal could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("the click journal cannot be opened: {0}")]
+    Journal(#[from] io::Error),
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+/// Stores what is in the journal of another node, and gives how many clicks that were.
+pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bool) -> Result<u64, LoadError> {
+    let intake = Arc::new(Intake::open(clock, folder, folder, months)?);
+    let mut loader = load::Loader::new(Arc::clone(&intake), db.clone());
+    while intake.journal.first().is_some() {
+        loader.round(true).await?;
+    }
+    Ok(intake.stored.load(Ordering::Relaxed))
+}
+
 impl Intake {
-    fn new(clock: Clock, directory: &Path, months: bool, store_timeout: Duration) -> Self {
-        Self {
+    /// Opens the journal in `folder`, with what versions without one left in `data`.
+    fn open(clock: Clock, data: &Path, folder: &Path, months: bool) -> io::Result<Self> {
+        let journal = Journal::open(folder, clock.clone())?;
+        // One more for what versions without a journal left.
+        let progress = Progress { counted: 0, left_behind: journal.left_behind() + 1 };
+        Ok(Self {
+            data: data.to_owned(),
             clock,
-            store_timeout,
             months,
             texts: Texts::new(),
-            queue: Queue::default(),
-            running: Mutex::default(),
-            spill: Mutex::new(Spill::new(directory)),
-            low_durability: Mutex::default(),
-            spilling: AtomicBool::new(false),
-            unwatched: AtomicBool::new(false),
+            journal,
             head: Arc::default(),
-            gathered: None,
-            fold_groups: AtomicUsize::new(fold::INITIAL_GROUPS),
             random: Mutex::new(Random::system()),
             stored: AtomicU64::new(0),
-            spilled: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            wake_writer: Notify::new(),
-            wake_watch: Notify::new(),
-            wake_replay: Notify::new(),
-            wake_sync: Notify::new(),
-            wake_fold: Notify::new(),
+            loaded_bytes: AtomicU64::new(0),
+            caught_up: Mutex::new(Instant::now()),
+            progress: Sender::new(progress),
+            asked: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
+            is_idle: AtomicBool::new(false),
+            wake: Notify::new(),
             news: Sender::new(()),
-        }
+        })
     }
 
-    fn record(&self, click: Click) -> Recorded {
-        if self.spilling.load(Ordering::Relaxed) {
-            self.spill_clicks(std::slice::from_ref(&click), None);
-            return Recorded::now();
-        }
-        let (recorded, first) = self.queue.push(click);
-        if first {
-            self.wake_writer.notify_one();
-            if self.unwatched.load(Ordering::Relaxed) && self.unwatched.swap(false, Ordering::SeqCst) {
-                self.wake_watch.notify_one();
-            }
-        }
-        recorded
-    }
-
-    /// Gives clicks to the spill, which `batch` may store as well.
-    fn spill_clicks(&self, clicks: &[Click], batch: Option<Mark>) {
-        let outcome = lock(&self.spill).add(clicks, batch);
-        self.spilled.fetch_add(outcome.spilled, Ordering::Relaxed);
-        self.count_dropped(outcome.dropped);
-        self.wake_sync.notify_one();
-        self.wake_replay.notify_one();
-    }
-
-    fn count_dropped(&self, clicks: u64) {
-        if clicks > 0 {
-            self.dropped.fetch_add(clicks, Ordering::Relaxed);
-            tracing::error!(clicks, "clicks lost: neither the database nor the spill file could be written");
-        }
-    }
-
-    /// The writer does not answer: from now on clicks go to the spill at once.
-    fn begin_spilling(&self) {
-        if !self.spilling.swap(true, Ordering::Relaxed) {
-            tracing::warn!("database too slow for clicks; writing spill files");
-        }
-    }
-
-    /// The writer answers.
-    fn end_spilling(&self) {
-        if self.spilling.load(Ordering::Relaxed) && self.spilling.swap(false, Ordering::Relaxed) {
-            tracing::info!("database accepts clicks again");
-            self.wake_replay.notify_one();
-        }
-    }
-
-    /// Gives everything that waits for the writer to the spill.
-    fn abandon_all(&self) {
-        for batch in self.queue.take_all() {
-            self.spill_clicks(&batch.clicks, None);
-            batch.completion.complete();
-        }
-        for running in std::mem::take(&mut *lock(&self.running)) {
-            running.abandon(self);
+    fn record(&self, click: &Click) {
+        self.journal.append(click);
+        // Looked at first, because under load the loader is never idle.
+        if self.is_idle.load(Ordering::SeqCst) && self.is_idle.swap(false, Ordering::SeqCst) {
+            self.wake.notify_one();
         }
     }
 
@@ -355,15 +312,47 @@ impl Intake {
     /// So many clicks are in the log now.
     fn note_stored(&self, clicks: u64) {
         self.stored.fetch_add(clicks, Ordering::Relaxed);
-        self.wake_fold.notify_one();
         // Nobody listens where nobody is told of clicks, and then this is one look.
-        if self.news.receiver_count() > 0 {
+        if clicks > 0 && self.news.receiver_count() > 0 {
             self.news.send_replace(());
         }
     }
 
-    /// Whether every click is in the log.
-    fn is_at_rest(&self) -> bool {
-        self.queue.oldest().is_none() && lock(&self.running).is_empty() && !lock(&self.spill).is_pending()
+    /// How long ago the log had all that the journal had then.
+    fn behind_for(&self) -> Duration {
+        lock(&self.caught_up).elapsed()
     }
+
+    fn note_left_behind(&self) {
+        let left_behind = self.journal.left_behind();
+        self.progress.send_modify(|progress| progress.left_behind = left_behind);
+    }
+}
+
+/// Syncs the journal while it grows, and finds out when files can be written again.
+async fn sync(intake: Arc<Intake>) {
+    let mut has_failed = false;
+    loop {
+        let cannot_write = intake.journal.cannot_write();
+        sleep(if cannot_write { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
+        let shared = Arc::clone(&intake);
+        let synced = spawn_blocking(move || {
+            if shared.journal.cannot_write() {
+                drop(shared.journal.leave_memory());
+            }
+            shared.journal.unsynced().iter().try_for_each(|file| File::sync_data(file))
+        });
+        match synced.await {
+            Ok(Err(error)) if !std::mem::replace(&mut has_failed, true) => {
+                tracing::error!(%error, "the click journal cannot be synced");
+            }
+            Ok(Ok(())) => has_failed = false,
+            _ => {}
+        }
+    }
+}
+
+/// A lock whose holder never panics with a broken state, so poison says nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@ use deeplink_core::visitor::{AgentTraits, OTHER};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use sha2::{Digest, Sha256};
 
-use super::queue::lock;
+use super::lock;
 use crate::db::clicks::Hash;
 use crate::db::hosts::TenantBranding;
 
@@ -39,8 +39,8 @@ pub(crate) struct Text {
     traits: AgentTraits,
     /// Asked for again since the table was last thinned.
     seen: AtomicBool,
-    /// The day on which it is known to be stored; see [`Texts::stored_mark`].
-    stored: AtomicU64,
+    /// The segment of the journal that has it, and its number there.
+    place: AtomicU64,
     /// Within the share of an account, so it may be stored.
     admitted: AtomicBool,
 }
@@ -54,8 +54,8 @@ impl Text {
         let mut hash = Hash::default();
         hash.copy_from_slice(&Sha256::digest(clean.as_bytes())[..16]);
         let raw = (raw != clean.as_bytes()).then(|| raw.into());
-        let (seen, stored, admitted) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
-        Self { hash, clean, raw, traits, seen, stored, admitted }
+        let (seen, place, admitted) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
+        Self { hash, clean, raw, traits, seen, place, admitted }
     }
 
     fn raw(&self) -> &[u8] {
@@ -72,13 +72,14 @@ impl Text {
         &self.clean
     }
 
-    /// Whether a commit at `mark` or later left the text in the database.
-    pub(super) fn is_stored(&self, mark: u64) -> bool {
-        self.stored.load(Ordering::Relaxed) == mark
+    /// Its number in the segment of the journal that is the process's `segment`-th, if it is there.
+    pub(super) fn number_in(&self, segment: u32) -> Option<u32> {
+        let place = self.place.load(Ordering::Relaxed);
+        if place >> 32 == u64::from(segment) { u32::try_from(place & u64::from(u32::MAX)).ok() } else { None }
     }
 
-    pub(super) fn set_stored(&self, mark: u64) {
-        self.stored.store(mark, Ordering::Relaxed);
+    pub(super) fn set_number(&self, segment: u32, number: u32) {
+        self.place.store(u64::from(segment) << 32 | u64::from(number), Ordering::Relaxed);
     }
 }
 
@@ -108,8 +109,6 @@ pub(crate) struct Texts {
     referers: Table,
     /// What no User-Agent at all says; also the traits of a referer, which has none.
     absent: AgentTraits,
-    /// Raised when a commit may have been lost, so that no text counts as stored any more.
-    generation: AtomicU64,
     /// Stands for what is beyond an account's share.
     other: TextRef,
     new: Mutex<NewTexts>,
@@ -130,7 +129,6 @@ impl Texts {
             agents: Table::new(MAX_AGENTS),
             referers: Table::new(MAX_REFERERS),
             absent,
-            generation: AtomicU64::new(0),
             other: Arc::new(Text::new(OTHER.as_bytes(), absent)),
             new: Mutex::default(),
         }
@@ -170,18 +168,6 @@ impl Texts {
         *count += 1;
         text.admitted.store(true, Ordering::Relaxed);
         text
-    }
-
-    /// What marks a text as stored on the day that began at `day`. Each day a text is stored again, so that the
-    /// database knows which are in use; after a failed commit as well.
-    pub(super) fn stored_mark(&self, day: i64) -> u64 {
-        let day = u64::try_from(day / DAY + 1).unwrap_or(0);
-        (self.generation.load(Ordering::Relaxed) << 32) | (day & 0xffff_ffff)
-    }
-
-    /// A commit failed or its outcome is unknown: what was stored may be gone.
-    pub(super) fn invalidate_stored(&self) {
-        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -289,16 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_text_is_stored_again_each_day_and_after_a_failed_commit() {
+    fn a_text_has_a_number_in_one_segment() {
         let texts = Texts::new();
         let text = texts.referer(Some(b"https://example.com/")).expect("a text");
-        let day = 1_795_132_800_000;
-        assert!(!text.is_stored(texts.stored_mark(day)));
-        text.set_stored(texts.stored_mark(day));
-        assert!(text.is_stored(texts.stored_mark(day)));
-        assert!(!text.is_stored(texts.stored_mark(day + 86_400_000)));
-        texts.invalidate_stored();
-        assert!(!text.is_stored(texts.stored_mark(day)));
+        assert_eq!([1, 7].map(|segment| text.number_in(segment)), [None, None]);
+        text.set_number(7, u32::MAX);
+        assert_eq!([1, 7, 8].map(|segment| text.number_in(segment)), [None, Some(u32::MAX), None]);
     }
 
     /// An account's visitors store at most 100,000 new texts a day; what is beyond is `other`, and others have their own share.

@@ -53,7 +53,7 @@ pub(crate) const TEST_DATABASE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// Directory for the key file, the spill file and mail files.
+    /// Directory for the key file, the click journal and mail files.
     pub data_dir: PathBuf,
     /// The database.
     pub database: DatabaseUrl,

@@ -27,7 +27,7 @@ Secrets (environment variables only; to read one from a file, set NAME_FILE to t
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Settings")]
 pub struct Settings {
-    /// Directory for the key file, the spill file, mail files and, by default, the database
+    /// Directory for the key file, the click journal, mail files and, by default, the database
     #[arg(long, global = true, env = "DEEPLINK_DATA_DIR", value_name = "DIR", default_value = "./data")]
     pub(super) data_dir: String,
     /// Address to listen on; port 0 picks a free port

@@ -89,8 +89,6 @@ mod sqlite {
 
     /// The upper bytes of I/O error codes that concern only the WAL index (SHMOPEN to SHMMAP).
     pub(super) const SHARED_INDEX: std::ops::RangeInclusive<u32> = 18..=21;
-    /// The upper bytes of I/O error codes of writing and syncing a file (WRITE to TRUNCATE).
-    pub(super) const WRITING: std::ops::RangeInclusive<u32> = 3..=6;
 }
 
 impl From<sqlx::Error> for DbError {
@@ -150,11 +148,6 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
 pub(super) fn is_io(error: &sqlx::Error) -> bool {
     let is_about_index = || extended(error).is_some_and(|code| sqlite::SHARED_INDEX.contains(&(code >> 8)));
     primary(error) == Some(sqlite::IOERR) && !is_about_index()
-}
-
-/// Whether SQLite could not write or sync the file, in a statement that is its own COMMIT. A read error may be retried.
-pub(super) fn is_write_error(error: &sqlx::Error) -> bool {
-    is_io(error) && extended(error).is_some_and(|code| sqlite::WRITING.contains(&(code >> 8)))
 }
 
 fn primary(error: &sqlx::Error) -> Option<u32> {

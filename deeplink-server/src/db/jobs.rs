@@ -19,34 +19,12 @@ pub(crate) enum Ran {
     Failed(DbError),
 }
 
-/// The writer's connection, and the driver's error type.
-pub(crate) type SqliteConn = SqliteConnection;
-pub(crate) type DriverError = sqlx::Error;
-
-/// A job that is a single statement.
-pub(crate) type Statement<'a> = BoxFuture<'a, Result<bool, DriverError>>;
-
 /// A type-erased job for the writer.
 pub(crate) trait Job: Send {
     /// Runs on the connection. Panics are caught by the writer.
     fn run<'a>(&'a mut self, conn: Conn<'a>) -> BoxFuture<'a, Ran>;
-    /// Runs as a single statement, which is its own transaction, if possible. `false`: there was nothing to do.
-    fn run_by_statement<'a>(&'a mut self, conn: &'a mut SqliteConn) -> Option<Statement<'a>> {
-        let _ = conn;
-        None
-    }
     /// Reports the outcome to the caller, after COMMIT or a failure.
     fn answer(self: Box<Self>, outcome: Result<(), DbError>);
-}
-
-/// A queue of writes that commit without waiting for the disk: the clicks.
-pub(crate) trait ClickSource: Send + Sync {
-    /// Resolves when the queue is not empty.
-    fn ready(&self) -> BoxFuture<'_, ()>;
-    /// Takes the queued clicks as one job.
-    fn take(&self) -> Option<Box<dyn Job>>;
-    /// Whether more are likely to arrive within a moment.
-    fn may_grow(&self) -> bool;
 }
 
 /// A write as a job, and the receiver of its result.
@@ -169,8 +147,8 @@ pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres
     pool.begin().await.map_err(DbError::before_work)
 }
 
-/// Runs a job on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second
-/// of clicks, a crash of this process loses nothing.
+/// Runs a job on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second of such
+/// commits, a crash of this process loses nothing.
 pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>) {
     let outcome = async {
         let mut tx = begin(&pool).await?;

@@ -77,7 +77,7 @@ use crate::shares::Share;
 use crate::shares::limit::ShareLimit;
 
 pub use error::DbError;
-pub(crate) use jobs::{ClickSource, DriverError, Job, Ran, SqliteConn, Statement, job};
+use jobs::job;
 pub use open::{Access, OpenError, backup, restore};
 pub(crate) use writer::ForeignCommits;
 
@@ -315,34 +315,31 @@ impl Db {
         }
     }
 
-    /// Gives the writer the queue of clicks. `false` on PostgreSQL, where a separate task stores clicks.
-    pub(crate) fn attach_click_source(&self, click_source: Arc<dyn ClickSource>) -> bool {
+    /// Runs `work` in a transaction of its own and returns its result once that is committed, if not yet on the disk: a power
+    /// failure may undo it. For what can be done again: clicks from the journal, publishing them, and results of deliveries.
+    pub(crate) async fn write_relaxed<C, T, F>(&self, share: Share, context: C, work: F) -> Result<T, DbError>
+    where
+        C: Send + Sync + 'static,
+        T: Send + 'static,
+        F: WriteWork<C, T, DbError>,
+    {
+        let (job, answer) = job(context, work, |_, _| ());
         match &*self.0 {
-            Kind::Sqlite { writer, .. } => {
-                writer.attach(click_source);
-                true
+            Kind::Sqlite { writer, .. } => writer.push_relaxed(job),
+            Kind::Postgres { writers, places, commit_timeout, .. } => {
+                let until = Instant::now() + *commit_timeout;
+                let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(DbError::Overloaded)?;
+                let writers = writers.clone();
+                // Spawned for the reason given in `write_then`; the job reports its own outcome.
+                tokio::spawn(async move {
+                    match timeout_at(until, place).await {
+                        Ok(_place) => jobs::run_on_postgres(writers, job).await,
+                        Err(_) => job.answer(Err(DbError::Overloaded)),
+                    }
+                });
             }
-            Kind::Postgres { .. } => false,
         }
-    }
-
-    /// Runs a job on PostgreSQL, without waiting for the disk at commit.
-    pub(crate) async fn write_low_durability(&self, share: Share, job: Box<dyn Job>) {
-        let Kind::Postgres { writers, places, commit_timeout, .. } = &*self.0 else { return };
-        let until = Instant::now() + *commit_timeout;
-        let Some(place) = places.acquire(share, MAX_WAITING_WRITES) else {
-            job.answer(Err(DbError::Overloaded));
-            return;
-        };
-        let writers = writers.clone();
-        // Spawned for the reason given in `write_then`; the job reports its own outcome.
-        let running = tokio::spawn(async move {
-            match timeout_at(until, place).await {
-                Ok(_place) => jobs::run_on_postgres(writers, job).await,
-                Err(_) => job.answer(Err(DbError::Overloaded)),
-            }
-        });
-        drop(running.await);
+        answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into())))
     }
 
     /// Resolves when a sync failed: acknowledged writes may not be on disk, so the process must stop.

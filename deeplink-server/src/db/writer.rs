@@ -3,22 +3,21 @@
 //! It opens one `BEGIN IMMEDIATE`, takes the queued jobs in turn and runs each in its own savepoint, commits at
 //! `synchronous=FULL`, and only then reports the outcomes. While one batch is synced the next one queues up, so
 //! durability costs one sync per batch. A batch ends early when its work has taken long; the rest stays queued, so that
-//! no write in it waits for more than that and a sync. Clicks have a separate queue; a batch of clicks alone commits
+//! no write in it waits for more than that and a sync. Relaxed writes have a queue of their own; one that is alone commits
 //! without waiting for the disk, because the next full commit or checkpoint, at most a second later, syncs it.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::checkpoint::{self, Wal};
-use super::error::{is_busy, is_io, is_write_error};
-use super::jobs::{ClickSource, Job, copy, job, run_alone, run_in_savepoint};
+use super::error::{is_busy, is_io};
+use super::jobs::{Job, copy, job, run_alone, run_in_savepoint};
 use super::queue::Queue;
 use super::{DbError, WriteError, WriteWork};
 use crate::shares::Share;
@@ -27,8 +26,6 @@ use crate::shares::Share;
 const MAX_BATCH: usize = 64;
 /// How long the writes of a transaction may take before it accepts no more.
 const MAX_BATCH_WORK: Duration = Duration::from_millis(50);
-/// How long a batch of clicks alone waits for more.
-const CLICK_BATCH_DELAY: Duration = Duration::from_millis(1);
 /// Timeout of one attempt to lock the file; between attempts overdue writes are refused.
 const LOCK_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -36,8 +33,7 @@ pub(super) struct Writer {
     /// How long a write may wait before it is refused without being run.
     commit_timeout: Duration,
     queue: Arc<Queue>,
-    click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
-    attached: Arc<Notify>,
+    relaxed: Arc<Relaxed>,
     failed: watch::Receiver<bool>,
     foreign: watch::Receiver<ForeignCommits>,
     ended: watch::Receiver<bool>,
@@ -52,16 +48,14 @@ impl Writer {
         let (failed_tx, failed) = watch::channel(false);
         let (foreign_tx, foreign) = watch::channel(ForeignCommits::default());
         let (ended_tx, ended) = watch::channel(false);
-        let click_source = Arc::new(OnceLock::new());
-        let attached = Arc::new(Notify::new());
+        let relaxed = Arc::new(Relaxed::default());
         let wal = Arc::new(Wal::of(options.get_filename()));
         tokio::spawn(checkpoint::run(checkpointer, Arc::clone(&wal), ended.clone()));
         let task = Task {
             conn,
             queue: Arc::clone(&queue),
-            click_source: Arc::clone(&click_source),
-            attached: Arc::clone(&attached),
-            relaxed: false,
+            relaxed: Arc::clone(&relaxed),
+            is_relaxed: false,
             wal,
             failed: failed_tx,
             foreign: foreign_tx,
@@ -69,13 +63,13 @@ impl Writer {
             status_changes: None,
             wal_restarts: 0,
         };
-        let ending = Ending(Arc::clone(&queue));
+        let ending = Ending(Arc::clone(&queue), Arc::clone(&relaxed));
         tokio::spawn(async move {
             let _ending = ending;
             task.run().await;
             ended_tx.send_replace(true);
         });
-        Ok(Self { commit_timeout, queue, click_source, attached, failed, foreign, ended })
+        Ok(Self { commit_timeout, queue, relaxed, failed, foreign, ended })
     }
 
     pub(super) async fn write<C, T, E, F, A>(&self, share: Share, context: C, work: F, committed: A) -> Result<T, E>
@@ -91,9 +85,10 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 
-    pub(super) fn attach(&self, click_source: Arc<dyn ClickSource>) {
-        if self.click_source.set(click_source).is_ok() {
-            self.attached.notify_one();
+    /// Adds a relaxed write.
+    pub(super) fn push_relaxed(&self, job: Box<dyn Job>) {
+        if let Err(job) = self.relaxed.push(job) {
+            job.answer(Err(DbError::Unavailable("the server is stopping".into())));
         }
     }
 
@@ -117,22 +112,66 @@ impl Writer {
 }
 
 /// Answers pending writes when the task ends, also by a panic: nothing else would.
-struct Ending(Arc<Queue>);
+struct Ending(Arc<Queue>, Arc<Relaxed>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.close();
         self.0.refuse_all(|| DbError::Unavailable("the writer ended".into()));
+        for job in self.1.close() {
+            job.answer(Err(DbError::Unavailable("the writer ended".into())));
+        }
+    }
+}
+
+/// Relaxed writes that wait: few, because those who make them wait for one before the next.
+#[derive(Default)]
+struct Relaxed {
+    state: Mutex<RelaxedState>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct RelaxedState {
+    jobs: VecDeque<Box<dyn Job>>,
+    is_closed: bool,
+}
+
+impl Relaxed {
+    fn push(&self, job: Box<dyn Job>) -> Result<(), Box<dyn Job>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(job);
+        }
+        state.jobs.push_back(job);
+        drop(state);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    fn take(&self) -> Option<Box<dyn Job>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.pop_front()
+    }
+
+    async fn ready(&self) {
+        while self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.is_empty() {
+            self.news.notified().await;
+        }
+    }
+
+    fn close(&self) -> VecDeque<Box<dyn Job>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_closed = true;
+        std::mem::take(&mut state.jobs)
     }
 }
 
 struct Task {
     conn: SqliteConnection,
     queue: Arc<Queue>,
-    click_source: Arc<OnceLock<Arc<dyn ClickSource>>>,
-    attached: Arc<Notify>,
+    relaxed: Arc<Relaxed>,
     /// Whether the connection is at `synchronous=NORMAL` now.
-    relaxed: bool,
+    is_relaxed: bool,
     wal: Arc<Wal>,
     failed: watch::Sender<bool>,
     foreign: watch::Sender<ForeignCommits>,
@@ -143,7 +182,6 @@ struct Task {
 
 enum Wake {
     Job,
-    Clicks,
     Tick,
     Closed,
 }
@@ -156,13 +194,13 @@ impl Task {
             let wake = self.wait(&mut tick).await;
             match wake {
                 Wake::Tick => self.check_foreign_commits().await,
-                Wake::Job | Wake::Clicks => {
-                    let clicks = self.gather(matches!(wake, Wake::Clicks)).await;
-                    self.batch(clicks).await;
+                Wake::Job => {
+                    let relaxed = self.relaxed.take();
+                    self.batch(relaxed).await;
                 }
                 Wake::Closed => {
-                    while let Some(clicks) = self.click_source.get().and_then(|click_source| click_source.take()) {
-                        self.batch(Some(clicks)).await;
+                    while let Some(job) = self.relaxed.take() {
+                        self.batch(Some(job)).await;
                     }
                     break;
                 }
@@ -174,63 +212,34 @@ impl Task {
     }
 
     async fn wait(&mut self, tick: &mut tokio::time::Interval) -> Wake {
-        let click_source = self.click_source.get().cloned();
-        let clicks = async {
-            match &click_source {
-                Some(click_source) => click_source.ready().await,
-                None => {
-                    self.attached.notified().await;
-                }
-            }
-        };
         tokio::select! {
             biased;
             has_jobs = self.queue.ready() => if has_jobs { Wake::Job } else { Wake::Closed },
-            () = clicks => Wake::Clicks,
+            () = self.relaxed.ready() => Wake::Job,
             _ = tick.tick() => Wake::Tick,
         }
     }
 
-    /// Takes the queued clicks. Under load they wait a millisecond, because fewer, larger batches are cheaper; a single click
-    /// is stored at once.
-    async fn gather(&self, clicks_alone: bool) -> Option<Box<dyn Job>> {
-        let click_source = self.click_source.get().cloned();
-        if clicks_alone && click_source.as_ref().is_some_and(|click_source| click_source.may_grow()) {
-            tokio::select! {
-                biased;
-                _ = self.queue.ready() => {}
-                () = tokio::time::sleep(CLICK_BATCH_DELAY) => {}
-            }
-        }
-        click_source.and_then(|click_source| click_source.take())
-    }
-
-    async fn batch(&mut self, mut clicks: Option<Box<dyn Job>>) {
+    async fn batch(&mut self, relaxed: Option<Box<dyn Job>>) {
         if self.wal.is_disk_full() {
-            self.refuse(clicks, || DbError::Full).await;
+            self.refuse(relaxed, || DbError::Full).await;
             return;
         }
         let wal = Arc::clone(&self.wal);
         let _guard = wal.block_restart().await;
         // However long the queue is, overdue writes are refused soon after their deadline.
         self.queue.refuse_overdue();
-        let relaxed = self.queue.len() == 0;
-        if relaxed && let Some(outcome) = self.by_statement(&mut clicks).await {
-            if let Some(job) = clicks {
-                job.answer(outcome);
-            }
-            return;
-        }
-        if let Err(error) = self.begin(relaxed, &mut clicks).await {
+        let is_relaxed = self.queue.len() == 0;
+        if let Err(error) = self.begin(is_relaxed).await {
             if matches!(error, DbError::Full) {
                 wal.set_disk_full();
             }
-            self.refuse(clicks, || copy(&error)).await;
+            self.refuse(relaxed, || copy(&error)).await;
             return;
         }
         let (mut done, mut broken, mut undone) = (Vec::new(), None, false);
-        // Excludes writes queued from here on. A batch of clicks alone takes none, because it would not sync them.
-        let most = if self.relaxed { 0 } else { self.queue.len().min(MAX_BATCH) };
+        // Excludes writes queued from here on. A relaxed commit takes none, because it would not sync them.
+        let most = if self.is_relaxed { 0 } else { self.queue.len().min(MAX_BATCH) };
         done.reserve_exact(most + 1);
         let began = Instant::now();
         while done.len() < most
@@ -241,10 +250,10 @@ impl Task {
             broken = run_in_savepoint(&mut self.conn, job.as_mut()).await.err();
             done.push(job);
         }
-        if let Some(mut job) = clicks {
+        if let Some(mut job) = relaxed {
             if broken.is_none() {
-                // A batch of clicks is one job, so it needs no savepoint.
-                broken = if self.relaxed {
+                // It is the only job, so it needs no savepoint.
+                broken = if self.is_relaxed {
                     run_alone(&mut self.conn, job.as_mut(), &mut undone).await.err()
                 } else {
                     run_in_savepoint(&mut self.conn, job.as_mut()).await.err()
@@ -272,59 +281,29 @@ impl Task {
         }
     }
 
-    /// Stores clicks by a single statement, which saves two round trips to the database thread for BEGIN and COMMIT. `None` if
-    /// they need a transaction.
-    async fn by_statement(&mut self, clicks: &mut Option<Box<dyn Job>>) -> Option<Result<(), DbError>> {
-        if let Err(error) = self.relax(true).await {
-            return Some(Err(error));
-        }
-        let running = clicks.as_mut()?.run_by_statement(&mut self.conn)?;
-        let Ok(outcome) = AssertUnwindSafe(running).catch_unwind().await else {
-            return Some(Err(DbError::Panicked));
-        };
-        Some(match outcome {
-            Ok(stored) => {
-                if stored {
-                    self.wal.committed();
-                }
-                Ok(())
-            }
-            Err(error) => {
-                if is_write_error(&error) {
-                    self.fail(&error);
-                }
-                let error = DbError::from(error);
-                if matches!(error, DbError::Full) {
-                    self.wal.set_disk_full();
-                }
-                Err(error)
-            }
-        })
-    }
-
     async fn relax(&mut self, relaxed: bool) -> Result<(), DbError> {
-        if relaxed != self.relaxed {
+        if relaxed != self.is_relaxed {
             // Allowed only between transactions.
             let mode = if relaxed { "PRAGMA synchronous=NORMAL" } else { "PRAGMA synchronous=FULL" };
             sqlx::query(mode).execute(&mut self.conn).await?;
-            self.relaxed = relaxed;
+            self.is_relaxed = relaxed;
         }
         Ok(())
     }
 
-    async fn begin(&mut self, relaxed: bool, clicks: &mut Option<Box<dyn Job>>) -> Result<(), DbError> {
-        self.relax(relaxed).await?;
+    async fn begin(&mut self, is_relaxed: bool) -> Result<(), DbError> {
+        self.relax(is_relaxed).await?;
         loop {
             match sqlx::query("BEGIN IMMEDIATE").execute(&mut self.conn).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_busy(&error) => {
                     self.queue.refuse_overdue();
-                    if self.queue.len() > 0 && self.relaxed {
-                        // A write joined a batch of clicks, so the commit must wait for the disk.
+                    if self.queue.len() > 0 && self.is_relaxed {
+                        // Another write joined it, so the commit must wait for the disk.
                         sqlx::query("PRAGMA synchronous=FULL").execute(&mut self.conn).await?;
-                        self.relaxed = false;
+                        self.is_relaxed = false;
                     }
-                    if self.queue.has_ended() && clicks.is_none() {
+                    if self.queue.has_ended() {
                         return Err(error.into());
                     }
                 }
@@ -333,9 +312,9 @@ impl Task {
         }
     }
 
-    async fn refuse(&self, clicks: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
+    async fn refuse(&self, relaxed: Option<Box<dyn Job>>, error: impl Fn() -> DbError) {
         self.queue.refuse_all(&error);
-        if let Some(job) = clicks {
+        if let Some(job) = relaxed {
             job.answer(Err(error()));
         }
         // Avoids a busy loop: a disk that is full or gone stays so for a while.

@@ -86,6 +86,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, PAGE_SIZE).await?;
     let now = app.clock.now();
     let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
+    app.clicks.counted().await;
     let counts = app
         .report(&person.caller, move |mut db, _| async move { recent_clicks(&mut db, &positions, now).await }.boxed());
     let counts = counts.await?;

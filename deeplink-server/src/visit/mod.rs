@@ -293,16 +293,14 @@ async fn respond(
     };
     if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
         let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
-        app.clicks
-            .record(Click {
-                link: link.position,
-                at: now.as_millis(),
-                kind: kind.code(),
-                platform: visitor.platform.code(),
-                agent: agent.text().map(|text| texts.admit(link.branding(), now, text)),
-                referer: referer.map(|text| texts.admit(link.branding(), now, text)),
-            })
-            .await;
+        app.clicks.record(&Click {
+            link: link.position,
+            at: now.as_millis(),
+            kind: kind.code(),
+            platform: visitor.platform.code(),
+            agent: agent.text().map(|text| texts.admit(link.branding(), now, text)),
+            referer: referer.map(|text| texts.admit(link.branding(), now, text)),
+        });
     }
     response
 }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::db::DbError;
 use crate::db::events::{publish_clicks, unpublished_clicks};
 use crate::notifier::Notification;
+use crate::shares::Share;
 use crate::state::App;
 
 /// Time between two checks for subscribers, and for clicks that other nodes have stored.
@@ -67,8 +68,9 @@ async fn publish(app: &App, progress: &mut Progress) -> Result<Option<Duration>,
         let is_empty = batch.is_empty();
         if !is_empty || progress.marked.elapsed() >= WATERMARK_INTERVAL {
             let job = (Arc::clone(&batch), app.publisher(app.clock.now()));
-            let is_published =
-                app.clicks.write(job, |tx, (batch, publisher)| publish_clicks(tx, batch, publisher).boxed());
+            let is_published = app.db.write_relaxed(Share::Service, job, |tx, (batch, publisher)| {
+                publish_clicks(tx, batch, publisher).boxed()
+            });
             progress.marked = Instant::now();
             if is_published.await? {
                 for tenant in batch.tenants() {

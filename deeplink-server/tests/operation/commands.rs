@@ -81,6 +81,26 @@ fn a_backup_of_a_running_server_brings_everything_back() {
 }
 
 #[test]
+fn a_click_journal_is_loaded_where_no_server_uses_it() {
+    let home = Home::on_sqlite();
+    let key = home.key("owner@example.com");
+    let missing = home.run(&["clicks", "load", "no-such-folder"]);
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    assert!(missing.stderr.contains("no-such-folder is not a folder"), "{missing:?}");
+    let server = home.serve();
+    let link = server.link(&key);
+    assert_eq!(server.tap(&link), 302);
+    let folder = home.data("clicks");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let beside = home.run(&["clicks", "load", folder]);
+    assert_eq!(beside.code, Some(1), "{beside:?}");
+    assert!(beside.stderr.contains("in use by process"), "{beside:?}");
+    server.stop();
+    // The stop has stored what there was.
+    assert_eq!(home.ok(&["clicks", "load", folder]), format!("0 clicks loaded from {folder}\n"));
+}
+
+#[test]
 fn a_damaged_backup_is_refused_and_the_database_stays() {
     let home = Home::on_sqlite();
     let key = home.key("owner@example.com");

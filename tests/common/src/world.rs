@@ -330,7 +330,7 @@ impl World {
         const MISSING: &str = "
             SELECT (SELECT CAST(count(*) AS BIGINT) FROM clicks)
                 - (SELECT CAST(COALESCE(sum(clicks), 0) AS BIGINT) FROM click_hours)";
-        eventually("clicks are folded", PATIENCE, || async { self.db.number(MISSING).await == 0 }).await;
+        eventually("every click is counted", PATIENCE, || async { self.db.number(MISSING).await == 0 }).await;
     }
 
     /// Waits until the background work is done: no mail is on its way, each event has its position, and no expiry is

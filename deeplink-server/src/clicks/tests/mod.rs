@@ -1,12 +1,13 @@
 //! Clicks on a real database: SQLite, or with `TEST_DATABASE_URL` PostgreSQL.
 
-mod fold;
-mod gather;
+mod counts;
+mod earlier;
+mod journal;
 mod model;
 mod retention;
-mod spill;
 mod store;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,22 +55,11 @@ impl Home {
         }
     }
 
+    /// A process, once whoever wrote the journal is gone.
     async fn start(&self) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
         let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false).expect("a start");
         (db, clicks)
-    }
-
-    /// A process whose visits wait for the database however slow the machine is.
-    async fn start_patient(&self) -> (Db, Arc<Clicks>) {
-        self.start_with(LONG).await
-    }
-
-    /// A process whose visits wait so long for the database.
-    async fn start_with(&self, store_timeout: Duration) -> (Db, Arc<Clicks>) {
-        let db = self.open().await;
-        let clicks = Clicks::start_with(db.clone(), self.clock.clone(), self.directory.path(), false, store_timeout);
-        (db, clicks.expect("a start"))
     }
 
     /// A connection of somebody else.
@@ -80,8 +70,20 @@ impl Home {
         }
     }
 
-    fn spill_files(&self) -> usize {
-        super::spill::files(self.directory.path()).expect("a directory").len()
+    fn segments(&self) -> Vec<PathBuf> {
+        let mut files = super::journal::files(&self.directory.path().join(super::FOLDER)).expect("a folder");
+        files.sort();
+        files
+    }
+
+    /// Files that were set aside.
+    fn set_aside(&self) -> usize {
+        let entries = std::fs::read_dir(self.directory.path().join(super::FOLDER)).expect("a folder");
+        entries
+            .filter(|entry| {
+                entry.as_ref().expect("an entry").path().extension().is_some_and(|kind| kind == "set-aside")
+            })
+            .count()
     }
 }
 
@@ -171,6 +173,15 @@ fn click_at(texts: &super::Texts, link: i64, at: i64) -> Click {
     let referer = (link % 3 == 0).then(|| format!("https://example.com/{}", link % 5));
     let referer = texts.referer(referer.as_deref().map(str::as_bytes));
     Click { link, at, kind: u8::try_from(link % 4).expect("small"), platform: 1, agent, referer }
+}
+
+/// Waits until all clicks of a process are counted.
+async fn settled(clicks: &Clicks) {
+    eventually("every click is counted", LONG, || async {
+        clicks.counted().await;
+        clicks.status().behind_bytes == 0 && clicks.intake.progress.borrow().counted >= clicks.intake.journal.appended()
+    })
+    .await;
 }
 
 fn status(clicks: &Clicks) -> Status {

@@ -1,23 +1,19 @@
 //! How long clicks stay in the log, and what is counted of them for plans.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use deeplink_core::time::Timestamp;
-use futures_util::FutureExt;
 
-use super::fold::{fold, fold_all, total};
-use super::{Home, NOW, click_at};
+use super::counts::total;
+use super::{Home, NOW, click_at, settled};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, AppendPosition, Head, NewClick};
 use crate::db::on;
-use crate::shares::Share;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
     const DAY: i64 = 86_400_000;
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
+    let (db, clicks) = home.start().await;
     let texts = clicks.texts();
     let named = |link: i64, at: i64, agent: &str| Click {
         agent: texts.agent(Some(agent.as_bytes())).text(),
@@ -25,14 +21,15 @@ async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
         kind: 0,
         ..click_at(texts, link, at)
     };
-    clicks.record(named(1, NOW, "old")).await;
-    clicks.record(named(1, NOW, "still used")).await;
+    clicks.record(&named(1, NOW, "old"));
+    clicks.record(&named(1, NOW, "still used"));
+    settled(&clicks).await;
     home.clock.set(Timestamp::from_millis(NOW + 40 * DAY));
-    clicks.record(named(1, NOW + 40 * DAY, "still used")).await;
-    clicks.record(named(1, NOW + 40 * DAY, "new")).await;
+    clicks.record(&named(1, NOW + 40 * DAY, "still used"));
+    clicks.record(&named(1, NOW + 40 * DAY, "new"));
+    settled(&clicks).await;
     clicks.sweep(Retention::Days(0)).await.expect("a sweep");
     assert_eq!(home.other().await.stored().await.len(), 4, "0 keeps everything");
-    fold_all(&db).await;
     clicks.sweep(Retention::Days(30)).await.expect("a sweep");
     let mut other = home.other().await;
     let left: Vec<_> = other.stored().await.into_iter().map(|click| click.5).collect();
@@ -53,7 +50,7 @@ async fn retention_takes_old_clicks_and_the_texts_that_only_they_named() {
 async fn retention_goes_by_the_plan_of_each_account() {
     const DAY: i64 = 86_400_000;
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
+    let (db, clicks) = home.start().await;
     let mut other = home.other().await;
     for (link, plan) in [(1, "free"), (2, "pro"), (3, "business"), (4, "scale"), (5, "gone")] {
         let sql = format!(
@@ -66,10 +63,10 @@ async fn retention_goes_by_the_plan_of_each_account() {
     for age in ages {
         home.clock.set(Timestamp::from_millis(NOW - age * DAY));
         for link in 1..=6 {
-            clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) }).await;
+            clicks.record(&Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) });
         }
+        settled(&clicks).await;
     }
-    fold_all(&db).await;
     home.clock.set(Timestamp::from_millis(NOW));
     // Twice: what was passed once is not looked at again, and nothing more goes.
     for _ in 0..2 {
@@ -97,7 +94,7 @@ async fn retention_goes_by_the_plan_of_each_account() {
 async fn bl1_retention_goes_by_the_plan_that_holds() {
     const DAY: i64 = 86_400_000;
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
+    let (db, clicks) = home.start().await;
     let mut other = home.other().await;
     let accounts = [
         ("'free', 'pro', NULL, NULL", true),
@@ -119,9 +116,9 @@ async fn bl1_retention_goes_by_the_plan_that_holds() {
     }
     home.clock.set(Timestamp::from_millis(NOW - 200 * DAY));
     for (link, _) in (1..).zip(accounts) {
-        clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - 200 * DAY) }).await;
+        clicks.record(&Click { kind: 0, ..click_at(clicks.texts(), link, NOW - 200 * DAY) });
     }
-    fold_all(&db).await;
+    settled(&clicks).await;
     home.clock.set(Timestamp::from_millis(NOW));
     clicks.sweep(Retention::Plans).await.expect("a sweep");
     let left: Vec<i64> = other.stored().await.into_iter().map(|click| click.1).collect();
@@ -135,14 +132,14 @@ async fn bl1_retention_goes_by_the_plan_that_holds() {
 async fn what_visitors_name_does_not_stay_for_ever() {
     const DAY: i64 = 86_400_000;
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
+    let (db, clicks) = home.start().await;
     for age in [50, 36, 34, 0] {
         home.clock.set(Timestamp::from_millis(NOW - age * DAY));
         for link in 1..=300 {
-            clicks.record(Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) }).await;
+            clicks.record(&Click { kind: 0, ..click_at(clicks.texts(), link, NOW - age * DAY) });
         }
+        settled(&clicks).await;
     }
-    fold_all(&db).await;
     home.clock.set(Timestamp::from_millis(NOW));
     let mut other = home.other().await;
     let mut count = async |table: &str| {
@@ -156,51 +153,5 @@ async fn what_visitors_name_does_not_stay_for_ever() {
     clicks.sweep(Retention::Days(40)).await.expect("a sweep");
     assert_eq!((count("click_facets").await, count("click_facet_days").await), (2, 3));
     assert_eq!((count("click_hours").await, count("click_days").await), (4, 4));
-    db.close().await;
-}
-
-/// With plans that limit, a fold adds the clicks of people and agents to their account's month, each exactly once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn folded_clicks_count_to_the_month_of_their_account() {
-    let home = Home::new();
-    let db = home.open().await;
-    let mut other = home.other().await;
-    for (link, tenant) in [(1, "a"), (2, "a"), (3, "b")] {
-        let sql = format!(
-            "INSERT INTO tenants (id, created_at) VALUES ('{tenant}', 0) ON CONFLICT (id) DO NOTHING;
-             INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ({link}, '{tenant}', 'a', 0)"
-        );
-        other.run_all(sql).await;
-    }
-    let month = |text: &str| text.parse::<Timestamp>().expect("RFC 3339").as_millis();
-    let (november, december) = (month("2026-11-01T00:00:00Z"), month("2026-12-01T00:00:00Z"));
-    let head = Arc::new(Head::default());
-    for _ in 0..2 {
-        let clicks = [
-            (1, december - 1, 0),
-            (2, december - 1, 3),
-            (1, december, 0),
-            (1, december, 1),
-            (3, november, 3),
-            (4, november, 0),
-        ];
-        let rows: Arc<[NewClick]> = clicks
-            .into_iter()
-            .map(|(link, at, kind)| NewClick { link, at, kind, platform: 0, agent: None, referer: None })
-            .collect();
-        let head = Arc::clone(&head);
-        db.write(Share::Service, (), move |tx, ()| {
-            let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-            let to = AppendPosition { after: clicks::position_at(NOW), gap: 0 };
-            async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
-        })
-        .await
-        .expect("stored clicks");
-        fold(&db, 100, true).await;
-    }
-    let mut conn = other.conn();
-    let sql = "SELECT tenant_id, month, events FROM tenant_months ORDER BY tenant_id, month";
-    let months: Vec<(String, i64, i64)> = on!(&mut conn, c => sqlx::query_as(sql).fetch_all(c).await).expect("months");
-    assert_eq!(months, [("a".into(), november, 4), ("a".into(), december, 2), ("b".into(), november, 2)]);
     db.close().await;
 }

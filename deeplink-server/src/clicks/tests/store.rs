@@ -3,41 +3,46 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Home, LONG, NOW, click, eventually, status};
+use deeplink_core::time::Timestamp;
+
+use super::{Home, LONG, NOW, click, eventually, settled, status};
 use crate::db::clicks::position_at;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_visit_goes_on_once_its_click_is_a_row() {
+async fn a_click_becomes_a_row_with_its_texts() {
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    let mut other = home.other().await;
+    let (db, clicks) = home.start().await;
     for link in 1..=3 {
-        clicks.record(click(&clicks, link)).await;
-        assert_eq!(other.stored().await.len(), usize::try_from(link).expect("small"));
+        clicks.record(&click(&clicks, link));
     }
-    let stored = other.stored().await;
+    eventually("they are stored", LONG, || async { status(&clicks).stored_total == 3 }).await;
+    let stored = home.other().await.stored().await;
     assert_eq!(
         stored[2],
         (stored[2].0, 3, NOW, 3, 1, Some("agent 3".into()), Some("https://example.com/3".into()), false, false)
     );
     assert_eq!((&stored[0].6, stored[0].8), (&None, true));
-    clicks.drain(Duration::from_secs(5)).await;
+    clicks.drain(LONG).await;
+    assert_eq!(home.segments().len(), 0, "a stop leaves nothing to be loaded");
     db.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_visits_at_once_are_each_stored_once_in_order() {
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    let visits: Vec<_> = (0..5_000)
-        .map(|link| {
+    let (db, clicks) = home.start().await;
+    let visits: Vec<_> = (0..50)
+        .map(|visitor| {
             let clicks = clicks.clone();
-            tokio::spawn(async move { clicks.record(click(&clicks, link)).await })
+            tokio::spawn(
+                async move { (0..100).for_each(|visit| clicks.record(&click(&clicks, visitor * 100 + visit))) },
+            )
         })
         .collect();
     for visit in visits {
         visit.await.expect("a visit");
     }
+    settled(&clicks).await;
     let stored = home.other().await.stored().await;
     assert!(stored.is_sorted_by(|a, b| a.0 < b.0), "positions are unique");
     assert!(stored.iter().all(|click| click.0 > position_at(NOW)), "positions follow the clock");
@@ -48,37 +53,16 @@ async fn many_visits_at_once_are_each_stored_once_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_leaves_takes_no_click_with_it() {
+async fn a_stop_stores_what_waits_and_a_later_click_is_kept() {
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    for link in 0..100 {
-        let visit = clicks.record(click(&clicks, link));
-        if link % 2 == 0 {
-            // Polled once, as a visit that is cut off has been.
-            drop(tokio::time::timeout(Duration::ZERO, visit).await);
-        } else {
-            drop(visit);
-        }
-    }
-    eventually("every click is stored", LONG, || async { status(&clicks).stored_total == 100 }).await;
-    assert_eq!(home.other().await.links().await, (0..100).collect::<Vec<_>>());
-    db.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_stores_what_waits() {
-    let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    for link in 0..3_000 {
-        drop(clicks.record(click(&clicks, link)));
-    }
+    let (db, clicks) = home.start().await;
+    (0..3_000).for_each(|link| clicks.record(&click(&clicks, link)));
     clicks.drain(LONG).await;
-    // A visit that comes after all is kept for the next start.
-    clicks.record(click(&clicks, 3_000)).await;
+    clicks.record(&click(&clicks, 3_000));
     db.close().await;
     assert_eq!(home.other().await.links().await, (0..3_000).collect::<Vec<_>>());
     drop((clicks, db));
-    let (db, clicks) = home.start_patient().await;
+    let (db, clicks) = home.start().await;
     eventually("the late click is stored", LONG, || async { status(&clicks).stored_total == 1 }).await;
     assert_eq!(home.other().await.links().await, (0..=3_000).collect::<Vec<_>>());
     db.close().await;
@@ -90,9 +74,10 @@ async fn positions_grow_over_restarts_whatever_the_clock_does() {
     let home = Home::new();
     let mut last = 0;
     for (start, hours) in [(0, 0), (1, -5), (2, 9_600), (3, -9_600)] {
-        home.clock.set(deeplink_core::time::Timestamp::from_millis(NOW + hours * 3_600_000));
-        let (db, clicks) = home.start_patient().await;
-        clicks.record(click(&clicks, start)).await;
+        home.clock.set(Timestamp::from_millis(NOW + hours * 3_600_000));
+        let (db, clicks) = home.start().await;
+        clicks.record(&click(&clicks, start));
+        settled(&clicks).await;
         let stored = home.other().await.stored().await;
         let position = stored.iter().find(|click| click.1 == start).map(|click| click.0).expect("the click");
         assert!(position > last);

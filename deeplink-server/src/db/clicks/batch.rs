@@ -62,7 +62,7 @@ pub(crate) async fn insert(
 ) -> Result<i64, DbError> {
     match db {
         Conn::Sqlite(c) => {
-            let first = head.draw(c, to, count(clicks.len())).await?;
+            let first = head.advance(c, to, count(clicks.len())).await?;
             for (nth, clicks) in clicks.chunks(MAX_ROWS).enumerate() {
                 insert_on_sqlite(c, first + count(nth * MAX_ROWS), clicks).await?;
             }
@@ -70,29 +70,6 @@ pub(crate) async fn insert(
         }
         Conn::Postgres(c) => insert_on_postgres(c, to, clicks).await,
     }
-}
-
-/// Appends clicks to the log by one statement, outside a transaction: `begin` is told the position of the first and may
-/// still prevent it. `false` when it did. Nothing else than this statement may come between that and the COMMIT.
-pub(crate) async fn insert_by_statement(
-    c: &mut SqliteConnection,
-    head: &Head,
-    to: AppendPosition,
-    clicks: &[NewClick],
-    begin: impl FnOnce(i64) -> bool,
-) -> Result<bool, sqlx::Error> {
-    debug_assert!(fits_statement(clicks.len()), "more clicks than one statement takes");
-    let first = head.draw(c, to, count(clicks.len())).await?;
-    if !begin(first) {
-        return Ok(false);
-    }
-    insert_on_sqlite(c, first, clicks).await?;
-    Ok(true)
-}
-
-/// Whether [`insert_by_statement`] takes so many.
-pub(crate) fn fits_statement(clicks: usize) -> bool {
-    clicks <= MAX_ROWS
 }
 
 async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), sqlx::Error> {

@@ -1,6 +1,6 @@
-//! Counts of clicks in any window: whole days and hours from their rollups, what is not folded yet from the end of the
-//! log, and the hours at the ends of the window from the log if they must be. They are exact as long as the log holds what
-//! lies in an hour that the window cuts.
+//! Counts of clicks in any window: whole days and hours from their rollups, and the hours at the ends of the window from the
+//! log if they must be. They are exact as long as the log holds what lies in an hour that the window cuts, and nothing of
+//! it waits to be counted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -115,7 +115,7 @@ impl Key {
     }
 
     /// The number and the text that a row is grouped by, where its moment is `time`.
-    fn columns(self, time: &str, host: &str) -> (String, String) {
+    fn columns(self, time: &str) -> (String, &'static str) {
         let number = match self {
             Self::Nothing | Self::Host => "CAST(0 AS BIGINT)".to_owned(),
             Self::Day => format!("{time} - {time} % {DAY}"),
@@ -124,7 +124,7 @@ impl Key {
             Self::Kind => "kind".to_owned(),
             Self::Platform => "platform".to_owned(),
         };
-        (number, if self == Self::Host { host.to_owned() } else { "''".to_owned() })
+        (number, if self == Self::Host { "host" } else { "''" })
     }
 
     /// The same of a cell.
@@ -227,14 +227,14 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
     Ok(counted)
 }
 
-/// The sums of what lies inside the window, and the rows of the hours that it cuts. One statement, and so one snapshot:
-/// no click is missed or counted twice while a fold goes on.
+/// The sums of what lies inside the window, and the rows of the hours that it cuts. One statement, and so one snapshot of
+/// days, hours and their parts.
 async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>, DbError> {
     let links = padded(scope.links);
     let sql = statement(scope.kinds, key, links.len());
     let Parts { days, hours, cut } = Parts::of(scope, key);
     Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(scope.from).bind(scope.to).bind(days.0).bind(days.1);
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(days.0).bind(days.1);
         for (from, until) in hours {
             query = query.bind(from).bind(until);
         }
@@ -247,35 +247,27 @@ async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>
 }
 
 fn statement(kinds: Kinds, key: Key, links: usize) -> String {
-    let (links, kinds) = (placeholders(11, links), kinds.list());
+    let (links, kinds) = (placeholders(9, links), kinds.list());
     let (hours_of, days_of) =
         if key.is_facet() { ("click_facets", "click_facet_days") } else { ("click_hours", "click_days") };
     let of_kinds = if key.is_facet() { String::new() } else { format!("AND kind IN ({kinds})") };
     let sums = |table: &str, time: &str, from: u32| {
         let until = from + 1;
-        let (number, host) = key.columns(time, "host");
+        let (number, host) = key.columns(time);
         format!(
             "SELECT CAST(0 AS BIGINT) AS is_cell, {number} AS number, {host} AS host, CAST(SUM(clicks) AS BIGINT) AS clicks, \
              {NONE} FROM {table} WHERE link IN ({links}) AND {time} >= ${from} AND {time} < ${until} {of_kinds}{}",
-            key.group(time, "host")
+            key.group(time)
         )
     };
-    let (number, host) = key.columns("at", "COALESCE(t.host, '')");
-    let join = if key == Key::Host { "LEFT JOIN visitor_texts t ON t.hash = clicks.referer" } else { "" };
-    let tail = format!(
-        "SELECT CAST(0 AS BIGINT), {number}, {host}, COUNT(*), {NONE} FROM clicks {join} \
-         WHERE position > (SELECT position FROM click_marks WHERE name = 'folded') \
-         AND link IN ({links}) AND at >= $1 AND at <= $2 AND kind IN ({kinds}){}",
-        key.group("at", "COALESCE(t.host, '')")
-    );
     let (kind, platform, host) = cell_columns(key);
     let cells = format!(
         "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {kind}, {platform}, hour, first_at, last_at, \
-         first_position, last_position FROM {hours_of} WHERE link IN ({links}) AND hour IN ($9, $10) {of_kinds}"
+         first_position, last_position FROM {hours_of} WHERE link IN ({links}) AND hour IN ($7, $8) {of_kinds}"
     );
-    let [days, hours, more] = [(days_of, "day", 3), (hours_of, "hour", 5), (hours_of, "hour", 7)]
+    let [days, hours, more] = [(days_of, "day", 1), (hours_of, "hour", 3), (hours_of, "hour", 5)]
         .map(|(table, time, from)| sums(table, time, from));
-    let sums = format!("{days} UNION ALL {hours} UNION ALL {more} UNION ALL {tail}");
+    let sums = format!("{days} UNION ALL {hours} UNION ALL {more}");
     if key == Key::Host {
         return largest_hosts(&sums, &cells);
     }
@@ -309,8 +301,8 @@ pub(super) fn cell_columns(key: Key) -> (&'static str, &'static str, &'static st
 
 impl Key {
     /// The GROUP BY clause.
-    fn group(self, time: &str, host: &str) -> String {
-        let (number, host) = self.columns(time, host);
+    fn group(self, time: &str) -> String {
+        let (number, host) = self.columns(time);
         match self {
             Self::Nothing => String::new(),
             Self::Host => format!(" GROUP BY {host}"),

@@ -10,7 +10,8 @@ use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, cell_columns};
 use super::hosts::OTHER;
 use super::position_at;
 
-/// How many clicks of each cell lie in the window. What is folded never changes, so this need not see what the cells were read with.
+/// How many clicks of each cell lie in the window. Clicks that another node has stored since the cells were read may be
+/// taken for some of theirs, until it has counted them too.
 pub(super) async fn count(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -56,7 +57,8 @@ async fn beside_edge(
         return Ok(None);
     }
     let found = |cell: &Cell| found.get(&cell.name()).map_or(0, |found| found.1);
-    Ok(Some(cells.iter().map(|cell| if begins { found(cell) } else { cell.clicks - found(cell) }).collect()))
+    let inside = |cell: &Cell| if begins { found(cell) } else { (cell.clicks - found(cell)).max(0) };
+    Ok(Some(cells.iter().map(inside).collect()))
 }
 
 /// The same from all the clicks of the cells. Once retention has taken one of a cell's clicks from the log, the cell counts

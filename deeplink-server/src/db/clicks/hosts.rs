@@ -1,54 +1,73 @@
 //! Hosts of referers are words of whoever visits, so a day of a link names only so many of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub(crate) use deeplink_core::visitor::OTHER;
 use deeplink_core::visitor::Platform;
 use sqlx::AssertSqlSafe;
 
+use super::super::sets::padded_length;
 use super::super::{Conn, DbError, on};
+use super::add::Group;
 
 /// Hosts that a day of a link names.
-pub(crate) const MAX_HOSTS: i64 = 200;
+const MAX_HOSTS: usize = 200;
+/// Days of links that are looked up at one time.
+const MAX_DAYS: usize = 100;
 
 /// A link, a day and a host.
 pub(super) type Named = (i64, i64, String);
 
-/// Those hosts of the clicks between two positions that their link's day does not name and has no room for. A day that is
-/// full stays full, so a host is counted by its name in all of a day or in nothing of it.
-pub(super) async fn without_room(db: &mut Conn<'_>, from: i64, to: i64) -> Result<HashSet<Named>, DbError> {
-    let platforms = Platform::ALL.iter().map(|platform| platform.code().to_string()).collect::<Vec<_>>().join(", ");
-    // By platform, because the key of the counts begins so.
-    let sql = format!(
-        "WITH fresh AS MATERIALIZED (
-            SELECT DISTINCT n.link, n.day, t.host FROM (
-                SELECT DISTINCT link, at - at % 86400000 AS day, referer FROM clicks
-                WHERE position > $1 AND position <= $2 AND kind IN (0, 3) AND referer IS NOT NULL
-            ) AS n JOIN visitor_texts t ON t.hash = n.referer
-            WHERE t.host <> '' AND NOT EXISTS (
-                SELECT 1 FROM click_facet_days d
-                WHERE d.link = n.link AND d.day = n.day AND d.platform IN ({platforms}) AND d.host = t.host)
-        ), days AS MATERIALIZED (
-            SELECT p.link, p.day, (
-                SELECT COUNT(DISTINCT d.host) FROM click_facet_days d
-                WHERE d.link = p.link AND d.day = p.day AND d.host <> '') AS named
-            FROM (SELECT DISTINCT link, day FROM fresh) AS p
-        )
-        SELECT f.link, f.day, f.host, d.named FROM fresh f JOIN days d ON d.link = f.link AND d.day = f.day
-        ORDER BY f.link, f.day, f.host"
-    );
-    let fresh: Vec<(i64, i64, String, i64)> =
-        on!(db, c => sqlx::query_as(AssertSqlSafe(sql)).bind(from).bind(to).fetch_all(c).await)?;
+/// Those hosts of groups that their link's day does not name and has no room for. A day that is full stays full, so a host
+/// is counted by its name in all of a day or in nothing of it.
+pub(super) async fn without_room(db: &mut Conn<'_>, groups: &[Group]) -> Result<HashSet<Named>, DbError> {
+    let mut named: BTreeMap<(i64, i64), BTreeSet<&str>> = BTreeMap::new();
+    for group in groups.iter().filter(|group| !group.host.is_empty() && group.in_funnel()) {
+        named.entry((group.link, group.day())).or_default().insert(&group.host);
+    }
     let mut without = HashSet::new();
-    let (mut of, mut room) = (None, 0);
-    for (link, day, host, named) in fresh {
-        if of != Some((link, day)) {
-            (of, room) = (Some((link, day)), MAX_HOSTS - named);
+    let days: Vec<_> = named.keys().copied().collect();
+    for days in days.chunks(MAX_DAYS) {
+        let known = hosts_of(db, days).await?;
+        for (link, day) in days {
+            let known = known.get(&(*link, *day));
+            let mut room = MAX_HOSTS.saturating_sub(known.map_or(0, HashSet::len));
+            for host in &named[&(*link, *day)] {
+                if known.is_some_and(|known| known.contains(*host)) {
+                    continue;
+                }
+                if room == 0 {
+                    without.insert((*link, *day, (*host).to_owned()));
+                } else {
+                    room -= 1;
+                }
+            }
         }
-        if room <= 0 {
-            without.insert((link, day, host));
-        }
-        room -= 1;
     }
     Ok(without)
+}
+
+/// The hosts that days of links name.
+async fn hosts_of(db: &mut Conn<'_>, days: &[(i64, i64)]) -> Result<HashMap<(i64, i64), HashSet<String>>, DbError> {
+    let length = padded_length(days.len());
+    // By platform, because the key of the counts begins so.
+    let platforms = Platform::ALL.iter().map(|platform| platform.code().to_string()).collect::<Vec<_>>().join(", ");
+    let pairs = (0..length).map(|nth| format!("(${}, ${})", 2 * nth + 1, 2 * nth + 2)).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "WITH asked (link, day) AS (VALUES {pairs})
+        SELECT DISTINCT d.link, d.day, d.host FROM asked JOIN click_facet_days d
+            ON d.link = asked.link AND d.day = asked.day AND d.platform IN ({platforms}) AND d.host <> ''"
+    );
+    let rows: Vec<(i64, i64, String)> = on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql));
+        for (link, day) in days.iter().chain(days.last()).cycle().take(length) {
+            query = query.bind(*link).bind(*day);
+        }
+        query.fetch_all(c).await
+    })?;
+    let mut hosts: HashMap<_, HashSet<String>> = HashMap::new();
+    for (link, day, host) in rows {
+        hosts.entry((link, day)).or_default().insert(host);
+    }
+    Ok(hosts)
 }

@@ -1,27 +1,30 @@
-//! The click log: appending to it, storing what spill files kept, and taking old clicks away.
+//! The click log: appending to it, counting what is appended, and taking old clicks away.
 //!
-//! A click has no key of its own. What is stored exactly once is a batch: its [`Mark`], decided before COMMIT, tells
-//! afterwards whether it is there ([`is_stored`]); for spill files it is the count that moves with their clicks
-//! ([`claim_spilled`]).
+//! A click has no key of its own. What is stored exactly once is a part of a node's journal: its offset moves in the same
+//! transaction (`journals`).
 
+mod add;
 mod batch;
 mod counts;
 mod cut;
-mod fold;
+mod earlier;
 mod hosts;
+mod journals;
 mod sweep;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use sqlx::SqliteConnection;
 
-pub(crate) use batch::{NewText, fits_statement, insert, insert_by_statement, insert_texts};
+pub(crate) use add::{Group, add_counts};
+pub(crate) use batch::{NewText, insert, insert_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
-pub(crate) use fold::{Batch, Group, fold_gathered, next_fold, store_fold};
+pub(crate) use earlier::{StoredBatch, count_earlier, is_stored, next_uncounted};
 pub(crate) use hosts::OTHER;
-pub(crate) use sweep::{forget_spills, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
+pub(crate) use journals::{Claim, JournalState, claim_count, claim_piece, journal_state, note_counted, touch_journal};
+pub(crate) use sweep::{forget_journals, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 
-use super::{Conn, DbError, execute, on};
+use super::{Conn, DbError, on};
 
 /// The first 16 bytes of the SHA-256 of a text.
 pub(crate) type Hash = [u8; 16];
@@ -40,17 +43,6 @@ pub(crate) struct NewClick {
     pub(crate) platform: u8,
     pub(crate) agent: Option<Hash>,
     pub(crate) referer: Option<Hash>,
-}
-
-/// How a batch is recognised in the log: by where and what its first click is.
-///
-/// A position is not given out twice, unless a transaction that took it is rolled back. Then the next batch takes
-/// another one, because of the gap that each batch leaves at random, and because the clock has moved on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Mark {
-    pub(crate) position: i64,
-    pub(crate) link: i64,
-    pub(crate) at: i64,
 }
 
 /// Where clicks go in the log.
@@ -75,8 +67,6 @@ pub(crate) fn position_at(millis: i64) -> i64 {
 pub(crate) struct Head {
     /// 0 until it is read.
     end: AtomicI64,
-    /// How often positions were drawn, for whatever became of them.
-    draws: AtomicU64,
 }
 
 impl Head {
@@ -85,18 +75,7 @@ impl Head {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// How often positions were drawn. Two batches whose draws follow each other have nothing between them in the log.
-    pub(crate) fn draws(&self) -> u64 {
-        self.draws.load(Ordering::Relaxed)
-    }
-
-    /// The first of `count` new positions of clicks.
-    async fn draw(&self, conn: &mut SqliteConnection, to: AppendPosition, count: i64) -> Result<i64, sqlx::Error> {
-        self.draws.fetch_add(1, Ordering::Relaxed);
-        self.advance(conn, to, count).await
-    }
-
-    /// The first of `count` new positions, which need not be clicks.
+    /// The first of `count` new positions.
     pub(super) async fn advance(
         &self,
         conn: &mut SqliteConnection,
@@ -127,50 +106,4 @@ pub(crate) async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
             SELECT MAX(position) AS position FROM clicks
             UNION ALL SELECT position FROM click_marks WHERE name = 'head') AS places";
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
-}
-
-/// Whether a batch is in the log. See [`lock_log`].
-pub(crate) async fn is_stored(db: &mut Conn<'_>, batch: Mark) -> Result<bool, DbError> {
-    const SQL: &str = "SELECT COUNT(*) FROM clicks WHERE position = $1 AND link = $2 AND at = $3";
-    let found: i64 = on!(db, c => sqlx::query_scalar(SQL)
-        .bind(batch.position).bind(batch.link).bind(batch.at)
-        .fetch_one(c).await)?;
-    Ok(found > 0)
-}
-
-/// Waits until no other transaction appends to the log, and lets none append before this one ends.
-pub(crate) async fn lock_log(db: &mut Conn<'_>) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE click_marks SET position = position WHERE name = 'head'";
-    execute!(db, SQL)?;
-    Ok(())
-}
-
-/// What became of a claim on the next clicks of a spill file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// They are to be stored in this transaction.
-    Yours,
-    /// So many of the file's clicks are stored already.
-    Stored(i64),
-}
-
-/// Notes that the clicks of spill file `number` from the `from`-th up to the `to`-th are stored with this transaction.
-pub(crate) async fn claim_spilled(
-    db: &mut Conn<'_>,
-    number: i64,
-    from: i64,
-    to: i64,
-    now: i64,
-) -> Result<Claim, DbError> {
-    const ADD: &str = "
-        INSERT INTO click_spills (number, stored, created_at) VALUES ($1, 0, $2) ON CONFLICT (number) DO NOTHING";
-    const MOVE: &str = "UPDATE click_spills SET stored = $3 WHERE number = $1 AND stored = $2";
-    const READ: &str = "SELECT stored FROM click_spills WHERE number = $1";
-    execute!(db, ADD; number, now)?;
-    let moved = execute!(db, MOVE; number, from, to)?;
-    if moved == 1 {
-        return Ok(Claim::Yours);
-    }
-    let stored = on!(db, c => sqlx::query_scalar(READ).bind(number).fetch_one(c).await)?;
-    Ok(Claim::Stored(stored))
 }

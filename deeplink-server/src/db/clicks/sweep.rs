@@ -13,13 +13,12 @@ const FACETS: i64 = 512;
 /// Texts of one batch.
 const TEXTS: i64 = 500;
 
-/// Removes the oldest clicks up to the position `until`, if they are counted. `true` when there may be more.
+/// Removes the oldest clicks up to the position `until`. `true` when there may be more.
 pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool, DbError> {
     const NEXT: &str = "
         SELECT MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
             SELECT position FROM clicks
-            WHERE position <= $1 AND position <= (SELECT position FROM click_marks WHERE name = 'folded')
-            ORDER BY position LIMIT $2
+            WHERE position <= $1 ORDER BY position LIMIT $2
         ) AS oldest";
     const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = 'removed' AND position < $1";
     const REMOVE: &str = "DELETE FROM clicks WHERE position <= $1";
@@ -32,7 +31,7 @@ pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool,
 }
 
 /// Removes the oldest clicks up to the position `until` that belong to accounts on this plan or one that keeps clicks no
-/// longer, if they are counted. `true` when there may be more.
+/// longer. `true` when there may be more.
 ///
 /// Each plan has a mark of its own, so that the clicks of the others are looked at once. Clicks that were passed while
 /// their account had a larger plan go when that plan's mark passes them. Which plan holds for an account is what
@@ -47,7 +46,6 @@ pub(crate) async fn remove_clicks_of_plan(
         SELECT (SELECT position FROM click_marks WHERE name = $3), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
             SELECT position FROM clicks
             WHERE position > (SELECT position FROM click_marks WHERE name = $3) AND position <= $1
-                AND position <= (SELECT position FROM click_marks WHERE name = 'folded')
             ORDER BY position LIMIT $2
         ) AS oldest";
     const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = $2 AND position < $1";
@@ -103,9 +101,9 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
     Ok(false)
 }
 
-/// Forgets spill files that were stored before `before`.
-pub(crate) async fn forget_spills(db: &mut Conn<'_>, before: i64) -> Result<(), DbError> {
-    const SQL: &str = "DELETE FROM click_spills WHERE created_at < $1";
+/// Forgets segments of journals that were begun before `before`.
+pub(crate) async fn forget_journals(db: &mut Conn<'_>, before: i64) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM click_journals WHERE created_at < $1";
     execute!(db, SQL; before)?;
     Ok(())
 }

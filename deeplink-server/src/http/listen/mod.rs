@@ -50,7 +50,7 @@ pub use self::unread::{Excess, Unread};
 
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
-/// File descriptors reserved for the database, the spill file and outgoing connections.
+/// File descriptors reserved for the database, the click journal and outgoing connections.
 const RESERVED_FILES: u64 = 64;
 /// More than there can be file descriptors, and within what a semaphore can count.
 const MAX_CONNECTIONS: usize = 1 << 24;

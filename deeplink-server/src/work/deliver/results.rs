@@ -86,7 +86,11 @@ async fn store(app: &Shared, recent: &mut RecentHealth, batch: &mut Vec<Delivery
                 .await
         } else {
             // A result that a power failure loses only means that the delivery is sent again, so it needs no fsync.
-            app.clicks.write(job, |tx, (app, updates, health)| store_all(app, tx, updates, health).boxed()).await
+            app.db
+                .write_relaxed(Share::Service, job, |tx, (app, updates, health)| {
+                    store_all(app, tx, updates, health).boxed()
+                })
+                .await
         };
         match written {
             Ok(has_mail) => {

@@ -1,50 +1,20 @@
-//! Counts: exact at once, while clicks come and folds go on, for any window, set of links and grouping.
+//! Counts: exact at once, for any window, set of links and grouping.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use proptest::prelude::*;
 
-use super::{Home, NOW, Other, click_at};
+use super::{Home, LONG, NOW, Other, click_at, eventually, settled};
 use crate::clicks::{Click, Retention};
-use crate::db::clicks::{self, AppendPosition, By, Hash, Head, Kinds, NewClick, NewText, Scope};
+use crate::db::clicks::{self, AppendPosition, By, Group, Hash, Head, Kinds, NewClick, NewText, Scope};
 use crate::db::{Db, on};
 use crate::shares::Share;
 
 const HOUR: i64 = 3_600_000;
-
-/// What became of a fold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Folded {
-    /// There was nothing to fold.
-    Nothing,
-    /// Something was folded.
-    Some,
-    /// Somebody else was faster.
-    Elsewhere,
-}
-
-/// Folds at most `limit` clicks.
-pub(super) async fn fold(db: &Db, limit: i64, months: bool) -> Folded {
-    let mut reader = db.read().await.expect("a reader");
-    let batch = clicks::next_fold(&mut reader.conn(), i64::MAX, limit, months).await.expect("a batch");
-    drop(reader);
-    let Some(batch) = batch.map(Arc::new) else { return Folded::Nothing };
-    let stored = db.write(Share::Service, (), move |tx, ()| {
-        let batch = Arc::clone(&batch);
-        async move { clicks::store_fold(tx, &batch).await }.boxed()
-    });
-    if stored.await.expect("a fold") { Folded::Some } else { Folded::Elsewhere }
-}
-
-/// Folds everything.
-pub(super) async fn fold_all(db: &Db) {
-    while fold(db, 1_000, false).await != Folded::Nothing {}
-}
 
 pub(super) async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
     let mut reader = db.read().await.expect("a reader");
@@ -53,45 +23,46 @@ pub(super) async fn total(db: &Db, link: i64, from: i64, to: i64) -> i64 {
     counted.into_values().sum()
 }
 
+/// Stores clicks and counts them, those with a text by its host.
+async fn store(db: &Db, head: &Arc<Head>, after: i64, clicks: Vec<(NewClick, String)>, months: bool) {
+    let job = (clicks, Arc::clone(head));
+    db.write(Share::Service, job, move |tx, (clicks, head)| {
+        async move {
+            let rows: Vec<NewClick> = clicks.iter().map(|(row, _)| *row).collect();
+            let groups: Vec<Group> = clicks.iter().map(|(row, host)| Group::of_one(row, host.clone())).collect();
+            let to = AppendPosition { after: clicks::position_at(after), gap: 0 };
+            clicks::insert(tx, head, to, &rows).await?;
+            clicks::add_counts(tx, &groups, months).await
+        }
+        .boxed()
+    })
+    .await
+    .expect("stored clicks");
+}
+
+/// Each node counts its own clicks, and a question to it counts them first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_at_every_moment_while_several_fold() {
+async fn counts_have_all_that_was_answered_before_at_every_moment() {
     const VISITS: i64 = 400;
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    // On PostgreSQL another node stores and folds too.
-    let second = if home.is_sqlite() { None } else { Some(home.start_patient().await) };
-    let answered = Arc::new(AtomicI64::new(0));
+    let (db, clicks) = home.start().await;
+    let recorded = Arc::new(AtomicI64::new(0));
     let visitors: Vec<_> = (0..8)
-        .map(|visitor| {
-            let clicks = match &second {
-                Some((_, clicks)) if visitor % 2 == 1 => Arc::clone(clicks),
-                _ => Arc::clone(&clicks),
-            };
-            let answered = Arc::clone(&answered);
+        .map(|_| {
+            let (clicks, recorded) = (Arc::clone(&clicks), Arc::clone(&recorded));
             tokio::spawn(async move {
                 for visit in 0..VISITS {
-                    let at = NOW + visit * 60_000;
-                    let click = Click { kind: 0, ..click_at(clicks.texts(), 77, at) };
-                    clicks.record(click).await;
-                    answered.fetch_add(1, Ordering::SeqCst);
-                }
-            })
-        })
-        .collect();
-    let folders: Vec<_> = (0..3)
-        .map(|_| {
-            let db = db.clone();
-            tokio::spawn(async move {
-                loop {
-                    fold(&db, 100, false).await;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    clicks.record(&Click { kind: 0, ..click_at(clicks.texts(), 77, NOW + visit * 60_000) });
+                    recorded.fetch_add(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
                 }
             })
         })
         .collect();
     let mut last = 0;
     while last < 8 * VISITS {
-        let before = answered.load(Ordering::SeqCst);
+        let before = recorded.load(Ordering::SeqCst);
+        settled_once(&clicks).await;
         let counted = total(&db, 77, NOW, NOW + 400 * HOUR).await;
         assert!(counted >= before, "{counted} counted after {before} were answered");
         assert!(counted >= last && counted <= 8 * VISITS);
@@ -100,40 +71,62 @@ async fn counts_are_exact_at_every_moment_while_several_fold() {
     for visitor in visitors {
         visitor.await.expect("a visitor");
     }
-    folders.iter().for_each(tokio::task::JoinHandle::abort);
-    fold_all(&db).await;
-    assert_eq!(total(&db, 77, NOW, NOW + 400 * HOUR).await, 8 * VISITS);
-    let mut other = home.other().await;
-    let mut conn = other.conn();
-    let folded: i64 = on!(&mut conn, c => sqlx::query_scalar("SELECT CAST(SUM(clicks) AS BIGINT) FROM click_hours").fetch_one(c).await)
-        .expect("the sum");
-    assert_eq!(folded, 8 * VISITS);
+    db.close().await;
 }
 
+/// As a report asks, however slow the machine is.
+async fn settled_once(clicks: &crate::clicks::Clicks) {
+    let goal = clicks.intake.journal.appended();
+    eventually("they are counted", LONG, || async {
+        clicks.counted().await;
+        clicks.intake.progress.borrow().counted >= goal
+    })
+    .await;
+}
+
+/// Two nodes with the same hot links, each with its own journal: every click is stored and counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_earlier_process_left_is_folded_at_the_start() {
+async fn nodes_count_the_same_links_together() {
     let home = Home::new();
-    let (db, clicks) = home.start_patient().await;
-    for link in 0..20 {
-        clicks.record(super::click(&clicks, link)).await;
+    if home.is_sqlite() {
+        return;
     }
+    let (db, first) = home.start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let second = crate::clicks::Clicks::start(db.clone(), home.clock.clone(), folder.path(), false).expect("a start");
+    for round in 0..20 {
+        for clicks in [&first, &second] {
+            for link in 0..40 {
+                clicks.record(&Click { kind: 0, ..click_at(clicks.texts(), link % 3, NOW + round) });
+            }
+        }
+        tokio::join!(settled(&first), settled(&second));
+    }
+    let mut all = 0;
+    for link in 0..3 {
+        all += total(&db, link, NOW, NOW + HOUR).await;
+    }
+    assert_eq!((all, home.other().await.links().await.len()), (20 * 2 * 40, 20 * 2 * 40));
+    second.drain(LONG).await;
+    db.close().await;
+}
+
+/// A process that dies between storing rows and counting them leaves the counts to the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_process_left_is_counted_at_the_start() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    (0..20).for_each(|link| clicks.record(&Click { kind: 0, ..super::click(&clicks, link) }));
+    eventually("rows are stored", LONG, || async { super::status(&clicks).stored_total == 20 }).await;
     drop(clicks);
     db.close().await;
     drop(db);
-    let (db, _clicks) = home.start_patient().await;
-    let mut other = home.other().await;
-    let end = tokio::time::Instant::now() + Duration::from_secs(10);
-    loop {
-        let mut conn = other.conn();
-        let folded: i64 =
-            on!(&mut conn, c => sqlx::query_scalar("SELECT COUNT(*) FROM click_hours").fetch_one(c).await)
-                .expect("the count");
-        if folded == 20 {
-            break;
-        }
-        assert!(tokio::time::Instant::now() < end, "{folded} of 20 are folded");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    let (db, clicks) = home.start().await;
+    settled(&clicks).await;
+    for link in 0..20 {
+        assert_eq!(total(&db, link, NOW, NOW).await, 1);
     }
+    assert_eq!(home.other().await.links().await.len(), 20);
     db.close().await;
 }
 
@@ -141,8 +134,6 @@ async fn what_an_earlier_process_left_is_folded_at_the_start() {
 enum Step {
     /// Clicks that are stored at this time of the clock.
     Store(Vec<Made>, i64),
-    /// Folds so many clicks.
-    Fold(i64),
     /// Takes away what is older than so many hours of the clock.
     Remove(i64),
     /// Clicks of some links in a window, in milliseconds after the start.
@@ -193,7 +184,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let links = prop::collection::btree_set(1..=LINKS, 0..=4).prop_map(|links| links.into_iter().collect());
     let step = prop_oneof![
         4 => (prop::collection::vec(click, 1..12), moment()).prop_map(|(clicks, now)| Step::Store(clicks, now)),
-        2 => (1..30_i64).prop_map(Step::Fold),
         5 => (links, moment(), moment()).prop_map(|(links, a, b)| Step::Count(links, a.min(b), a.max(b))),
     ];
     (prop::collection::vec(step, 1..25), prop::option::weighted(0.3, 0..90_i64)).prop_map(|(mut steps, removed)| {
@@ -289,25 +279,16 @@ async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps:
         match step {
             Step::Store(clicks, now) => {
                 // What is stored late, and what the clock says then, must not matter.
-                let rows: Arc<[NewClick]> = clicks.iter().map(Made::row).collect();
+                let rows = clicks.iter().map(|made| (made.row(), made.host())).collect();
                 let latest = clicks.iter().map(|made| made.at).max().map_or(now, |at| at.max(now));
-                let to = AppendPosition { after: clicks::position_at(START + latest), gap: 0 };
-                let head = Arc::clone(head);
-                db.write(Share::Service, (), move |tx, ()| {
-                    let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-                    async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
-                })
-                .await
-                .expect("stored clicks");
+                store(db, head, START + latest, rows, false).await;
                 all.extend(clicks);
             }
-            Step::Fold(clicks) => drop(fold(db, clicks, false).await),
             Step::Count(links, from, to) => check_counts(db, &all, &links, (from, to), false).await,
             Step::Remove(hours) => {
-                fold_all(db).await;
                 // A day is kept beyond the time.
                 home.clock.set(Timestamp::from_millis(START + hours * HOUR + 2 * 86_400_000));
-                super::super::fold::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
+                crate::clicks::retention::sweep(db, home.clock.now(), Retention::Days(1)).await.expect("a sweep");
                 let kept = other.stored().await;
                 assert!(kept.iter().all(|click| click.0 > clicks::position_at(START + hours * HOUR)));
                 // Whole hours and days stay exact without the log.
@@ -386,16 +367,8 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
             agent: None,
             referer: Some(hash(host)),
         };
-        let rows: Arc<[NewClick]> = hosts.map(click).collect();
-        let head = Arc::clone(&head);
-        db.write(Share::Service, (), move |tx, ()| {
-            let (rows, head) = (Arc::clone(&rows), Arc::clone(&head));
-            let to = AppendPosition { after: clicks::position_at(at), gap: 0 };
-            async move { clicks::insert(tx, &head, to, &rows).await }.boxed()
-        })
-        .await
-        .expect("stored clicks");
-        fold_all(&db).await;
+        let named = |nth: usize| format!("h{nth:03}.example.com");
+        store(&db, &head, at, hosts.map(|nth| (click(nth), named(nth))).collect(), false).await;
     }
     let mut reader = db.read().await.expect("a reader");
     let window = |from: i64, to: i64| Scope { links: &[1], from, to, kinds: Kinds::Funnel };
@@ -410,5 +383,42 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
     let next = clicks::count_by_host(&mut reader.conn(), window(first + 24 * HOUR, NOW * 2)).await.expect("counts");
     assert_eq!((next.len(), next.get("other")), (101, None), "the next day has room of its own");
     drop(reader);
+    db.close().await;
+}
+
+/// With plans that limit, clicks of people and agents are added to their account's month, each exactly once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clicks_count_to_the_month_of_their_account() {
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    for (link, tenant) in [(1, "a"), (2, "a"), (3, "b")] {
+        let sql = format!(
+            "INSERT INTO tenants (id, created_at) VALUES ('{tenant}', 0) ON CONFLICT (id) DO NOTHING;
+             INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at) VALUES ({link}, '{tenant}', 'a', 0)"
+        );
+        other.run_all(sql).await;
+    }
+    let month = |text: &str| text.parse::<Timestamp>().expect("RFC 3339").as_millis();
+    let (november, december) = (month("2026-11-01T00:00:00Z"), month("2026-12-01T00:00:00Z"));
+    let head = Arc::new(Head::default());
+    for _ in 0..2 {
+        let clicks = [
+            (1, december - 1, 0),
+            (2, december - 1, 3),
+            (1, december, 0),
+            (1, december, 1),
+            (3, november, 3),
+            (4, november, 0),
+        ];
+        let rows = clicks.into_iter().map(|(link, at, kind)| {
+            (NewClick { link, at, kind, platform: 0, agent: None, referer: None }, String::new())
+        });
+        store(&db, &head, NOW, rows.collect(), true).await;
+    }
+    let mut conn = other.conn();
+    let sql = "SELECT tenant_id, month, events FROM tenant_months ORDER BY tenant_id, month";
+    let months: Vec<(String, i64, i64)> = on!(&mut conn, c => sqlx::query_as(sql).fetch_all(c).await).expect("months");
+    assert_eq!(months, [("a".into(), november, 4), ("a".into(), december, 2), ("b".into(), november, 2)]);
     db.close().await;
 }

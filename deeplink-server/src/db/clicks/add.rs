@@ -1,31 +1,54 @@
-//! From the log into counts: the hours and days of each link, and with them what a plan's month has used up.
-//!
-//! What is folded is grouped by a reader, in one pass over the log for all counts, and then added by the writer, which is
-//! held only for as many rows as there are groups.
+//! Adding to the counts: the hours and days of each link, and with them what a plan's month has used up.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
-use sqlx::{FromRow, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
-use super::super::{Conn, DbError, execute, on};
+use super::super::sets::placeholders;
+use super::super::{Conn, DbError, on};
 use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
+use super::{NewClick, head, position_at};
 
-/// Milliseconds of a day.
+/// Milliseconds of an hour and a day.
+const HOUR: i64 = 3_600_000;
 const DAY: i64 = 86_400_000;
+/// Links whose accounts are looked up at one time.
+const MAX_LINKS: usize = 512;
 
-/// What a fold adds, and where in the log that was.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    from: i64,
-    to: i64,
-    /// Whether the log goes on after it.
-    pub(crate) is_full: bool,
-    rollups: [BTreeMap<Key, Sum>; 4],
-    months: BTreeMap<(String, i64), i64>,
+/// Clicks of the log that are alike.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) link: i64,
+    /// Unix milliseconds of its start.
+    pub(crate) hour: i64,
+    pub(crate) kind: u8,
+    pub(crate) platform: u8,
+    /// Of the referer; empty when there is none.
+    pub(crate) host: String,
+    pub(crate) clicks: i64,
+    pub(crate) first_at: i64,
+    pub(crate) last_at: i64,
+}
+
+impl Group {
+    /// The group of one click.
+    pub(crate) fn of_one(click: &NewClick, host: String) -> Self {
+        let NewClick { link, at, kind, platform, .. } = *click;
+        let hour = at - at.rem_euclid(HOUR);
+        Self { link, hour, kind, platform, host, clicks: 1, first_at: at, last_at: at }
+    }
+
+    pub(super) fn in_funnel(&self) -> bool {
+        ClickKind::from_code(self.kind).is_some_and(ClickKind::in_funnel)
+    }
+
+    pub(super) fn day(&self) -> i64 {
+        self.hour - self.hour.rem_euclid(DAY)
+    }
 }
 
 /// Link, time, kind or platform, and host.
@@ -39,23 +62,6 @@ struct Sum {
     last_position: i64,
     first_at: i64,
     last_at: i64,
-}
-
-/// Clicks that are alike, of a stretch of the log.
-#[derive(Debug, FromRow)]
-pub(crate) struct Group {
-    pub(crate) link: i64,
-    /// Unix milliseconds of its start.
-    pub(crate) hour: i64,
-    pub(crate) kind: i64,
-    pub(crate) platform: i64,
-    /// Of the referer; empty when there is none.
-    pub(crate) host: String,
-    pub(crate) clicks: i64,
-    pub(crate) first_position: i64,
-    pub(crate) last_position: i64,
-    pub(crate) first_at: i64,
-    pub(crate) last_at: i64,
 }
 
 /// A table of counts.
@@ -75,76 +81,40 @@ const ROLLUPS: [Rollup; 4] = [
     Rollup { table: "click_facet_days", time: "day", has_facets: true, has_positions: false },
 ];
 
-/// Groups the next clicks of the log that stand before a position, at most `limit` of them; with `months` also by account
-/// and month. `None` when all of them are in the counts.
-///
-/// What it reads beside the log may be newer than the mark. Then somebody else has moved the mark, and nothing of this
-/// batch is stored.
-pub(crate) async fn next_fold(
-    db: &mut Conn<'_>,
-    before: i64,
-    limit: i64,
-    months: bool,
-) -> Result<Option<Batch>, DbError> {
-    // What is visible ends where the head is in the same snapshot, because the head's row is locked from the moment a
-    // position is given out until its transaction ends. So there is nothing still to come below the last one found.
-    const NEXT: &str = "
-        SELECT (SELECT position FROM click_marks WHERE name = 'folded'), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
-            SELECT position FROM clicks
-            WHERE position > (SELECT position FROM click_marks WHERE name = 'folded') AND position < $2
-            ORDER BY position LIMIT $1
-        ) AS next";
-    // Grouped by referer before its host is looked up, so that this is done once for a group.
-    const GROUP: &str = "
-        SELECT link, hour, kind, platform, COALESCE(t.host, '') AS host, clicks, first_position, last_position, first_at,
-            last_at
-        FROM (
-            SELECT link, at - at % 3600000 AS hour, kind, platform, referer, COUNT(*) AS clicks,
-                MIN(position) AS first_position, MAX(position) AS last_position, MIN(at) AS first_at, MAX(at) AS last_at
-            FROM clicks WHERE position > $1 AND position <= $2
-            GROUP BY link, at - at % 3600000, kind, platform, referer
-        ) AS g LEFT JOIN visitor_texts t ON t.hash = g.referer";
-    let (from, to, found): (i64, Option<i64>, i64) =
-        on!(db, c => sqlx::query_as(NEXT).bind(limit).bind(before).fetch_one(c).await)?;
-    let Some(to) = to else { return Ok(None) };
-    let groups: Vec<Group> = on!(db, c => sqlx::query_as(GROUP).bind(from).bind(to).fetch_all(c).await)?;
-    let without_room = hosts::without_room(db, from, to).await?;
-    let months = if months { months_of(db, from, to).await? } else { BTreeMap::new() };
-    Ok(Some(Batch { from, to, is_full: found == limit, rollups: sums(groups, &without_room), months }))
-}
-
-/// A fold of what was grouped already: all that stands in the log between the mark and `last`, where nothing stands before
-/// `first` that is not in the counts. `None` when the mark is beyond that, and the log has to be read.
-pub(crate) async fn fold_gathered(
-    db: &mut Conn<'_>,
-    groups: Vec<Group>,
-    (first, last): (i64, i64),
-    months: bool,
-) -> Result<Option<Batch>, DbError> {
-    const MARK: &str = "SELECT position FROM click_marks WHERE name = 'folded'";
-    let from: i64 = on!(db, c => sqlx::query_scalar(MARK).fetch_one(c).await)?;
-    if from >= first {
-        return Ok(None);
+/// Adds groups to the counts, with `months` also to those of their accounts and months. Their clicks are in the log, or come
+/// with this transaction.
+pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool) -> Result<(), DbError> {
+    let last_position = head(db).await?;
+    let without_room = hosts::without_room(db, groups).await?;
+    let rollups = sums(groups, &without_room, last_position);
+    for (nth, rows) in rollups.iter().enumerate() {
+        let rows: Vec<(&Key, &Sum)> = rows.iter().collect();
+        match db {
+            Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
+            Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
+        }
     }
-    let names_hosts = groups.iter().any(|group| !group.host.is_empty());
-    let without_room = if names_hosts { hosts::without_room(db, from, last).await? } else { HashSet::new() };
-    let months = if months { months_of(db, from, last).await? } else { BTreeMap::new() };
-    Ok(Some(Batch { from, to: last, is_full: false, rollups: sums(groups, &without_room), months }))
+    if months {
+        let months = months_of(db, groups).await?;
+        // Last, because conversions wait for the same rows.
+        store_months(db, &months).await?;
+    }
+    Ok(())
 }
 
 /// The rows that groups come to in each table.
-fn sums(groups: Vec<Group>, without_room: &HashSet<Named>) -> [BTreeMap<Key, Sum>; 4] {
+fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> [BTreeMap<Key, Sum>; 4] {
     let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
     for group in groups {
-        let Group { link, hour, kind, platform, host, clicks, first_position, last_position, first_at, last_at } =
-            group;
-        let sum = Sum { clicks, first_position, last_position, first_at, last_at };
-        let day = hour - hour.rem_euclid(DAY);
+        let Group { link, hour, kind, platform, clicks, first_at, last_at, .. } = *group;
+        // Nothing stands in the log before its time.
+        let sum = Sum { clicks, first_position: position_at(first_at), last_position, first_at, last_at };
+        let (day, kind, platform) = (group.day(), i64::from(kind), i64::from(platform));
         let [hours, days, facets, facet_days] = &mut rollups;
         add(hours, (link, hour, kind, String::new()), sum);
         add(days, (link, day, kind, String::new()), sum);
-        if u8::try_from(kind).ok().and_then(ClickKind::from_code).is_some_and(ClickKind::in_funnel) {
-            let mut named = (link, day, host);
+        if group.in_funnel() {
+            let mut named = (link, day, group.host.clone());
             if without_room.contains(&named) {
                 OTHER.clone_into(&mut named.2);
             }
@@ -166,42 +136,35 @@ fn add(rows: &mut BTreeMap<Key, Sum>, key: Key, sum: Sum) {
     rows.entry(key).and_modify(join).or_insert(sum);
 }
 
-/// Clicks of people and agents between two positions, by their account and month.
-async fn months_of(db: &mut Conn<'_>, from: i64, to: i64) -> Result<BTreeMap<(String, i64), i64>, DbError> {
-    const SQL: &str = "
-        SELECT COALESCE(l.tenant_id, d.tenant_id), g.day, g.clicks FROM (
-            SELECT link, at - at % 86400000 AS day, COUNT(*) AS clicks FROM clicks
-            WHERE position > $1 AND position <= $2 AND kind IN (0, 3) GROUP BY link, at - at % 86400000
-        ) AS g LEFT JOIN links l ON l.position = g.link LEFT JOIN deleted_links d ON d.position = g.link
-        WHERE l.tenant_id IS NOT NULL OR d.tenant_id IS NOT NULL";
-    let rows: Vec<(String, i64, i64)> = on!(db, c => sqlx::query_as(SQL).bind(from).bind(to).fetch_all(c).await)?;
+/// Clicks of people and agents by their account and month.
+async fn months_of(db: &mut Conn<'_>, groups: &[Group]) -> Result<BTreeMap<(String, i64), i64>, DbError> {
+    let mut links: Vec<i64> = groups.iter().filter(|group| group.in_funnel()).map(|group| group.link).collect();
+    links.sort_unstable();
+    links.dedup();
+    let mut owners: HashMap<i64, String> = HashMap::new();
+    for links in links.chunks(MAX_LINKS) {
+        let list = placeholders(1, links.len());
+        let sql = format!(
+            "SELECT position, tenant_id FROM links WHERE position IN ({list})
+             UNION ALL SELECT position, tenant_id FROM deleted_links WHERE position IN ({list})"
+        );
+        let found: Vec<(i64, String)> = on!(db, c => {
+            let mut query = sqlx::query_as(AssertSqlSafe(sql));
+            for link in links {
+                query = query.bind(*link);
+            }
+            query.fetch_all(c).await
+        })?;
+        owners.extend(found);
+    }
     let mut months = BTreeMap::new();
-    for (tenant, day, clicks) in rows {
-        *months.entry((tenant, Timestamp::from_millis(day).month().as_millis())).or_insert(0) += clicks;
-    }
-    Ok(months)
-}
-
-/// Adds a batch to the counts. The counts and the mark of what they hold move together. `false` when somebody else has
-/// folded meanwhile, and nothing is added.
-pub(crate) async fn store_fold(db: &mut Conn<'_>, batch: &Batch) -> Result<bool, DbError> {
-    const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
-    // Whoever moves the mark has the right to add; another node waits here and then finds it moved.
-    let (from, to) = (batch.from, batch.to);
-    let moved = execute!(db, MOVE; from, to)?;
-    if moved == 0 {
-        return Ok(false);
-    }
-    for (nth, rows) in batch.rollups.iter().enumerate() {
-        let rows: Vec<(&Key, &Sum)> = rows.iter().collect();
-        match db {
-            Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
-            Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
+    for group in groups.iter().filter(|group| group.in_funnel()) {
+        if let Some(tenant) = owners.get(&group.link) {
+            let month = Timestamp::from_millis(group.hour).month().as_millis();
+            *months.entry((tenant.clone(), month)).or_insert(0) += group.clicks;
         }
     }
-    // Last, because conversions wait for the same rows.
-    store_months(db, &batch.months).await?;
-    Ok(true)
+    Ok(months)
 }
 
 /// Adds to the months of accounts, in the order of their keys.
@@ -266,8 +229,8 @@ impl Rollup {
         let by = if self.has_facets { "platform, host" } else { "kind" };
         let mut sets = vec![format!("clicks = {table}.clicks + excluded.clicks")];
         if self.has_positions {
-            sets.push("last_position = excluded.last_position".into());
-            for (name, is_better) in [("first_at", "<"), ("last_at", ">")] {
+            let ends = [("first_position", "<"), ("last_position", ">"), ("first_at", "<"), ("last_at", ">")];
+            for (name, is_better) in ends {
                 sets.push(format!(
                     "{name} = CASE WHEN excluded.{name} {is_better} {table}.{name} \
                      THEN excluded.{name} ELSE {table}.{name} END"

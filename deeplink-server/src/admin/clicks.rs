@@ -1,0 +1,36 @@
+//! `clicks load`: the click journal of a node that will not come back.
+
+use std::path::PathBuf;
+
+use super::{Failure, output};
+use crate::clicks;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::{Access, Db};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Stores the clicks of a journal, each once, and removes its files
+    ///
+    /// DIR is the folder `clicks` of a node's data directory, or a copy of it. No server may use it. With SQLite the server of
+    /// the database must be stopped; it loads its own journal when it starts.
+    Load {
+        /// Folder of the journal
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+pub(super) async fn run(command: &Command, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let Command::Load { folder } = command;
+    if !folder.is_dir() {
+        return Err(Failure::Usage(format!("{} is not a folder", folder.display())));
+    }
+    // On a SQLite file positions are drawn in the memory of the one process that serves it.
+    let db = Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?;
+    let loaded = clicks::load_folder(&db, clock.clone(), folder, config.enforce_quotas).await;
+    db.close().await;
+    let loaded = loaded.map_err(|error| Failure::Refused(error.to_string()))?;
+    output::print(&format!("{loaded} clicks loaded from {}\n", folder.display()));
+    Ok(())
+}

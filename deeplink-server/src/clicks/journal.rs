@@ -1,0 +1,504 @@
+//! The journal: where visits append their clicks, in files of the data directory ("segments").
+//!
+//! One `write()` a click, before its visit is answered, so that a killed process loses none. While no file can be written,
+//! the same bytes are kept in memory. Segments wait in their order for the loader, which removes them once the database
+//! has what they hold.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use deeplink_core::secret::Random;
+
+use super::record::{ClickRecord, HEADER, HEADER_BYTES, header, put_click, put_text};
+use super::texts::TextRef;
+use super::{Click, lock};
+use crate::clock::Clock;
+use crate::private;
+
+/// A segment is closed beyond this.
+const SEGMENT_BYTES: u64 = 32 << 20;
+/// The same for one in memory, which leaves the memory as a whole.
+const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
+/// Clicks that are kept in memory.
+const MAX_IN_MEMORY: u64 = 100_000;
+const SUFFIX: &str = "clicks";
+/// Segments that are not, or not wholly, what this program writes.
+const SET_ASIDE: &str = "set-aside";
+/// Held by the process that writes here.
+const LOCK: &str = "lock";
+
+/// The journal of this process.
+pub(super) struct Journal {
+    folder: PathBuf,
+    clock: Clock,
+    state: Mutex<State>,
+    /// Clicks that were taken, and those for which there was no place.
+    appended: AtomicU64,
+    dropped: AtomicU64,
+}
+
+struct State {
+    /// Released when another process may take over.
+    lock: Option<File>,
+    random: Random,
+    open: Option<Open>,
+    /// Segments for the loader, oldest first; the last one may be open.
+    waiting: VecDeque<Arc<Segment>>,
+    /// Since a file could not be written, and until one can.
+    cannot_write: bool,
+    in_memory: u64,
+    unsynced: Vec<Arc<File>>,
+    /// How many segments this process has begun: what texts know their numbers by.
+    begun: u32,
+    buffer: Vec<u8>,
+    /// Makes writing fail, as a full disk does.
+    #[cfg(test)]
+    is_full: bool,
+}
+
+/// The segment that is written.
+struct Open {
+    segment: Arc<Segment>,
+    /// `None` for one in memory.
+    file: Option<Arc<File>>,
+    number: u32,
+    texts: u32,
+    is_synced: bool,
+}
+
+/// A part of the journal.
+pub(super) struct Segment {
+    /// Random, so that segments of all nodes and times have different ones.
+    pub(super) id: i64,
+    /// Whether this process wrote it.
+    pub(super) is_own: bool,
+    bytes: Mutex<Bytes>,
+    /// How many bytes hold whole records.
+    length: AtomicU64,
+    clicks: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+enum Bytes {
+    File(PathBuf),
+    Memory(Vec<u8>),
+}
+
+/// How far the loader is behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) segments: usize,
+    /// Including what is loaded of the first one.
+    pub(super) bytes: u64,
+    /// Clicks in memory only.
+    pub(super) in_memory: u64,
+}
+
+impl Segment {
+    fn new(id: i64, is_own: bool, bytes: Bytes, length: u64) -> Self {
+        let (length, clicks, is_closed) = (AtomicU64::new(length), AtomicU64::new(0), AtomicBool::new(!is_own));
+        Self { id, is_own, bytes: Mutex::new(bytes), length, clicks, is_closed }
+    }
+
+    /// How far it can be read now.
+    pub(super) fn length(&self) -> u64 {
+        self.length.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing more will be appended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(*lock(&self.bytes), Bytes::Memory(_))
+    }
+
+    /// The name of its file; `None` while it is in memory.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        match &*lock(&self.bytes) {
+            Bytes::File(path) => Some(path.clone()),
+            Bytes::Memory(_) => None,
+        }
+    }
+
+    /// The bytes from `from` up to `until`.
+    pub(super) fn read(&self, from: u64, until: u64) -> io::Result<Vec<u8>> {
+        let mut read = vec![0; usize::try_from(until - from).unwrap_or(0)];
+        match &*lock(&self.bytes) {
+            Bytes::File(path) => File::open(path)?.read_exact_at(&mut read, from)?,
+            Bytes::Memory(bytes) => {
+                let from = usize::try_from(from).unwrap_or(usize::MAX);
+                let kept = bytes.get(from..from.saturating_add(read.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
+                read.copy_from_slice(kept);
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Journal {
+    /// Opens the journal in `folder`, which no other process may use, with what earlier processes left there.
+    pub(super) fn open(folder: &Path, clock: Clock) -> io::Result<Self> {
+        private::create_dir(folder)?;
+        let path = folder.join(LOCK);
+        let held = private::options().create(true).truncate(false).write(true).open(&path)?;
+        if held.try_lock().is_err() {
+            let text = format!("{} is in use by another process; each needs its own data directory", folder.display());
+            return Err(io::Error::other(text));
+        }
+        let state = State {
+            lock: Some(held),
+            random: Random::system(),
+            open: None,
+            waiting: left_behind(folder)?,
+            cannot_write: false,
+            in_memory: 0,
+            unsynced: Vec::new(),
+            begun: 0,
+            buffer: Vec::with_capacity(256),
+            #[cfg(test)]
+            is_full: false,
+        };
+        let folder = folder.to_owned();
+        Ok(Self { folder, clock, state: Mutex::new(state), appended: AtomicU64::new(0), dropped: AtomicU64::new(0) })
+    }
+
+    /// Appends a click: it is stored from now on, unless the power fails within a second.
+    pub(super) fn append(&self, click: &Click) {
+        let mut state = lock(&self.state);
+        let taken = state.append_to_file(self, click) || state.append_to_memory(click);
+        // Counted before another thread can read it.
+        if taken {
+            self.appended.fetch_add(1, Ordering::Release);
+            return;
+        }
+        drop(state);
+        if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!("clicks are lost: the journal cannot be written, and {MAX_IN_MEMORY} wait in memory");
+        }
+    }
+
+    /// Clicks that were taken.
+    pub(super) fn appended(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// Clicks for which there was no place.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        let state = lock(&self.state);
+        let bytes = state.waiting.iter().map(|segment| segment.length().saturating_sub(HEADER)).sum();
+        Waiting { segments: state.waiting.len(), bytes, in_memory: state.in_memory }
+    }
+
+    /// The oldest segment.
+    pub(super) fn first(&self) -> Option<Arc<Segment>> {
+        lock(&self.state).waiting.front().cloned()
+    }
+
+    /// How many segments of earlier processes wait.
+    pub(super) fn left_behind(&self) -> usize {
+        lock(&self.state).waiting.iter().filter(|segment| !segment.is_own).count()
+    }
+
+    /// Closes the segment that is written: all of it, or if it is `loaded` up to its end and in memory only.
+    pub(super) fn close(&self, loaded: Option<(&Arc<Segment>, u64)>) {
+        let mut state = lock(&self.state);
+        let is_it = state.open.as_ref().is_some_and(|open| match loaded {
+            None => true,
+            Some((segment, offset)) => {
+                Arc::ptr_eq(&open.segment, segment) && open.file.is_none() && segment.length() == offset
+            }
+        });
+        if is_it {
+            state.close();
+        }
+    }
+
+    /// Removes the oldest segment, which the database has.
+    pub(super) fn remove(&self, segment: &Arc<Segment>) -> io::Result<()> {
+        match self.take_out(segment) {
+            Some(path) => std::fs::remove_file(path),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the oldest segment aside, because it could not be read to its end. Gives the name of its file.
+    pub(super) fn set_aside(&self, segment: &Arc<Segment>) -> io::Result<Option<PathBuf>> {
+        let Some(path) = self.take_out(segment) else { return Ok(None) };
+        let aside = path.with_extension(SET_ASIDE);
+        std::fs::rename(path, &aside)?;
+        Ok(Some(aside))
+    }
+
+    fn take_out(&self, segment: &Arc<Segment>) -> Option<PathBuf> {
+        let mut state = lock(&self.state);
+        if state.waiting.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
+            state.waiting.pop_front();
+        }
+        let path = segment.path();
+        if path.is_none() {
+            state.in_memory -= segment.clicks.load(Ordering::Relaxed);
+        }
+        path
+    }
+
+    /// Files that hold what may not be on the disk yet, to be synced.
+    pub(super) fn unsynced(&self) -> Vec<Arc<File>> {
+        let mut state = lock(&self.state);
+        let mut files = std::mem::take(&mut state.unsynced);
+        if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
+            open.is_synced = true;
+            files.extend(open.file.clone());
+        }
+        files
+    }
+
+    /// Whether clicks are kept in memory because no file could be written.
+    pub(super) fn cannot_write(&self) -> bool {
+        lock(&self.state).cannot_write
+    }
+
+    /// Moves what is in memory to files, and further clicks too, if files can be written.
+    pub(super) fn leave_memory(&self) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        if !state.cannot_write {
+            return Ok(());
+        }
+        state.begin(self)?;
+        state.cannot_write = false;
+        let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
+        for segment in kept {
+            state.save(self, &segment)?;
+        }
+        drop(state);
+        tracing::info!("the click journal can be written again");
+        Ok(())
+    }
+
+    /// Closes the journal at the end of the process: what waits in memory goes to files. Gives how many clicks could not.
+    pub(super) fn end(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.close();
+        let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
+        let saved = kept.iter().try_for_each(|segment| state.save(self, segment));
+        let lost = if saved.is_err() { state.in_memory } else { 0 };
+        state.waiting.clear();
+        state.lock = None;
+        drop(state);
+        self.dropped.fetch_add(lost, Ordering::Relaxed);
+        lost
+    }
+
+    /// The name of a new segment's file; names sort by age.
+    fn path_of(&self, id: i64) -> PathBuf {
+        self.folder.join(format!("{:015}-{id:016x}.{SUFFIX}", self.clock.now().as_millis().max(0)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_full(&self, is_full: bool) {
+        lock(&self.state).is_full = is_full;
+    }
+
+    /// As if the process were killed: what it has in memory is lost, and another may begin.
+    #[cfg(test)]
+    pub(super) fn kill(&self) -> Vec<Arc<Segment>> {
+        let mut state = lock(&self.state);
+        state.open = None;
+        state.lock = None;
+        state.waiting.drain(..).filter(|segment| segment.is_in_memory()).collect()
+    }
+}
+
+impl State {
+    /// `false` if no file can be written.
+    fn append_to_file(&mut self, journal: &Journal, click: &Click) -> bool {
+        if self.cannot_write {
+            return false;
+        }
+        if self.open.is_none()
+            && let Err(error) = self.begin(journal)
+        {
+            self.fail(&error);
+            return false;
+        }
+        let (Some(open), buffer) = (&mut self.open, &mut self.buffer) else { return false };
+        let Some(file) = open.file.clone() else { return false };
+        buffer.clear();
+        open.put(buffer, click);
+        #[cfg(test)]
+        let written = if self.is_full { Err(io::ErrorKind::StorageFull.into()) } else { (&*file).write_all(buffer) };
+        #[cfg(not(test))]
+        let written = (&*file).write_all(buffer);
+        if let Err(error) = written {
+            // The file may end in half a record, which counts for nothing; the next click begins another segment.
+            self.close();
+            self.fail(&error);
+            return false;
+        }
+        if open.grow(buffer.len(), SEGMENT_BYTES) {
+            self.close();
+        }
+        true
+    }
+
+    fn append_to_memory(&mut self, click: &Click) -> bool {
+        if self.in_memory >= MAX_IN_MEMORY {
+            return false;
+        }
+        if self.open.is_none() {
+            let id = draw(&mut self.random);
+            self.open(Segment::new(id, true, Bytes::Memory(header(id).to_vec()), HEADER), None);
+        }
+        let Some(open) = &mut self.open else { return false };
+        let segment = Arc::clone(&open.segment);
+        let mut bytes = lock(&segment.bytes);
+        let Bytes::Memory(bytes) = &mut *bytes else { return false };
+        let before = bytes.len();
+        open.put(bytes, click);
+        self.in_memory += 1;
+        if open.grow(bytes.len() - before, MEMORY_SEGMENT_BYTES) {
+            self.close();
+        }
+        true
+    }
+
+    /// Begins a segment in a file.
+    fn begin(&mut self, journal: &Journal) -> io::Result<()> {
+        #[cfg(test)]
+        if self.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let id = draw(&mut self.random);
+        let path = journal.path_of(id);
+        let mut file = private::options().append(true).create_new(true).open(&path)?;
+        if let Err(error) = file.write_all(&header(id)) {
+            // One that stays has no clicks and is no loss.
+            drop(std::fs::remove_file(&path));
+            return Err(error);
+        }
+        self.close();
+        self.open(Segment::new(id, true, Bytes::File(path), HEADER), Some(Arc::new(file)));
+        Ok(())
+    }
+
+    fn open(&mut self, segment: Segment, file: Option<Arc<File>>) {
+        let segment = Arc::new(segment);
+        self.waiting.push_back(Arc::clone(&segment));
+        self.begun = self.begun.wrapping_add(1).max(1);
+        self.open = Some(Open { segment, file, number: self.begun, texts: 0, is_synced: true });
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        open.segment.is_closed.store(true, Ordering::Release);
+        if !open.is_synced {
+            self.unsynced.extend(open.file);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.cannot_write = true;
+        tracing::error!(%error, "the click journal cannot be written; clicks are kept in memory");
+    }
+
+    /// Writes a closed segment that is in memory to a file.
+    fn save(&mut self, journal: &Journal, segment: &Segment) -> io::Result<()> {
+        #[cfg(test)]
+        if self.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let mut bytes = lock(&segment.bytes);
+        let Bytes::Memory(kept) = &*bytes else { return Ok(()) };
+        let path = journal.path_of(segment.id);
+        let unready = path.with_extension("new");
+        let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
+        let written = file.write_all(kept).and_then(|()| std::fs::rename(&unready, &path));
+        if let Err(error) = written {
+            drop(std::fs::remove_file(&unready));
+            return Err(error);
+        }
+        self.in_memory -= segment.clicks.load(Ordering::Relaxed);
+        self.unsynced.push(Arc::new(file));
+        *bytes = Bytes::File(path);
+        Ok(())
+    }
+}
+
+impl Open {
+    /// The record of a click, after those of texts that the segment has not.
+    fn put(&mut self, into: &mut Vec<u8>, click: &Click) {
+        let [agent, referer] = [&click.agent, &click.referer].map(|text| match text {
+            None => 0,
+            Some(text) => self.number_of(into, text),
+        });
+        let Click { link, at, kind, platform, .. } = *click;
+        put_click(into, &ClickRecord { link, at, kind, platform, agent, referer });
+    }
+
+    fn number_of(&mut self, into: &mut Vec<u8>, text: &TextRef) -> u32 {
+        if let Some(known) = text.number_in(self.number) {
+            return known;
+        }
+        self.texts += 1;
+        put_text(into, &text.hash(), text.text());
+        text.set_number(self.number, self.texts);
+        self.texts
+    }
+
+    /// Another click is there. `true` once the segment is full.
+    fn grow(&mut self, bytes: usize, most: u64) -> bool {
+        self.is_synced = false;
+        self.segment.clicks.fetch_add(1, Ordering::Relaxed);
+        self.segment.length.fetch_add(bytes as u64, Ordering::Release) + bytes as u64 >= most
+    }
+}
+
+fn draw(random: &mut Random) -> i64 {
+    i64::try_from(random.below(1 << 62)).unwrap_or(0) + 1
+}
+
+/// The segments that earlier processes left, oldest first.
+fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
+    let mut paths = files(folder)?;
+    paths.sort();
+    let mut left = VecDeque::new();
+    for path in paths {
+        let (mut start, file) = ([0; HEADER_BYTES], File::open(&path)?);
+        let length = file.metadata()?.len();
+        if length < HEADER {
+            std::fs::remove_file(&path)?;
+            continue;
+        }
+        file.read_exact_at(&mut start, 0)?;
+        let Some(id) = super::record::segment_of(&start) else {
+            let aside = path.with_extension(SET_ASIDE);
+            std::fs::rename(&path, &aside)?;
+            tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
+            continue;
+        };
+        left.push_back(Arc::new(Segment::new(id, false, Bytes::File(path), length)));
+    }
+    Ok(left)
+}
+
+/// The files of segments in a folder.
+pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == SUFFIX) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}

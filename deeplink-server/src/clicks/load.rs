@@ -1,0 +1,388 @@
+//! From the journal into the database: the one task that stores clicks.
+//!
+//! Rows of the log commit together with the offset in the segment up to which they are there, and counts with an offset of
+//! their own, because counting many clicks at one time is cheaper. So each click is stored once and counted once, whenever
+//! the process dies. A segment is removed after a commit that waits for the disk.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::reading::{Chunk, Reading, SegmentText};
+use super::record::HEADER;
+use super::{Intake, earlier, lock};
+use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, NewClick, NewText};
+use crate::db::{Conn, Db, DbError};
+use crate::shares::Share;
+
+/// Pause after a round that stored clicks, so that each of the next stores more of them: short after few.
+const PACE: Duration = Duration::from_millis(100);
+const SHORT_PACE: Duration = Duration::from_millis(5);
+/// How many clicks are few.
+const FEW: u64 = 8;
+/// Time between two attempts while the database accepts nothing.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Time between two counts while clicks arrive, so that other nodes show them too.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+/// The same where there are no other nodes and clicks are spread over many links, because each link costs.
+const SPREAD_COUNT_INTERVAL: Duration = Duration::from_secs(10);
+/// How many groups are many.
+const SPREAD: usize = 8_192;
+/// Groups in memory, some 20 MB.
+const MAX_GROUPS: usize = 1 << 17;
+/// How far behind the database may be before that is logged, and how often.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Loads the journal for as long as the service runs.
+pub(super) async fn run(intake: Arc<Intake>, db: Db) {
+    let mut loader = Loader::new(intake, db);
+    loop {
+        let pause = loader.go_on().await;
+        let intake = Arc::clone(&loader.intake);
+        let woken = intake.wake.notified();
+        match pause {
+            // Only a question or a stop wakes it.
+            Pause::For(pause) => drop(timeout(pause, woken).await),
+            Pause::UntilClick(count) => {
+                intake.is_idle.store(true, Ordering::SeqCst);
+                // A click that came before that was stored woke nobody.
+                if !loader.has_more() {
+                    match count {
+                        Some(count) => drop(timeout(count, woken).await),
+                        None => woken.await,
+                    }
+                }
+                intake.is_idle.store(false, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// How long the loader waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    For(Duration),
+    /// Until a click comes or counts are due.
+    UntilClick(Option<Duration>),
+}
+
+pub(super) struct Loader {
+    intake: Arc<Intake>,
+    db: Db,
+    reading: Option<Reading>,
+    /// When counts were last stored.
+    counted_at: Instant,
+    /// Clicks of this process that were read.
+    read: u64,
+    /// When it was last logged that the log is behind.
+    told: Instant,
+    has_failed: bool,
+    /// Whether what versions without a journal left is stored.
+    has_taken_over: bool,
+}
+
+impl Loader {
+    pub(super) fn new(intake: Arc<Intake>, db: Db) -> Self {
+        let now = Instant::now();
+        Self {
+            intake,
+            db,
+            reading: None,
+            counted_at: now,
+            read: 0,
+            told: now,
+            has_failed: false,
+            has_taken_over: false,
+        }
+    }
+
+    /// Loads what there is, and gives how long to wait before the next time.
+    async fn go_on(&mut self) -> Pause {
+        let asked = self.intake.asked.swap(false, Ordering::SeqCst);
+        let began = Instant::now();
+        match self.round(asked).await {
+            Ok(loaded) => {
+                *lock(&self.intake.caught_up) = began;
+                if std::mem::take(&mut self.has_failed) {
+                    self.intake.is_failing.store(false, Ordering::Relaxed);
+                    tracing::info!("database accepts clicks again");
+                }
+                match loaded {
+                    _ if self.intake.asked.load(Ordering::SeqCst) => Pause::For(Duration::ZERO),
+                    0 => {
+                        let is_uncounted = self.reading.as_ref().is_some_and(Reading::is_uncounted);
+                        Pause::UntilClick(is_uncounted.then(|| self.until_count()))
+                    }
+                    FEW.. => Pause::For(PACE),
+                    _ => Pause::For(SHORT_PACE),
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::warn!(%error, "clicks cannot be stored in the database; they wait in the journal");
+                }
+                self.tell_if_late();
+                // Nobody waits for what cannot be stored now.
+                self.intake.is_failing.store(true, Ordering::Relaxed);
+                self.intake.progress.send_modify(|_| ());
+                Pause::For(RETRY_INTERVAL)
+            }
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        let first = self.intake.journal.first();
+        match (&self.reading, first) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(reading), Some(_)) => {
+                reading.segment.length() > reading.offset()
+                    || reading.is_at_end()
+                    || self.intake.asked.load(Ordering::SeqCst)
+            }
+        }
+    }
+
+    /// One round: stores what is in the journal now, and counts it if that is due.
+    pub(super) async fn round(&mut self, asked: bool) -> Result<u64, DbError> {
+        if !self.has_taken_over {
+            earlier::take_over(&self.intake, &self.db).await?;
+            self.has_taken_over = true;
+            self.intake.note_left_behind();
+        }
+        let goal = self.intake.journal.appended();
+        let (mut loaded, mut owes) = (0, asked);
+        loop {
+            if !self.open_next().await? {
+                return Ok(loaded);
+            }
+            let Some(reading) = &mut self.reading else { return Ok(loaded) };
+            match reading.next_piece() {
+                Ok(true) => {
+                    loaded += self.store_piece().await?;
+                    if owes && self.read >= goal {
+                        self.count().await?;
+                        owes = false;
+                    }
+                    self.count_if_due().await?;
+                    self.tell_if_late();
+                }
+                Ok(false) if reading.ends_a_part() => self.count().await?,
+                Ok(false) if reading.is_at_end() => self.finish().await?,
+                Ok(false) => break,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+                    let path = reading.segment.path().unwrap_or_default();
+                    tracing::error!(path = %path.display(), %error, "journal segment was cut by another program; set aside");
+                    self.leave();
+                }
+                Err(error) => return Err(DbError::Unavailable(format!("the click journal cannot be read: {error}"))),
+            }
+        }
+        if owes {
+            self.count().await?;
+        }
+        self.count_if_due().await?;
+        self.close_memory().await?;
+        Ok(loaded)
+    }
+
+    /// Opens the oldest segment, unless one is open. `false` if there is none.
+    async fn open_next(&mut self) -> Result<bool, DbError> {
+        if self.reading.is_some() {
+            return Ok(true);
+        }
+        let Some(segment) = self.intake.journal.first() else { return Ok(false) };
+        let state = clicks::journal_state(&mut self.db.read().await?.conn(), segment.id).await?;
+        self.reading = Some(Reading::new(segment, state));
+        Ok(true)
+    }
+
+    async fn store_piece(&mut self) -> Result<u64, DbError> {
+        let Some(reading) = &mut self.reading else { return Ok(0) };
+        let Some(piece) = reading.piece.clone() else { return Ok(0) };
+        let now = self.intake.clock.now().as_millis();
+        let day = now - now.rem_euclid(86_400_000);
+        let (rows, new) = reading.rows(&piece, day);
+        let texts = new.iter().filter_map(|number| reading.texts.get(*number as usize - 1)).cloned().collect();
+        let segment = Arc::clone(&reading.segment);
+        let load = Load {
+            segment: segment.id,
+            from: piece.from,
+            to: piece.to,
+            append: self.intake.append_position(&rows, now),
+            rows,
+            groups: segment.is_in_memory().then(|| reading.groups_of(&piece)),
+            months: self.intake.months,
+            texts,
+            day,
+            now,
+            head: Arc::clone(&self.intake.head),
+        };
+        let is_counted = load.groups.is_some();
+        let loaded = self.db.write_relaxed(Share::Clicks, load, |tx, load| load.store(tx).boxed()).await?;
+        // `None`: it is there. Otherwise an attempt whose outcome was unknown has stored it, or the database was put back.
+        if loaded.is_some_and(|loaded| loaded != piece.to) {
+            self.reading = None;
+            return Ok(0);
+        }
+        let clicks = reading.stored(&new, day, is_counted) as u64;
+        if segment.is_own {
+            self.read += clicks;
+        }
+        if is_counted {
+            self.intake.progress.send_modify(|progress| progress.counted += clicks);
+        }
+        self.note_loaded();
+        self.intake.note_stored(clicks);
+        Ok(clicks)
+    }
+
+    fn until_count(&self) -> Duration {
+        let groups = self.reading.as_ref().map_or(0, Reading::groups);
+        let interval = if groups > SPREAD && self.db.is_sqlite() { SPREAD_COUNT_INTERVAL } else { COUNT_INTERVAL };
+        interval.saturating_sub(self.counted_at.elapsed())
+    }
+
+    async fn count_if_due(&mut self) -> Result<(), DbError> {
+        let groups = self.reading.as_ref().map_or(0, Reading::groups);
+        if groups >= MAX_GROUPS || self.until_count().is_zero() { self.count().await } else { Ok(()) }
+    }
+
+    /// Stores the counts of what was read.
+    async fn count(&mut self) -> Result<(), DbError> {
+        self.counted_at = Instant::now();
+        let Some(reading) = &mut self.reading else { return Ok(()) };
+        reading.begin_count();
+        let (segment, is_own) = (reading.segment.id, reading.segment.is_own);
+        while let Some(chunk) = self.reading.as_ref().and_then(|reading| reading.chunks.last().cloned()) {
+            let job = (segment, chunk, self.intake.months);
+            let counted = self.db.write_relaxed(Share::Clicks, job, |tx, (segment, chunk, months)| {
+                count_chunk(tx, *segment, chunk, *months).boxed()
+            });
+            if !counted.await? {
+                // The database was put back: the segment is read again.
+                self.reading = None;
+                return Ok(());
+            }
+            let clicks = self.reading.as_mut().map_or(0, Reading::counted);
+            if is_own && clicks > 0 {
+                self.intake.progress.send_modify(|progress| progress.counted += clicks);
+            }
+        }
+        Ok(())
+    }
+
+    /// The segment is read to its end: once all of it is counted and durable, it is not needed any more.
+    async fn finish(&mut self) -> Result<(), DbError> {
+        self.count().await?;
+        let Some(reading) = &self.reading else { return Ok(()) };
+        let segment = Arc::clone(&reading.segment);
+        if !segment.is_in_memory() {
+            // The commit waits for the disk, and with it for all that was committed before.
+            let id = segment.id;
+            self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id).boxed()).await?;
+        }
+        let journal = &self.intake.journal;
+        let path = segment.path();
+        let removed = if reading.is_torn() {
+            journal.set_aside(&segment).map(|aside| {
+                let aside = aside.unwrap_or_default();
+                tracing::warn!(path = %aside.display(), "journal segment ends in a broken record; loaded up to it");
+            })
+        } else {
+            journal.remove(&segment)
+        };
+        if let Err(error) = removed {
+            // The next start finds it loaded, and tries again.
+            let path = path.unwrap_or_default();
+            tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
+        } else if !segment.is_own {
+            tracing::info!(path = %path.unwrap_or_default().display(), "journal segment loaded into the database");
+        }
+        self.reading = None;
+        self.note_loaded();
+        self.intake.note_left_behind();
+        Ok(())
+    }
+
+    /// Gives up on a segment that cannot be read.
+    fn leave(&mut self) {
+        let Some(reading) = self.reading.take() else { return };
+        drop(self.intake.journal.set_aside(&reading.segment));
+        self.intake.note_left_behind();
+    }
+
+    /// What is in memory only is let go as soon as the database has it.
+    async fn close_memory(&mut self) -> Result<(), DbError> {
+        let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_in_memory()) else {
+            return Ok(());
+        };
+        self.intake.journal.close(Some((&reading.segment, reading.offset())));
+        if reading.is_at_end() { self.finish().await } else { Ok(()) }
+    }
+
+    fn tell_if_late(&mut self) {
+        let behind = self.intake.behind_for();
+        if behind >= LATE && self.told.elapsed() >= LATE {
+            self.told = Instant::now();
+            tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
+        }
+    }
+
+    /// Bytes of the segment that are in the log.
+    fn note_loaded(&self) {
+        let bytes = self.reading.as_ref().map_or(0, |reading| reading.offset().saturating_sub(HEADER));
+        self.intake.loaded_bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Clicks on their way into the log.
+struct Load {
+    segment: i64,
+    from: u64,
+    to: u64,
+    rows: Vec<NewClick>,
+    /// Counted with them.
+    groups: Option<Vec<Group>>,
+    months: bool,
+    texts: Vec<SegmentText>,
+    day: i64,
+    now: i64,
+    append: AppendPosition,
+    head: Arc<Head>,
+}
+
+impl Load {
+    /// Stores them, unless the segment is not loaded up to where they begin; then gives how far it is.
+    async fn store(&self, tx: &mut Conn<'_>) -> Result<Option<u64>, DbError> {
+        if let Some(loaded) = clicks::claim_piece(tx, self.segment, (self.from, self.to), self.now).await? {
+            return Ok(Some(loaded));
+        }
+        let texts: Vec<_> = self.texts.iter().map(|text| NewText { hash: text.hash, text: &text.text }).collect();
+        if !texts.is_empty() {
+            clicks::insert_texts(tx, &texts, self.day).await?;
+        }
+        if !self.rows.is_empty() {
+            clicks::insert(tx, &self.head, self.append, &self.rows).await?;
+        }
+        if let Some(groups) = &self.groups {
+            clicks::note_counted(tx, self.segment, self.to).await?;
+            clicks::add_counts(tx, groups, self.months).await?;
+        }
+        Ok(None)
+    }
+}
+
+/// Stores counts. `false` if the segment is not counted up to where they begin.
+async fn count_chunk(tx: &mut Conn<'_>, segment: i64, chunk: &Chunk, months: bool) -> Result<bool, DbError> {
+    match clicks::claim_count(tx, segment, chunk.before, chunk.after).await? {
+        Claim::Yours => clicks::add_counts(tx, &chunk.groups, months).await.map(|()| true),
+        // An attempt whose outcome was unknown.
+        Claim::Stored => Ok(true),
+        Claim::Other => Ok(false),
+    }
+}

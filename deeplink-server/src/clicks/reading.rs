@@ -1,0 +1,303 @@
+//! One segment of the journal as the loader reads it: pieces for the log, and the counts that they come to.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use deeplink_core::visitor::referer_host;
+
+use super::journal::Segment;
+use super::record::{ClickRecord, HEADER, Record, take};
+use crate::db::clicks::{Group, Hash, JournalState, NewClick};
+
+/// Bytes that are read at one time: some 4,000 clicks, which hold the writer for a few milliseconds.
+const PIECE_BYTES: u64 = 128 << 10;
+const HOUR: i64 = 3_600_000;
+/// Groups that are counted at one time: they hold the writer for some 15 ms.
+const MAX_GROUPS: usize = 2_048;
+
+/// A text of the segment.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentText {
+    pub(super) hash: Hash,
+    pub(super) text: Arc<str>,
+    /// The day on which it was last stored; texts are stored each day, so that the database knows which are in use.
+    pub(super) stored_on: Option<i64>,
+}
+
+/// Clicks of a segment that follow each other, from one offset up to another.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) clicks: Vec<ClickRecord>,
+}
+
+/// What tells counts apart; the host is that of the referer with this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    link: i64,
+    hour: i64,
+    kind: u8,
+    platform: u8,
+    referer: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    clicks: i64,
+    first_at: i64,
+    last_at: i64,
+}
+
+/// Groups that are counted by one transaction.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) groups: Vec<Group>,
+    /// How far the segment is counted before it, and after it.
+    pub(super) before: JournalState,
+    pub(super) after: JournalState,
+    /// Clicks that are counted once this is, if it is the last of its range.
+    pub(super) clicks: u64,
+}
+
+/// A segment that is being loaded.
+pub(super) struct Reading {
+    pub(super) segment: Arc<Segment>,
+    /// How far it was read.
+    offset: u64,
+    /// What the database has of it.
+    state: JournalState,
+    pub(super) texts: Vec<SegmentText>,
+    /// The piece that is being stored.
+    pub(super) piece: Option<Arc<Piece>>,
+    sums: HashMap<Key, Sum>,
+    /// Clicks that were read since the last count.
+    uncounted: u64,
+    /// Counts that are being stored.
+    pub(super) chunks: Vec<Arc<Chunk>>,
+    is_torn: bool,
+}
+
+impl Reading {
+    pub(super) fn new(segment: Arc<Segment>, state: Option<JournalState>) -> Self {
+        let state = state.unwrap_or(JournalState::beginning(HEADER));
+        Self {
+            segment,
+            offset: HEADER,
+            state,
+            texts: Vec::new(),
+            piece: None,
+            sums: HashMap::new(),
+            uncounted: 0,
+            chunks: Vec::new(),
+            is_torn: false,
+        }
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether it ends in bytes that are no record.
+    pub(super) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// How many groups wait to be counted.
+    pub(super) fn groups(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Whether something of it is read and not counted.
+    pub(super) fn is_uncounted(&self) -> bool {
+        !self.chunks.is_empty() || self.uncounted > 0
+    }
+
+    /// Whether all of it is read, and nothing more will come.
+    pub(super) fn is_at_end(&self) -> bool {
+        // First whether it is closed: the length does not change after that.
+        self.segment.is_closed() && (self.is_torn || self.offset >= self.segment.length())
+    }
+
+    /// Whether what was read has to be counted before more is read: an earlier process had counted a part of it.
+    pub(super) fn ends_a_part(&self) -> bool {
+        self.offset == self.state.counting && self.offset > self.state.counted
+    }
+
+    /// Where reading stops next: at the end, or where the database has less of what follows.
+    fn next_end(&self) -> u64 {
+        let length = self.segment.length();
+        let limits = [self.state.counted, self.state.counting, self.state.loaded];
+        limits.into_iter().filter(|&limit| limit > self.offset).fold(length, u64::min)
+    }
+
+    /// Reads the next piece to be stored. What the database has already is counted, as far as it is not. `false` when nothing
+    /// is left to be read now.
+    pub(super) fn next_piece(&mut self) -> io::Result<bool> {
+        while self.piece.is_none() && !self.is_torn && !self.ends_a_part() {
+            let end = self.next_end();
+            if self.offset >= end {
+                return Ok(false);
+            }
+            let until = end.min(self.offset + PIECE_BYTES);
+            let bytes = self.segment.read(self.offset, until)?;
+            let piece = self.parse(&bytes);
+            if piece.to == piece.from {
+                // A record is shorter than a piece. Of our own segments all records up to the length are whole.
+                self.is_torn = true;
+            } else if piece.to <= self.state.loaded {
+                self.add(&piece);
+            } else {
+                self.piece = Some(Arc::new(piece));
+            }
+        }
+        Ok(self.piece.is_some())
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Piece {
+        let (mut rest, mut clicks) = (bytes, Vec::with_capacity(bytes.len() / 33));
+        while let Some(record) = take(&mut rest) {
+            match record {
+                Record::Text(hash, text) => {
+                    self.texts.push(SegmentText { hash, text: text.into(), stored_on: None });
+                }
+                Record::Click(click) => clicks.push(click),
+            }
+        }
+        let to = self.offset + (bytes.len() - rest.len()) as u64;
+        Piece { from: self.offset, to, clicks }
+    }
+
+    fn text(&self, number: u32) -> Option<&SegmentText> {
+        self.texts.get(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+
+    /// The rows of a piece, and the numbers of its texts that were not stored on that day, in the order of their hashes.
+    pub(super) fn rows(&self, piece: &Piece, day: i64) -> (Vec<NewClick>, Vec<u32>) {
+        let hash = |number| self.text(number).map(|text| text.hash);
+        let rows = piece.clicks.iter().map(|&ClickRecord { link, at, kind, platform, agent, referer }| NewClick {
+            link,
+            at,
+            kind,
+            platform,
+            agent: hash(agent),
+            referer: hash(referer),
+        });
+        let named = piece.clicks.iter().flat_map(|click| [click.agent, click.referer]);
+        let is_new = |number: &u32| self.text(*number).is_some_and(|text| text.stored_on != Some(day));
+        let mut new: Vec<u32> = named.filter(is_new).collect();
+        new.sort_unstable();
+        new.dedup();
+        new.sort_unstable_by_key(|number| hash(*number));
+        new.dedup_by_key(|number| hash(*number));
+        (rows.collect(), new)
+    }
+
+    /// The groups of the piece that is being stored, to be counted in the same transaction: of what is in memory only, nobody
+    /// could count it later.
+    pub(super) fn groups_of(&self, piece: &Piece) -> Vec<Group> {
+        let mut sums = HashMap::new();
+        piece.clicks.iter().for_each(|click| add(&mut sums, click));
+        sums.into_iter().map(|(key, sum)| self.group(key, sum)).collect()
+    }
+
+    /// The piece is in the log, and if so in the counts.
+    pub(super) fn stored(&mut self, texts: &[u32], day: i64, is_counted: bool) -> usize {
+        for number in texts {
+            if let Some(text) = self.texts.get_mut(*number as usize - 1) {
+                text.stored_on = Some(day);
+            }
+        }
+        let Some(piece) = self.piece.take() else { return 0 };
+        self.state.loaded = piece.to;
+        if is_counted {
+            self.state.counted = piece.to;
+        }
+        self.add(&piece);
+        piece.clicks.len()
+    }
+
+    /// Adds a piece, which is in the log, to what is to be counted.
+    fn add(&mut self, piece: &Piece) {
+        self.offset = piece.to;
+        if piece.to <= self.state.counted {
+            return;
+        }
+        self.uncounted += piece.clicks.len() as u64;
+        // Of a part that an earlier process was counting, links come in their order.
+        let counted_link = if piece.to <= self.state.counting { self.state.counted_link } else { i64::MIN };
+        for click in &piece.clicks {
+            if click.link > counted_link || counted_link == i64::MIN {
+                add(&mut self.sums, click);
+            }
+        }
+    }
+
+    /// Turns what was read into chunks, unless some are being stored.
+    pub(super) fn begin_count(&mut self) {
+        if !self.chunks.is_empty() || self.uncounted == 0 && !self.ends_a_part() {
+            return;
+        }
+        let sums = std::mem::take(&mut self.sums);
+        let mut groups: Vec<Group> = sums.into_iter().map(|(key, sum)| self.group(key, sum)).collect();
+        groups.sort_unstable_by_key(|group| group.link);
+        let mut chunks: Vec<Vec<Group>> = vec![Vec::new()];
+        for group in groups {
+            let last = chunks.last().and_then(|chunk| chunk.last());
+            // A chunk ends between two links, because it is remembered by its last one.
+            if last.is_some_and(|last| last.link != group.link) && chunks.last().is_some_and(|c| c.len() >= MAX_GROUPS)
+            {
+                chunks.push(Vec::new());
+            }
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.push(group);
+            }
+        }
+        let count = chunks.len();
+        let mut before = self.state;
+        for (nth, groups) in chunks.into_iter().enumerate() {
+            let is_last = nth + 1 == count;
+            let after = match groups.last() {
+                Some(last) if !is_last => JournalState { counting: self.offset, counted_link: last.link, ..before },
+                _ => JournalState { counted: self.offset, counting: 0, counted_link: i64::MIN, ..before },
+            };
+            let clicks = if is_last { std::mem::take(&mut self.uncounted) } else { 0 };
+            self.chunks.push(Arc::new(Chunk { groups, before, after, clicks }));
+            before = after;
+        }
+        // The next one is taken from the end.
+        self.chunks.reverse();
+    }
+
+    /// The next chunk is counted. Gives how many clicks that completes.
+    pub(super) fn counted(&mut self) -> u64 {
+        self.chunks.pop().map_or(0, |chunk| {
+            let loaded = self.state.loaded;
+            self.state = JournalState { loaded, ..chunk.after };
+            chunk.clicks
+        })
+    }
+
+    fn group(&self, key: Key, sum: Sum) -> Group {
+        Group {
+            link: key.link,
+            hour: key.hour,
+            kind: key.kind,
+            platform: key.platform,
+            host: self.text(key.referer).map(|text| referer_host(&text.text)).unwrap_or_default(),
+            clicks: sum.clicks,
+            first_at: sum.first_at,
+            last_at: sum.last_at,
+        }
+    }
+}
+
+fn add(sums: &mut HashMap<Key, Sum>, click: &ClickRecord) {
+    let ClickRecord { link, at, kind, platform, referer, .. } = *click;
+    let key = Key { link, hour: at - at.rem_euclid(HOUR), kind, platform, referer };
+    let sum = sums.entry(key).or_insert(Sum { clicks: 0, first_at: at, last_at: at });
+    sum.clicks += 1;
+    sum.first_at = sum.first_at.min(at);
+    sum.last_at = sum.last_at.max(at);
+}

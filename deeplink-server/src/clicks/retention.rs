@@ -1,0 +1,79 @@
+//! Takes clicks that are past their time out of the log, and counts by platform and host out of the counts.
+
+use std::time::Duration;
+
+use deeplink_core::plan::Tier;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use crate::db::clicks;
+use crate::db::{Db, DbError};
+use crate::shares::Share;
+
+/// Pause between two batches of a removal, so that other writes come first.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+/// How long a segment of the journal is remembered after its removal, since a node may come back late.
+const JOURNALS_KEPT_DAYS: i64 = 90;
+
+/// What is kept beyond its time, so that a report on just that time never begins in an hour that is being taken away.
+const GRACE_DAYS: i64 = 1;
+
+/// How long hours are counted by platform and host: beyond the default window of a report. Their days are kept as long as
+/// the log.
+const FACET_HOURS_KEPT_DAYS: i64 = 35;
+
+/// How long clicks stay in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retention {
+    /// So many days; 0 keeps them for ever.
+    Days(u32),
+    /// As long as the plan of each account says.
+    Plans,
+}
+
+/// Removes what is past its time.
+pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
+    let forgotten = now.plus_days(-JOURNALS_KEPT_DAYS).as_millis();
+    db.write(Share::Service, (), move |tx, ()| clicks::forget_journals(tx, forgotten).boxed()).await?;
+    let longest = match retention {
+        Retention::Days(days) => i64::from(days),
+        Retention::Plans => sweep_by_plan(db, now).await?,
+    };
+    let oldest = if longest == 0 { i64::MIN } else { now.plus_days(-longest - GRACE_DAYS).as_millis() };
+    let hours = now.plus_days(-FACET_HOURS_KEPT_DAYS).as_millis();
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_facets(tx, hours, oldest).boxed()).await? {
+        tokio::time::sleep(REMOVAL_PAUSE).await;
+    }
+    if longest == 0 {
+        return Ok(());
+    }
+    let before = clicks::position_at(oldest);
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks(tx, before).boxed()).await? {
+        tokio::time::sleep(REMOVAL_PAUSE).await;
+    }
+    // A text is marked on the day of its use, and a click may be stored some time after its text.
+    let unused = oldest - 2 * 86_400_000;
+    while db.write(Share::Service, (), move |tx, ()| clicks::remove_texts(tx, unused).boxed()).await? {
+        tokio::time::sleep(REMOVAL_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Removes what is past the time of its account's plan. Gives the days of the plan that keeps clicks longest, after which
+/// nothing is left of anybody; 0 when a plan keeps them for ever.
+async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
+    let kept = |plan: &Tier| plan.limits().analytics_retention_days;
+    let longest = Tier::ALL.iter().map(kept).collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());
+    for plan in Tier::ALL {
+        let Some(days) = kept(plan).filter(|days| Some(*days) != longest) else { continue };
+        let before = clicks::position_at(now.plus_days(-days - GRACE_DAYS).as_millis());
+        let remove = async || {
+            db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks_of_plan(tx, plan, before, now).boxed())
+                .await
+        };
+        while remove().await? {
+            tokio::time::sleep(REMOVAL_PAUSE).await;
+        }
+    }
+    Ok(longest.unwrap_or(0))
+}

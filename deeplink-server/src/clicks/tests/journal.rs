@@ -1,0 +1,220 @@
+//! When the database, or the disk too, takes no clicks (F4, F6), and when the process or the power goes (F1, F2).
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use super::super::record::{HEADER_BYTES, Record, header, put_click, take};
+use super::super::{FOLDER, load};
+use super::{Home, LONG, NOW, click, eventually, settled, status};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_database_loses_no_click() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    clicks.record(&click(&clicks, 0));
+    settled(&clicks).await;
+    let mut other = home.other().await;
+    other.lock().await;
+    (1..=200).for_each(|link| clicks.record(&click(&clicks, link)));
+    other.unlock().await;
+    settled(&clicks).await;
+    assert_eq!(other.links().await, (0..=200).collect::<Vec<_>>());
+    clicks.drain(LONG).await;
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clicks_survive_the_death_of_the_process() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    other.lock().await;
+    (0..3_000).for_each(|link| clicks.record(&click(&clicks, link)));
+    for file in home.segments() {
+        let mode = std::fs::metadata(file).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "only the service reads what visitors sent");
+    }
+    clicks.end_tasks();
+    clicks.intake.journal.kill();
+    other.unlock().await;
+    db.close().await;
+    drop((clicks, db));
+    let (db, clicks) = home.start().await;
+    settled(&clicks).await;
+    eventually("the segment is gone", LONG, || async { home.segments().is_empty() }).await;
+    assert_eq!(other.links().await, (0..3_000).collect::<Vec<_>>());
+    assert!(other.stored().await.iter().all(|click| click.5.is_some()), "texts are there");
+    db.close().await;
+}
+
+/// Wherever a segment is cut, the clicks before the cut are stored, none twice, and the rest of the file is set aside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_cut_at_any_byte_loses_only_what_was_cut() {
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    // A process that is killed before anything is loaded.
+    let clicks = super::super::Intake::open(
+        home.clock.clone(),
+        home.directory.path(),
+        &home.directory.path().join(super::super::FOLDER),
+        false,
+    )
+    .expect("a journal");
+    for link in 0..8 {
+        clicks.record(&super::click_at(&clicks.texts, link, NOW));
+    }
+    clicks.journal.kill();
+    let [path] = home.segments().try_into().expect("one segment");
+    let whole = std::fs::read(&path).expect("a segment");
+    let mut ends = Vec::new();
+    let mut rest = &whole[HEADER_BYTES..];
+    while let Some(record) = take(&mut rest) {
+        if matches!(record, Record::Click(_)) {
+            ends.push(whole.len() - rest.len());
+        }
+    }
+    assert_eq!(ends.len(), 8);
+    for cut in 0..=whole.len() {
+        other.run("DELETE FROM clicks").await;
+        other.run("DELETE FROM click_journals").await;
+        // The second time as if the process had died before it removed the file.
+        for _ in 0..2 {
+            std::fs::write(&path, &whole[..cut]).expect("written");
+            let intake = super::super::Intake::open(
+                home.clock.clone(),
+                home.directory.path(),
+                &home.directory.path().join(super::super::FOLDER),
+                false,
+            );
+            let intake = std::sync::Arc::new(intake.expect("a journal"));
+            load::Loader::new(std::sync::Arc::clone(&intake), db.clone()).round(true).await.expect("a round");
+            intake.journal.kill();
+            let kept = ends.iter().filter(|end| **end <= cut).count();
+            assert_eq!(other.links().await, (0..8).take(kept).collect::<Vec<i64>>(), "cut at {cut}");
+            assert_eq!(home.segments().len(), 0, "cut at {cut}");
+            let is_whole = cut < HEADER_BYTES || cut == whole.len() || ends.contains(&cut) || ends_a_text(&whole, cut);
+            assert_eq!(home.set_aside(), usize::from(!is_whole), "cut at {cut}");
+            if !is_whole {
+                std::fs::remove_file(path.with_extension("set-aside")).expect("it was there");
+            }
+        }
+    }
+    db.close().await;
+}
+
+/// Whether a segment of these bytes ends after a record.
+fn ends_a_text(whole: &[u8], cut: usize) -> bool {
+    let mut rest = &whole[HEADER_BYTES..cut];
+    while take(&mut rest).is_some() {}
+    rest.is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_segment_is_set_aside_and_a_folder_has_one_process() {
+    let home = Home::new();
+    let folder = home.directory.path().join(FOLDER);
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("foreign.clicks"), b"something else, and long enough").expect("a file");
+    let mut broken = header(7).to_vec();
+    put_click(
+        &mut broken,
+        &super::super::record::ClickRecord { link: 1, at: NOW, kind: 0, platform: 1, agent: 9, referer: 0 },
+    );
+    broken.extend_from_slice(b"noise");
+    std::fs::write(folder.join("torn.clicks"), broken).expect("a file");
+    let (db, clicks) = home.start().await;
+    settled(&clicks).await;
+    eventually("both are set aside", LONG, || async { home.set_aside() == 2 }).await;
+    assert_eq!((home.segments().len(), home.other().await.links().await), (0, vec![1]));
+    let second = crate::clicks::Clicks::start(db.clone(), home.clock.clone(), home.directory.path(), false);
+    let refusal = second.err().expect("a refusal").to_string();
+    assert!(refusal.contains("in use by another process"), "{refusal}");
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_full_disk_clicks_wait_in_memory_and_beyond_that_are_counted() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    other.lock().await;
+    clicks.intake.journal.set_full(true);
+    (0..100_010).for_each(|link| clicks.record(&click(&clicks, link)));
+    assert_eq!((status(&clicks).in_memory, status(&clicks).dropped_total), (100_000, 10));
+    assert_eq!(home.segments().len(), 0);
+    // The database comes back first: clicks are stored from memory.
+    other.unlock().await;
+    eventually("the clicks are stored", LONG, || async { status(&clicks).in_memory == 0 }).await;
+    assert_eq!(other.links().await, (0..100_000).collect::<Vec<_>>());
+    settled(&clicks).await;
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_disk_has_room_again_memory_moves_to_files() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    other.lock().await;
+    clicks.intake.journal.set_full(true);
+    (0..500).for_each(|link| clicks.record(&click(&clicks, link)));
+    clicks.intake.journal.set_full(false);
+    eventually("files take them", LONG, || async { status(&clicks).in_memory == 0 && !home.segments().is_empty() })
+        .await;
+    (500..510).for_each(|link| clicks.record(&click(&clicks, link)));
+    // The process is stopped while nothing can be stored.
+    clicks.drain(Duration::from_millis(50)).await;
+    assert_eq!((status(&clicks).in_memory, status(&clicks).dropped_total), (0, 0));
+    other.unlock().await;
+    db.close().await;
+    drop((clicks, db));
+    let (db, clicks) = home.start().await;
+    settled(&clicks).await;
+    eventually("the files are gone", LONG, || async { home.segments().is_empty() }).await;
+    assert_eq!(other.links().await, (0..510).collect::<Vec<_>>());
+    db.close().await;
+}
+
+/// A stop while nothing can be written puts what is in memory into files as soon as one can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_saves_what_is_in_memory() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    other.lock().await;
+    clicks.intake.journal.set_full(true);
+    clicks.record(&click(&clicks, 1));
+    clicks.end_tasks();
+    clicks.intake.journal.set_full(false);
+    clicks.drain(Duration::ZERO).await;
+    assert_eq!((home.segments().len(), status(&clicks).dropped_total), (1, 0));
+    other.unlock().await;
+    db.close().await;
+}
+
+/// What a node that will not come back has left is stored from anywhere, once, and not while it is in use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_is_loaded_from_a_copy() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    other.lock().await;
+    (0..50).for_each(|link| clicks.record(&click(&clicks, link)));
+    let folder = home.directory.path().join(FOLDER);
+    let refusal = super::super::load_folder(&db, home.clock.clone(), &folder, false).await.expect_err("a refusal");
+    assert!(refusal.to_string().contains("in use by another process"), "{refusal}");
+    clicks.end_tasks();
+    clicks.intake.journal.kill();
+    let copy = tempfile::tempdir().expect("a folder");
+    for file in home.segments() {
+        std::fs::copy(&file, copy.path().join(file.file_name().expect("a name"))).expect("a copy");
+    }
+    other.unlock().await;
+    for (place, expected) in [(copy.path(), 50), (&folder, 0)] {
+        let loaded = super::super::load_folder(&db, home.clock.clone(), place, false).await.expect("it loads");
+        assert_eq!((loaded, other.links().await), (expected, (0..50).collect::<Vec<_>>()));
+    }
+    assert_eq!(home.segments().len(), 0);
+    db.close().await;
+}

@@ -1,0 +1,112 @@
+//! How much of each segment of the nodes' journals is in the database. It commits with what it says, so that every click is
+//! stored once and counted once.
+
+use super::super::{Conn, DbError, execute, on};
+
+/// What the database has of a segment; offsets are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalState {
+    /// Up to here its clicks are in the log.
+    pub(crate) loaded: u64,
+    /// Up to here they are in the counts.
+    pub(crate) counted: u64,
+    /// Up to here those of the links up to `counted_link` are; 0 if no count was begun.
+    pub(crate) counting: u64,
+    pub(crate) counted_link: i64,
+}
+
+impl JournalState {
+    /// Of a segment whose first record is at `offset`.
+    pub(crate) fn beginning(offset: u64) -> Self {
+        Self { loaded: offset, counted: offset, counting: 0, counted_link: i64::MIN }
+    }
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is to be stored in this transaction.
+    Yours,
+    /// It is stored already.
+    Stored,
+    /// The database is at another place.
+    Other,
+}
+
+fn signed(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+fn unsigned(offset: i64) -> u64 {
+    u64::try_from(offset).unwrap_or(0)
+}
+
+/// What the database has of a segment; `None` if it has nothing.
+pub(crate) async fn journal_state(db: &mut Conn<'_>, segment: i64) -> Result<Option<JournalState>, DbError> {
+    const SQL: &str = "SELECT loaded, counted, counting, counted_link FROM click_journals WHERE segment = $1";
+    let found: Option<(i64, i64, i64, i64)> = on!(db, c => sqlx::query_as(SQL).bind(segment).fetch_optional(c).await)?;
+    Ok(found.map(|(loaded, counted, counting, counted_link)| JournalState {
+        loaded: unsigned(loaded),
+        counted: unsigned(counted),
+        counting: unsigned(counting),
+        counted_link,
+    }))
+}
+
+/// Notes that a segment's clicks between two offsets are in the log with this transaction. Where it is not loaded up to the
+/// first, gives up to where.
+pub(crate) async fn claim_piece(
+    db: &mut Conn<'_>,
+    segment: i64,
+    (from, to): (u64, u64),
+    now: i64,
+) -> Result<Option<u64>, DbError> {
+    const MOVE: &str = "UPDATE click_journals SET loaded = $3 WHERE segment = $1 AND loaded = $2";
+    const ADD: &str = "
+        INSERT INTO click_journals (segment, loaded, counted, counting, counted_link, created_at)
+        VALUES ($1, $3, $2, 0, $4, $5) ON CONFLICT (segment) DO NOTHING";
+    if execute!(db, MOVE; segment, signed(from), signed(to))? == 1 {
+        return Ok(None);
+    }
+    if let Some(state) = journal_state(db, segment).await? {
+        return Ok(Some(state.loaded));
+    }
+    let added = execute!(db, ADD; segment, signed(from), signed(to), i64::MIN, now)?;
+    Ok((added == 0).then_some(0))
+}
+
+/// The same for the counts.
+pub(crate) async fn claim_count(
+    db: &mut Conn<'_>,
+    segment: i64,
+    before: JournalState,
+    after: JournalState,
+) -> Result<Claim, DbError> {
+    const MOVE: &str = "
+        UPDATE click_journals SET counted = $5, counting = $6, counted_link = $7
+        WHERE segment = $1 AND counted = $2 AND counting = $3 AND counted_link = $4";
+    let moved = execute!(db, MOVE;
+        segment,
+        signed(before.counted), signed(before.counting), before.counted_link,
+        signed(after.counted), signed(after.counting), after.counted_link)?;
+    if moved == 1 {
+        return Ok(Claim::Yours);
+    }
+    let is_stored =
+        journal_state(db, segment).await?.is_some_and(|now| JournalState { loaded: now.loaded, ..after } == now);
+    Ok(if is_stored { Claim::Stored } else { Claim::Other })
+}
+
+/// Notes that a segment's clicks up to an offset are in the counts with this transaction, which stores them.
+pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE click_journals SET counted = $2 WHERE segment = $1";
+    execute!(db, SQL; segment, signed(to))?;
+    Ok(())
+}
+
+/// Changes nothing, so that a commit waits for the disk.
+pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE click_journals SET loaded = loaded WHERE segment = $1";
+    execute!(db, SQL; segment)?;
+    Ok(())
+}
