@@ -195,6 +195,11 @@ impl Running {
         self.app.db.looked_up()
     }
 
+    /// Waits until every click that this node has answered is stored and counted; two seconds at most. For tests.
+    pub async fn count_clicks(&self) {
+        self.app.clicks.counted().await;
+    }
+
     /// The state, for commands and tests of this crate.
     pub(crate) fn app(&self) -> &Shared {
         &self.app

@@ -177,13 +177,14 @@ async fn r12_links_of_a_suspended_account_are_disabled_for_visitors() {
             eventually("it is cached", PATIENCE, || async { tap(node, id).await == status }).await;
         }
     }
-    world.folded().await;
-    let clicks = world.a.clicks_of("known").await;
-
     suspend(&world, world.a.tenant.as_str()).await;
     for node in 0..2 {
-        let nobody = world.at(node, &world.nobody);
         eventually("the notice shows", PATIENCE, || async { tap(node, "known").await == 410 }).await;
+    }
+    world.folded().await;
+    let clicks = world.a.clicks_of("known").await;
+    for node in 0..2 {
+        let nobody = world.at(node, &world.nobody);
         for (id, status, says) in [
             ("known", 410, "disabled"),
             ("unknown", 410, "disabled"),

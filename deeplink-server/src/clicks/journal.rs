@@ -11,8 +11,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use deeplink_core::secret::Random;
+use tokio::time::Instant;
 
 use super::record::{ClickRecord, HEADER, HEADER_BYTES, header, put_click, put_text};
 use super::texts::TextRef;
@@ -22,7 +24,9 @@ use crate::private;
 
 /// A segment is closed beyond this.
 const SEGMENT_BYTES: u64 = 32 << 20;
-/// The same for one in memory, which leaves the memory as a whole.
+/// And after this time, however little it has: the database forgets segments that were begun long ago.
+pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
+/// The size of one in memory, which leaves the memory as a whole.
 const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
 /// Clicks that are kept in memory.
 const MAX_IN_MEMORY: u64 = 100_000;
@@ -68,6 +72,7 @@ struct Open {
     file: Option<Arc<File>>,
     number: u32,
     texts: u32,
+    began: Instant,
     is_synced: bool,
 }
 
@@ -263,6 +268,16 @@ impl Journal {
         files
     }
 
+    /// Closes the segment that is written if it is old. `true` if it was.
+    pub(super) fn close_old(&self, age: Duration) -> bool {
+        let mut state = lock(&self.state);
+        let is_old = state.open.as_ref().is_some_and(|open| open.began.elapsed() >= age);
+        if is_old {
+            state.close();
+        }
+        is_old
+    }
+
     /// Whether clicks are kept in memory because no file could be written.
     pub(super) fn cannot_write(&self) -> bool {
         lock(&self.state).cannot_write
@@ -395,7 +410,7 @@ impl State {
         let segment = Arc::new(segment);
         self.waiting.push_back(Arc::clone(&segment));
         self.begun = self.begun.wrapping_add(1).max(1);
-        self.open = Some(Open { segment, file, number: self.begun, texts: 0, is_synced: true });
+        self.open = Some(Open { segment, file, number: self.begun, texts: 0, began: Instant::now(), is_synced: true });
     }
 
     fn close(&mut self) {

@@ -37,7 +37,7 @@ use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
-use self::journal::Journal;
+use self::journal::{Journal, SEGMENT_AGE};
 use crate::clock::Clock;
 use crate::db::clicks::{self, AppendPosition, Group, Head, MAX_GAP, NewClick, NewText, position_at};
 use crate::db::{Conn, Db, DbError};
@@ -335,6 +335,9 @@ async fn sync(intake: Arc<Intake>) {
     loop {
         let cannot_write = intake.journal.cannot_write();
         sleep(if cannot_write { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
+        if intake.journal.close_old(SEGMENT_AGE) {
+            intake.wake.notify_one();
+        }
         let shared = Arc::clone(&intake);
         let synced = spawn_blocking(move || {
             if shared.journal.cannot_write() {

@@ -325,11 +325,14 @@ impl World {
         eventually(&format!("clicks are {expected:?}"), PATIENCE, || async { stored().await == expected }).await;
     }
 
-    /// Waits until every stored click is counted in its hour.
+    /// Waits until every click that was answered is counted in its hour.
     pub async fn folded(&self) {
         const MISSING: &str = "
             SELECT (SELECT CAST(count(*) AS BIGINT) FROM clicks)
                 - (SELECT CAST(COALESCE(sum(clicks), 0) AS BIGINT) FROM click_hours)";
+        for node in self.nodes.iter().flatten() {
+            node.count_clicks().await;
+        }
         eventually("every click is counted", PATIENCE, || async { self.db.number(MISSING).await == 0 }).await;
     }
 

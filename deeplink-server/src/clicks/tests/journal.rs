@@ -218,3 +218,19 @@ async fn a_journal_is_loaded_from_a_copy() {
     assert_eq!(home.segments().len(), 0);
     db.close().await;
 }
+
+/// The database forgets a segment 90 days after its begin, so none is written for longer than a day.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_segment_is_closed_and_goes() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    clicks.record(&click(&clicks, 1));
+    settled(&clicks).await;
+    assert!(!clicks.intake.journal.close_old(LONG) && home.segments().len() == 1);
+    assert!(clicks.intake.journal.close_old(Duration::ZERO));
+    clicks.record(&click(&clicks, 2));
+    settled(&clicks).await;
+    eventually("the first is gone", LONG, || async { home.segments().len() == 1 }).await;
+    assert_eq!(home.other().await.links().await, [1, 2]);
+    db.close().await;
+}
