@@ -7,8 +7,8 @@
 //! body    "T", hash (16), text
 //!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4)
 //! ```
-//! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order in which they
-//! stand in the segment, and 0 is none.
+//! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order of their
+//! records, and 0 means none.
 
 use crate::db::clicks::Hash;
 
@@ -21,7 +21,7 @@ const CLICK: u8 = b'C';
 const LENGTH: usize = 2;
 const CHECKSUM: usize = 4;
 
-/// A click as it stands in a segment.
+/// The record of a click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClickRecord {
     /// `links.position`.

@@ -25,7 +25,7 @@ const FACET_HOURS_KEPT_DAYS: i64 = 35;
 /// How long clicks stay in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retention {
-    /// So many days; 0 keeps them for ever.
+    /// This many days; 0 keeps them indefinitely.
     Days(u32),
     /// As long as the plan of each account says.
     Plans,

@@ -55,7 +55,7 @@ impl Home {
         }
     }
 
-    /// A process, once whoever wrote the journal is gone.
+    /// Starts a process on this database and directory.
     async fn start(&self) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
         let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false).expect("a start");

@@ -107,7 +107,7 @@ fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> 
     let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
     for group in groups {
         let Group { link, hour, kind, platform, clicks, first_at, last_at, .. } = *group;
-        // Nothing stands in the log before its time.
+        // No click has a position before its own time.
         let sum = Sum { clicks, first_position: position_at(first_at), last_position, first_at, last_at };
         let (day, kind, platform) = (group.day(), i64::from(kind), i64::from(platform));
         let [hours, days, facets, facet_days] = &mut rollups;
