@@ -11,7 +11,6 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +26,7 @@ use crate::db::hosts::{Host, TenantBranding};
 use crate::db::link_list::POSITION_BITS;
 use crate::db::{Conn, Db, DbError, WriteError, WriteWork};
 use crate::error::ApiError;
+use crate::http::listen::Used;
 use crate::metrics::Metrics;
 use crate::notifier::{Notification, Notifier};
 use crate::outbound::dns::Dns;
@@ -106,8 +106,8 @@ pub(crate) struct App {
     /// URLs and hosts that no link may lead to.
     pub(crate) threats: Threats,
     pub(crate) limits: Limiters,
-    /// Bytes left for the bodies of unknown callers.
-    pub(crate) anonymous_bodies: Arc<Semaphore>,
+    /// Bytes taken by the bodies of unknown callers.
+    pub(crate) anonymous_bodies: Arc<Used>,
     /// Bytes taken by the bodies of known callers.
     pub(crate) account_bodies: Arc<AccountBodies>,
     pub(crate) metrics: Metrics,
@@ -147,8 +147,6 @@ pub(crate) struct Limiters {
     pub(crate) wallets: Limiter,
 }
 
-/// Bytes that the bodies of unknown callers may take at once.
-const ANONYMOUS_BODIES: usize = 32 << 20;
 /// How long a list or report may take, including its wait in the queue.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lists and reports of one tenant that may wait, and the same number for its affiliates.
@@ -265,7 +263,7 @@ impl App {
                 payments: Limiter::per_minute(config.limits.payments_per_minute),
                 wallets: Limiter::per_hour(config.limits.wallets_per_hour),
             },
-            anonymous_bodies: Arc::new(Semaphore::new(ANONYMOUS_BODIES)),
+            anonymous_bodies: Arc::default(),
             account_bodies: Arc::default(),
             positions: Positions::new(&mut random),
             mail_waits: tokio::sync::Notify::new(),

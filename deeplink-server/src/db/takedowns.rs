@@ -13,7 +13,7 @@ use sqlx::AssertSqlSafe;
 
 use super::sets::{PADDED_UP_TO, padded_length, placeholders};
 use super::{Conn, DbError, execute, on};
-use crate::threats::{destination_hash, is_web};
+use crate::threats::{destination_hash, is_web, refusing_hashes};
 
 /// The hashes of the destinations that a link is blocked by.
 fn blocked_of<'a>(to: &'a Destinations<Option<&'a str>>) -> BTreeSet<String> {
@@ -54,7 +54,8 @@ impl Blocked {
         if self.0.is_empty() {
             return Ok(());
         }
-        let found = to.each().find(|(_, url)| url.is_some_and(|url| self.0.contains(&destination_hash(url))));
+        let refuses = |url| refusing_hashes(url).iter().any(|hash| self.0.contains(hash));
+        let found = to.each().find(|(_, url)| url.is_some_and(refuses));
         let Some((field, _)) = found else { return Ok(()) };
         let message = format!("{field}: the operator took down a link of this account that led to this URL");
         Err(Invalid::field(ErrorCode::ThreatDetected, field, message))
@@ -73,7 +74,7 @@ pub(crate) async fn blocked<'a>(
         return Ok(Blocked(HashSet::new()));
     }
     let urls = links.into_iter().flat_map(|to| to.into_array().into_iter().flatten());
-    let hashes: Vec<String> = urls.map(destination_hash).collect::<BTreeSet<_>>().into_iter().collect();
+    let hashes: Vec<String> = urls.flat_map(refusing_hashes).collect::<BTreeSet<_>>().into_iter().collect();
     let mut found = HashSet::new();
     for hashes in hashes.chunks(PADDED_UP_TO) {
         let Some(last) = hashes.last() else { continue };

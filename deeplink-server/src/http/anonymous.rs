@@ -10,28 +10,27 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::id::TenantId;
 use http::Extensions;
 use http::request::Parts;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::listen::{Share, StreamLimit};
+use super::listen::{Budget, Excess, Share, StreamLimit, Used};
 use crate::error::ApiError;
 use crate::shares::bodies::AccountBodies;
 
 /// Seconds after which a refused body may be sent again: bodies that do not arrive are given up after 15 to 30.
 const RETRY_SECS: u64 = 5;
-/// Bytes of bodies that one address may have: an eighth of the budget, as of everything that is shared.
-const OF_ADDRESS: usize = 4 << 20;
+/// Bytes of bodies of unknown callers. An address may always have what most requests need.
+const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10 };
 
 /// What a request carries until its caller is known.
 #[derive(Clone)]
 pub(crate) struct Anonymous {
-    bodies: Arc<Semaphore>,
+    bodies: Arc<Used>,
     address: Arc<Share>,
     /// Set on a connection with concurrent requests.
     streams: Option<StreamLimit>,
 }
 
 impl Anonymous {
-    pub(crate) fn new(bodies: &Arc<Semaphore>, address: &Arc<Share>, streams: Option<StreamLimit>) -> Self {
+    pub(crate) fn new(bodies: &Arc<Used>, address: &Arc<Share>, streams: Option<StreamLimit>) -> Self {
         Self { bodies: Arc::clone(bodies), address: Arc::clone(address), streams }
     }
 
@@ -43,16 +42,17 @@ impl Anonymous {
         parts.extensions.insert(Account { bodies: Arc::clone(accounts), tenant: tenant.clone() });
     }
 
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, &'static str> {
-        if !self.address.take_body(bytes, OF_ADDRESS) {
-            return Err("too many unauthenticated request bodies in progress from your address");
-        }
-        let more =
-            u32::try_from(bytes).ok().and_then(|bytes| Arc::clone(&self.bodies).try_acquire_many_owned(bytes).ok());
-        more.ok_or_else(|| {
-            self.address.give_body_back(bytes);
-            "too many unauthenticated request bodies in progress"
+    fn take(&self, bytes: usize) -> Result<(), &'static str> {
+        let taken = BODIES.take(bytes, &self.bodies, &self.address.bodies, self.address.is_trusted);
+        taken.map_err(|excess| match excess {
+            Excess::OfAddress => "too many unauthenticated request bodies in progress from your address",
+            Excess::OfAll => "too many unauthenticated request bodies in progress",
         })
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.address.bodies.give_back(bytes);
+        self.bodies.give_back(bytes);
     }
 }
 
@@ -69,26 +69,27 @@ enum Payer {
     Account(Account),
 }
 
-/// What a request body takes from a budget: that of unknown callers, or its account's.
+impl Payer {
+    fn take(&self, bytes: usize) -> Result<(), &'static str> {
+        match self {
+            Self::Anonymous(caller) => caller.take(bytes),
+            Self::Account(Account { bodies, tenant }) => bodies.take(tenant, bytes),
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        match self {
+            Self::Anonymous(caller) => caller.give_back(bytes),
+            Self::Account(Account { bodies, tenant }) => bodies.give_back(tenant, bytes),
+        }
+    }
+}
+
+/// What a request body takes from a budget, that of unknown callers or its account's, until it is dropped.
 #[derive(Default)]
 pub(crate) struct BodyShare {
     payer: Option<Payer>,
-    taken: Option<Taken>,
-}
-
-/// Bytes of a budget, held until dropped.
-enum Taken {
-    Anonymous { of_all: OwnedSemaphorePermit, address: Arc<Share> },
-    Account { account: Account, bytes: usize },
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        match self {
-            Self::Anonymous { of_all, address } => address.give_body_back(of_all.num_permits()),
-            Self::Account { account, bytes } => account.bodies.give_back(&account.tenant, *bytes),
-        }
-    }
+    taken: usize,
 }
 
 impl BodyShare {
@@ -96,7 +97,7 @@ impl BodyShare {
     pub(crate) fn of(extensions: &Extensions) -> Self {
         let account = extensions.get::<Account>().cloned().map(Payer::Account);
         let payer = account.or_else(|| extensions.get().cloned().map(Payer::Anonymous));
-        Self { payer, taken: None }
+        Self { payer, taken: 0 }
     }
 
     /// Whether the body counts against a budget.
@@ -106,43 +107,30 @@ impl BodyShare {
 
     /// Takes bytes that have arrived.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let Some(payer) = &self.payer else { return Ok(()) };
         let later = |message| ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_SECS);
-        match &self.payer {
-            None => Ok(()),
-            Some(Payer::Account(account)) => {
-                account.bodies.take(&account.tenant, bytes).map_err(later)?;
-                match &mut self.taken {
-                    Some(Taken::Account { bytes: taken, .. }) => *taken += bytes,
-                    taken => *taken = Some(Taken::Account { account: account.clone(), bytes }),
-                }
-                Ok(())
-            }
-            Some(Payer::Anonymous(caller)) => {
-                let more = caller.take(bytes).map_err(later)?;
-                match &mut self.taken {
-                    Some(Taken::Anonymous { of_all, .. }) => of_all.merge(more),
-                    taken => {
-                        let address = Arc::clone(&caller.address);
-                        *taken = Some(Taken::Anonymous { of_all: more, address });
-                    }
-                }
-                Ok(())
-            }
-        }
+        payer.take(bytes).map_err(later)?;
+        self.taken += bytes;
+        Ok(())
     }
 
     /// The body, which releases its share when its last copy is dropped.
     pub(crate) fn hold(self, body: BytesMut) -> Bytes {
-        match self.taken {
-            Some(taken) => Bytes::from_owner(Held { body, _taken: taken }),
-            None => body.freeze(),
+        if self.taken > 0 { Bytes::from_owner(Held { body, _share: self }) } else { body.freeze() }
+    }
+}
+
+impl Drop for BodyShare {
+    fn drop(&mut self) {
+        if let Some(payer) = &self.payer {
+            payer.give_back(self.taken);
         }
     }
 }
 
 struct Held {
     body: BytesMut,
-    _taken: Taken,
+    _share: BodyShare,
 }
 
 impl AsRef<[u8]> for Held {
@@ -156,7 +144,7 @@ mod tests {
     use super::*;
 
     /// A body that comes from an address.
-    fn body_from(bodies: &Arc<Semaphore>, address: &Arc<Share>) -> BodyShare {
+    fn body_from(bodies: &Arc<Used>, address: &Arc<Share>) -> BodyShare {
         let mut extensions = Extensions::new();
         extensions.insert(Anonymous::new(bodies, address, None));
         BodyShare::of(&extensions)
@@ -166,12 +154,13 @@ mod tests {
     /// when its last copy is dropped.
     #[test]
     fn r5_bodies_share_a_budget_until_they_are_dropped() {
-        let bodies = Arc::new(Semaphore::new(100));
-        let mut share = body_from(&bodies, &Arc::default());
-        assert_eq!(bodies.available_permits(), 100);
-        share.take(40).expect("it fits");
+        let bodies = Arc::<Used>::default();
+        let proxies = Arc::new(Share::of_proxies());
+        let mut share = body_from(&bodies, &proxies);
+        assert_eq!(bodies.get(), 0);
+        share.take(BODIES.all - 60).expect("it fits");
         share.take(20).expect("it fits");
-        let mut other = body_from(&bodies, &Arc::default());
+        let mut other = body_from(&bodies, &proxies);
         other.take(30).expect("it fits");
         let refused = other.take(11).expect_err("it does not fit");
         assert_eq!((refused.status().as_u16(), refused.retry_after()), (503, Some(5)));
@@ -180,17 +169,18 @@ mod tests {
         let body = share.hold(BytesMut::from("body"));
         let copy = body.slice(1..);
         drop(body);
-        assert_eq!((&*copy, bodies.available_permits()), (&b"ody"[..], 40));
+        assert_eq!((&*copy, bodies.get()), (&b"ody"[..], BODIES.all - 40));
         drop(copy);
-        assert_eq!(bodies.available_permits(), 100);
+        assert_eq!(bodies.get(), 0);
         BodyShare::of(&Extensions::new()).take(1_000).expect("the service's own requests have no share");
     }
 
     /// R5: one address has an eighth of the budget, and gets back what its bodies and refused ones took. Trusted
-    /// proxies may use all of it.
+    /// proxies may use all of it. What they or eight addresses use does not shut out a small body of another.
     #[test]
     fn r5_an_address_has_a_part_of_the_budget() {
-        let bodies = Arc::new(Semaphore::new(8 * OF_ADDRESS));
+        const OF_ADDRESS: usize = BODIES.of_address();
+        let bodies = Arc::<Used>::default();
         let (address, other) = (Arc::<Share>::default(), Arc::<Share>::default());
         let mut share = body_from(&bodies, &address);
         share.take(OF_ADDRESS - 10).expect("it fits");
@@ -208,10 +198,11 @@ mod tests {
         drop(body);
 
         let mut proxy = body_from(&bodies, &Arc::new(Share::of_proxies()));
-        proxy.take(8 * OF_ADDRESS - 1).expect("no part limits it");
+        proxy.take(BODIES.all).expect("no part limits it");
         let mut share = body_from(&bodies, &address);
-        assert!(!share.take(2).expect_err("all is taken").to_string().contains("your address"));
+        share.take(BODIES.always).expect("a small body");
+        assert!(!share.take(1).expect_err("all is taken").to_string().contains("your address"));
         drop(proxy);
-        share.take(OF_ADDRESS).expect("what was refused is not counted");
+        share.take(OF_ADDRESS - BODIES.always).expect("what was refused is not counted");
     }
 }

@@ -261,9 +261,7 @@ pub(super) async fn show(
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
         app.detail(link, primary.as_deref(), now)
     };
-    // A page without the code is better than no page.
-    let draw = app.codes.on_page(&link.url).await;
-    let qr = draw.inspect_err(|error| tracing::error!(%error, "QR code could not be drawn")).ok();
+    let qr = app.codes.on_page(&person.caller.tenant, &link.url).await;
     let destinations = [
         ("Web page", &link.web_url),
         ("iOS app", &link.ios_deep_link),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use bytes::Bytes;
 use deeplink_core::error::ErrorCode;
@@ -9,7 +10,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::qr::{QrFormat, QrStyle};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::{Layout, draw};
 use crate::error::ApiError;
@@ -17,6 +18,8 @@ use crate::shares::limit::ShareLimit;
 
 /// Requests of an account that wait for a drawing slot.
 const MAX_WAITING: usize = 16;
+/// How long a page waits for its code.
+const PAGE_WAIT: Duration = Duration::from_millis(100);
 /// Cached codes, in bytes.
 const CACHE_BYTES: u64 = 32 << 20;
 /// Cached codes of landing pages, in bytes.
@@ -34,7 +37,7 @@ pub(crate) struct Codes {
     /// Accounts take turns.
     slots: Arc<ShareLimit>,
     /// A page's code is small, so it has its own slot and does not wait for large ones.
-    page_slot: Arc<Semaphore>,
+    page_slot: Arc<ShareLimit>,
 }
 
 impl Codes {
@@ -44,7 +47,7 @@ impl Codes {
             images: Cache::with_weighter(1_000, CACHE_BYTES, Weight),
             page_images: Cache::with_weighter(1_000, PAGE_CACHE_BYTES, Weight),
             slots: ShareLimit::new(at_once, at_once),
-            page_slot: Arc::new(Semaphore::new(1)),
+            page_slot: ShareLimit::new(1, 1),
         }
     }
 
@@ -71,17 +74,27 @@ impl Codes {
         self.images.insert(tag.into(), image);
     }
 
-    /// A link's code in the default style for a page: the value of `src`, without double quotes. Concurrent
-    /// requests draw it once.
-    pub(crate) async fn on_page(&self, url: &str) -> Result<Arc<str>, ApiError> {
+    /// The code of an account's link in the default style for a page: the value of `src`, without double quotes.
+    /// Concurrent requests draw it once. `None` if it is not drawn soon: a page without its code is better than a late
+    /// one.
+    pub(crate) async fn on_page(&self, tenant: &TenantId, url: &str) -> Option<Arc<str>> {
+        // Nearly all pages need no timer.
+        if let Some(source) = self.page_images.get(url) {
+            return Some(source);
+        }
         let content = url.to_owned();
-        self.page_images
-            .get_or_insert_async(url, async {
-                let slot = Arc::clone(&self.page_slot).acquire_owned().await;
-                let slot = slot.map_err(|_| ApiError::Internal("the drawing slot is closed".into()))?;
-                draw_holding(slot, move || source_of(&content)).await?
-            })
-            .await
+        let source = self.page_images.get_or_insert_async(url, async {
+            let slot = self.page_slot.acquire(tenant.into(), MAX_WAITING).ok_or(None)?.await;
+            draw_holding(slot, move || source_of(&content)).await.flatten().map_err(Some)
+        });
+        match timeout(PAGE_WAIT, source).await {
+            Ok(Ok(source)) => Some(source),
+            Ok(Err(Some(error))) => {
+                tracing::error!(%error, "QR code could not be drawn");
+                None
+            }
+            Ok(Err(None)) | Err(_) => None,
+        }
     }
 }
 
@@ -142,7 +155,7 @@ impl Weighter<String, Arc<str>> for Weight {
 mod tests {
     use std::sync::Barrier;
 
-    use futures_util::FutureExt;
+    use futures_util::{FutureExt, StreamExt};
 
     use super::*;
 
@@ -198,14 +211,44 @@ mod tests {
         drop(codes.slots.acquire((&tenant).into(), 1).expect("a place").await);
     }
 
+    /// Q2: pages of one account cannot make those of others wait for their codes: accounts take turns, 16 pages of one
+    /// wait, and a page that would wait for long is shown without its code.
+    #[tokio::test(start_paused = true)]
+    async fn q2_pages_of_an_account_leave_slots_to_others() {
+        let (codes, tenants) = (Codes::new(), [tenant(1), tenant(2)]);
+        let url = |number: usize| format!("https://go.example.com/r/{number:08}");
+        let slot = codes.page_slot.try_acquire((&tenants[0]).into()).expect("a slot");
+        assert_eq!(codes.on_page(&tenants[1], &url(0)).await, None, "the slot is used for longer than a page waits");
+        let (order, urls) = (std::cell::RefCell::new(Vec::new()), (0..=MAX_WAITING).map(url).collect::<Vec<_>>());
+        let drawn = urls.iter().enumerate().map(|(number, url)| {
+            let (codes, order) = (&codes, &order);
+            let tenant = &tenants[usize::from(number == MAX_WAITING)];
+            let page = async move {
+                assert!(codes.on_page(tenant, url).await.is_some(), "page {number}");
+                order.borrow_mut().push(number);
+            };
+            page.boxed_local()
+        });
+        let mut drawn: futures_util::stream::FuturesUnordered<_> = drawn.collect();
+        assert!(drawn.next().now_or_never().is_none(), "all wait");
+        let refused = codes.on_page(&tenants[0], &url(99)).now_or_never();
+        assert_eq!(refused.expect("an answer at once"), None);
+        // Drawing takes real time, and the clock must not reach the end of the wait meanwhile.
+        tokio::time::resume();
+        drop(slot);
+        while drawn.next().await.is_some() {}
+        let turn = order.borrow().iter().position(|number| *number == MAX_WAITING).expect("it was drawn");
+        assert!(turn <= 1, "the other account's page was number {turn}");
+    }
+
     #[tokio::test]
     async fn a_pages_code_is_a_data_url_and_drawn_once() {
-        let codes = Codes::new();
+        let (codes, tenant) = (Codes::new(), tenant(1));
         let url = "https://go.example.com/r/AbC12345";
-        let source = codes.on_page(url).await.expect("a source");
+        let source = codes.on_page(&tenant, url).await.expect("a source");
         assert!(source.starts_with("data:image/svg+xml,%3Csvg "), "{source}");
         assert!(!source.contains(['"', '<', '>', '&', '#']), "{source}");
-        assert!(Arc::ptr_eq(&source, &codes.on_page(url).await.expect("a source")));
+        assert!(Arc::ptr_eq(&source, &codes.on_page(&tenant, url).await.expect("a source")));
         let plain = source.replace("%3C", "<").replace("%3E", ">").replace("%23", "#").replace('\'', "\"");
         let style = QrStyle::default();
         let layout = Layout::of(&style, QrFormat::Svg, url).expect("a layout");

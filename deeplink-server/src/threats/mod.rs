@@ -127,22 +127,45 @@ pub(crate) fn is_web(destination: &str) -> bool {
 }
 
 /// Identifies a destination that a tenant is refused: SHA-256 in hex. Spellings of one web address have one hash: http or
-/// https, with or without user name, empty query or fragment, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2).
-/// A URL of another scheme is hashed as it is.
+/// https, any port, with or without `www.`, user name, repeated or last slashes, empty query or fragment, in upper or
+/// lower case, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is hashed as it is.
 pub(crate) fn destination_hash(destination: &str) -> String {
-    let web = normal(destination).map(|mut url| {
+    let web = normal(destination).map(|url| match url.query() {
+        Some(query) if !query.is_empty() => format!("{}?{}", page_of(&url), spelled(query)),
+        _ => page_of(&url),
+    });
+    sha256_hex(web.as_deref().unwrap_or(destination))
+}
+
+/// The hashes by which a destination may be refused: its own, and that of the same page without a query, because anyone
+/// can add one. The last is what `destination_hash` was in earlier versions.
+pub(crate) fn refusing_hashes(destination: &str) -> Vec<String> {
+    let mut hashes = vec![destination_hash(destination)];
+    if let Some(mut url) = normal(destination) {
+        hashes.push(sha256_hex(&page_of(&url)));
         url.set_fragment(None);
         if url.query() == Some("") {
             url.set_query(None);
         }
         if matches!(url.port(), Some(80 | 443)) {
-            // The other scheme's own port.
             let _ = url.set_port(None);
         }
-        let address = &url[Position::BeforeHost..];
-        format!("//{}", without_needless_encoding(address))
-    });
-    sha256_hex(web.as_deref().unwrap_or(destination))
+        hashes.push(sha256_hex(&format!("//{}", without_needless_encoding(&url[Position::BeforeHost..]))));
+    }
+    hashes
+}
+
+/// A web address without scheme, port and query, in one spelling.
+fn page_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
+    let path = spelled(url.path());
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    format!("//{host}/{}", segments.join("/"))
+}
+
+fn spelled(text: &str) -> String {
+    without_needless_encoding(text).to_ascii_lowercase()
 }
 
 /// Decodes what is percent-encoded although it is an unreserved character; other encodings get upper-case digits.

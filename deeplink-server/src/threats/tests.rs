@@ -169,6 +169,10 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
         "https://you@bad.example.com/login?next=%2Fa#top",
         "https://bad.example.com/./login?ne%78t=%2fa",
         "https://bad.example.com:80/login?next=%2Fa",
+        "https://bad.example.com:8443/login?next=%2Fa",
+        "https://www.bad.example.com/login?next=%2Fa",
+        "https://bad.example.com//login/?next=%2Fa",
+        "https://bad.example.com/LogIn?Next=%2FA",
     ] {
         assert_eq!(destination_hash(spelling), hash, "{spelling}");
     }
@@ -176,12 +180,29 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
     for other in [
         "https://bad.example.com/login",
         "https://bad.example.com/login?next=/a",
-        "https://bad.example.com:8443/login?next=%2Fa",
         "https://bad.example.com/login?next=%2Fa%",
-        "https://www.bad.example.com/login?next=%2Fa",
+        "https://login.bad.example.com/login?next=%2Fa",
+        "https://bad.example.com/log/in?next=%2Fa",
         "bad://bad.example.com/login?next=%2Fa",
     ] {
         assert_ne!(destination_hash(other), hash, "{other}");
     }
     assert_ne!(destination_hash("https://bad.example.com/%+f"), destination_hash("https://bad.example.com/%0F"));
+    assert_ne!(destination_hash("https://www.example/x"), destination_hash("https://example/x"));
+}
+
+/// R12: a page that was taken down is refused with any query, and one with a query only with that; what earlier versions
+/// refused still is.
+#[test]
+fn r12_a_query_does_not_make_another_destination() {
+    let refuses = |taken_down: &str, other: &str| refusing_hashes(other).contains(&destination_hash(taken_down));
+    for other in ["https://bad.example.com/login?x=1", "https://www.bad.example.com/Login/?x=1&y#top"] {
+        assert!(refuses("https://bad.example.com/login", other), "{other}");
+    }
+    assert!(refuses("https://bad.example.com/?a=1", "https://bad.example.com?A=1"));
+    assert!(!refuses("https://bad.example.com/login?a=1", "https://bad.example.com/login?a=2"));
+    assert!(!refuses("https://bad.example.com/login?a=1", "https://bad.example.com/login"));
+    assert!(refuses("myapp://home?a=1", "myapp://home?a=1") && !refuses("myapp://home", "myapp://home?a=1"));
+    let of_earlier = sha256_hex("//www.bad.example.com:8443/Login?a=%2F");
+    assert!(refusing_hashes("http://www.bad.example.com:8443/Login?a=%2f#top").contains(&of_earlier));
 }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Limits;
-use super::heads::Heads;
+use super::budget::Used;
 use super::share::Share;
 use super::state::{Command, ConnectionState};
 use super::unread::AllUnread;
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     crowded_since: AtomicU64,
     pub(super) unread: AllUnread,
     /// Bytes of HTTP/2 requests in progress on all connections.
-    pub(super) heads: Heads,
+    pub(super) heads: Used,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     arrived: Notify,
 }
@@ -51,7 +51,7 @@ impl Shared {
             waiting: AtomicBool::new(false),
             crowded_since: AtomicU64::new(0),
             unread: AllUnread::default(),
-            heads: Heads::default(),
+            heads: Used::default(),
             connections: Mutex::default(),
             arrived: Notify::new(),
         })

@@ -18,6 +18,7 @@ use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::Excess;
 use super::framing::{self, Coding, Framing};
 use super::state::ConnectionState;
 
@@ -74,8 +75,9 @@ where
         let mut turn = None;
         if self.state.speaks_http2() && refusal.is_none() {
             match self.state.take_head(request.headers().len()) {
-                Some(bytes) => exchange.head = bytes,
-                None => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
+                Ok(bytes) => exchange.head = bytes,
+                Err(Excess::OfAddress) => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
+                Err(Excess::OfAll) => refusal = Some(Refusal::TOO_MANY_OF_ALL),
             }
         }
         if self.state.speaks_http2() && refusal.is_none() {
@@ -222,6 +224,12 @@ impl Refusal {
             \"code\":\"overloaded\"}",
         ),
     };
+    const TOO_MANY_OF_ALL: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        text: Some(
+            b"{\"error\":\"too many concurrent HTTP/2 requests; try again in a second\",\"code\":\"overloaded\"}",
+        ),
+    };
 
     fn without_text(status: StatusCode) -> Self {
         Self { status, text: None }
@@ -308,7 +316,7 @@ impl Buf for Chunk {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(state) = &self.state {
-            state.chunk_progress();
+            state.chunk_progress(count as u64);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking all memory.
 //! Nothing here knows routes.
 
+mod budget;
 mod connection;
 mod deadline;
 mod exchange;
@@ -12,7 +13,6 @@ mod files;
 mod frames;
 mod framing;
 mod gate;
-mod heads;
 mod share;
 mod socket;
 mod state;
@@ -38,6 +38,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::budget::{Budget, Used};
 use self::connection::Protocols;
 pub(crate) use self::exchange::StreamLimit;
 pub use self::exchange::{BodyError, RequestBody};
@@ -46,7 +47,7 @@ pub use self::framing::is_refused_method;
 use self::gate::{Gate, Place};
 pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
-pub use self::unread::{Excess, Unread};
+pub use self::unread::Unread;
 
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
@@ -56,6 +57,15 @@ const RESERVED_FILES: u64 = 64;
 const MAX_CONNECTIONS: usize = 1 << 24;
 /// One address has at most an eighth of the connections, of the bytes of unread answers and of those of HTTP/2 requests.
 const SHARES: usize = 8;
+
+/// Why there is no room for more of what is counted in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// The client's address has used up its share.
+    OfAddress,
+    /// The budget of all clients is used up.
+    OfAll,
+}
 
 /// Limits of connections.
 #[derive(Debug, Clone)]
@@ -127,14 +137,16 @@ impl Limits {
         (self.connections / SHARES).max(1)
     }
 
-    /// Bytes of answers that one address may not have accepted yet, unless it is trusted.
-    fn unread_per_address(&self) -> usize {
-        self.unread / SHARES
+    /// Bytes of answers that clients have not accepted yet.
+    fn unread_budget(&self) -> Budget {
+        // By default 1 MiB: most answers.
+        Budget { all: self.unread, always: self.unread / 32 }
     }
 
-    /// Bytes of HTTP/2 requests that one address may have in progress, unless it is trusted.
-    fn heads_per_address(&self) -> usize {
-        self.heads / SHARES
+    /// Bytes of HTTP/2 requests in progress.
+    fn heads_budget(&self) -> Budget {
+        // By default 128 KiB: a dozen requests.
+        Budget { all: self.heads, always: self.heads / 512 }
     }
 }
 

@@ -6,14 +6,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
 
 use super::Limits;
+use super::budget::Used;
 use super::deadline::lock;
-use super::heads::Heads;
 use super::unread::Counter;
 use crate::http::client_ip::{is_trusted, limit_key};
 
@@ -23,28 +22,17 @@ pub(crate) struct Share {
     /// Bytes of answers that the address has not accepted yet.
     pub(super) unread: Counter,
     /// Bytes of request bodies.
-    bodies: AtomicUsize,
+    pub(crate) bodies: Used,
     /// Bytes of HTTP/2 requests in progress.
-    pub(super) heads: Heads,
+    pub(super) heads: Used,
     /// A reverse proxy, or several: nothing is limited by it.
-    pub(super) is_trusted: bool,
+    pub(crate) is_trusted: bool,
 }
 
 impl Share {
     /// The share of trusted proxies.
     pub(crate) fn of_proxies() -> Self {
         Self { is_trusted: true, ..Self::default() }
-    }
-
-    /// Counts bytes of a request body, unless the address would then have more than `most`. `false`: not counted.
-    pub(crate) fn take_body(&self, bytes: usize, most: usize) -> bool {
-        let add = |had: usize| Some(had + bytes).filter(|has| self.is_trusted || *has <= most);
-        self.bodies.fetch_update(Relaxed, Relaxed, add).is_ok()
-    }
-
-    /// Releases bytes of a request body.
-    pub(crate) fn give_body_back(&self, bytes: usize) {
-        self.bodies.fetch_sub(bytes, Relaxed);
     }
 }
 

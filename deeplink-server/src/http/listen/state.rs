@@ -13,12 +13,11 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::Limits;
 use super::deadline::{Shared, TICK, lock, millis};
 use super::framing::Framing;
-use super::heads;
 use super::share::Share;
 use super::unread::{AllUnread, Counter};
+use super::{Excess, Limits};
 
 /// Idle timeout while all or nearly all places are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,6 +37,13 @@ const RECENT_USE_GRACE: Duration = Duration::from_millis(300);
 pub(super) const MAX_STREAMS: u32 = 128;
 /// The same until one of them is authenticated. More requests wait, because the offered number cannot be raised later.
 const MAX_ANONYMOUS_STREAMS: usize = 16;
+/// Bytes of an HTTP/2 request in progress without its headers.
+const REQUEST_BYTES: usize = 8 << 10;
+/// Bytes of one header line over HTTP/2. One that is in the client's compression table costs it one byte to send and some
+/// 200 to hold, so bytes received do not bound the memory of request heads, as they do over HTTP/1.
+const HEADER_BYTES: usize = 200;
+/// Bytes over HTTP/2 that a client must accept within the limit for accepting none: more than one at a time.
+pub(super) const PROGRESS_BYTES: u64 = 4 << 10;
 /// Maximum requests that one HTTP/2 connection may abandon, beyond those it let finish.
 pub(super) const MAX_ABANDONED: u32 = 256;
 
@@ -82,9 +88,10 @@ pub(super) struct ConnectionState {
     streams: Semaphore,
     /// A request was authenticated.
     known: AtomicBool,
-    /// HTTP/2: body chunks queued and not sent, and the time of the last progress.
+    /// HTTP/2: body chunks queued and not sent, the time of the last progress, and bytes sent since.
     unsent: AtomicU32,
     sent_at: AtomicU64,
+    sent_since: AtomicU64,
     /// HTTP/2: requests dropped before their response, minus those that got one.
     abandoned: AtomicU32,
     framing: AtomicU8,
@@ -115,6 +122,7 @@ impl ConnectionState {
             known: AtomicBool::new(is_known),
             unsent: AtomicU32::new(0),
             sent_at: AtomicU64::new(0),
+            sent_since: AtomicU64::new(0),
             abandoned: AtomicU32::new(0),
             framing: AtomicU8::new(Framing::Valid as u8),
             slow: AtomicBool::new(false),
@@ -202,19 +210,13 @@ impl ConnectionState {
 
     // Reports of the exchanges.
 
-    /// Counts an HTTP/2 request with this many headers, and returns its size in bytes. `None` if its address, or all
-    /// addresses, have too many in progress.
-    pub(super) fn take_head(&self, headers: usize) -> Option<usize> {
-        let (bytes, limits) = (heads::size(headers), self.limits());
-        let of_address = if self.share.is_trusted { usize::MAX } else { limits.heads_per_address() };
-        if !self.share.heads.take(bytes, of_address) {
-            return None;
-        }
-        if !self.shared.heads.take(bytes, limits.heads) {
-            self.share.heads.give_back(bytes);
-            return None;
-        }
-        Some(bytes)
+    /// Counts an HTTP/2 request with this many headers, and returns its estimated size in bytes. Fails if its address, or
+    /// all addresses, have too many in progress.
+    pub(super) fn take_head(&self, headers: usize) -> Result<usize, Excess> {
+        let bytes = REQUEST_BYTES + HEADER_BYTES * headers;
+        let (all, share) = (&self.shared.heads, &self.share);
+        self.limits().heads_budget().take(bytes, all, &share.heads, share.is_trusted)?;
+        Ok(bytes)
     }
 
     pub(super) fn give_head_back(&self, bytes: usize) {
@@ -295,17 +297,24 @@ impl ConnectionState {
 
     pub(super) fn chunk_queued(&self) {
         if self.unsent.fetch_add(1, Relaxed) == 0 {
-            self.chunk_progress();
+            self.sent_since.store(PROGRESS_BYTES, Relaxed);
+            self.chunk_progress(0);
         }
     }
 
-    pub(super) fn chunk_progress(&self) {
-        self.sent_at.store(self.now(), Relaxed);
+    /// Bytes of a chunk were sent. Few are no progress: a client could accept one now and then on any of its streams, and
+    /// the server would hold the answers of all.
+    pub(super) fn chunk_progress(&self, bytes: u64) {
+        let sent = self.sent_since.load(Relaxed) + bytes;
+        let is_progress = sent >= PROGRESS_BYTES;
+        self.sent_since.store(if is_progress { 0 } else { sent }, Relaxed);
+        if is_progress {
+            self.sent_at.store(self.now(), Relaxed);
+        }
     }
 
     pub(super) fn chunk_sent(&self) {
         self.unsent.fetch_sub(1, Relaxed);
-        self.chunk_progress();
     }
 
     // Commands.

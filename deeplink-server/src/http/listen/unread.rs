@@ -17,6 +17,7 @@ use http_body_util::BodyExt;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::Excess;
 use super::share::Share;
 use super::state::ConnectionState;
 
@@ -24,15 +25,6 @@ use super::state::ConnectionState;
 /// have not read, and dropped only when its address has twice its share: many can be under way before one of them is
 /// counted.
 pub(super) const SMALL: usize = 16 << 10;
-
-/// Why a request was not handled, or its answer was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excess {
-    /// The client's address has used up its share of unread bytes.
-    OfAddress,
-    /// The budget of all clients is used up.
-    OfAll,
-}
 
 /// What the client of one connection has not read.
 #[derive(Debug, Clone)]
@@ -56,7 +48,7 @@ impl Unread {
             return Ok(());
         }
         state.unread.below(limits.unread_per_connection).await;
-        let (of_address, most) = (&state.share.unread, limits.unread_per_address());
+        let (of_address, most) = (&state.share.unread, limits.unread_budget().of_address());
         // Nearly all requests need no timer.
         if of_address.get() < most {
             return Ok(());
@@ -88,7 +80,7 @@ impl Unread {
 
     fn count(&self, bytes: Bytes, may_drop: bool) -> Result<Bytes, Excess> {
         let (state, length) = (&*self.0, bytes.len());
-        let (limits, is_large) = (state.limits(), length > SMALL);
+        let (budget, is_large) = (state.limits().unread_budget(), length > SMALL);
         // An answer without others is sent whatever its size.
         let exceeds = |before: usize, most: usize| may_drop && before > 0 && before.saturating_add(length) > most;
         let of_all = state.all_unread().0.fetch_add(length, Relaxed);
@@ -96,12 +88,14 @@ impl Unread {
         state.unread.add(length);
         // Gives everything back when it is dropped.
         let counted = Counted { bytes, state: Arc::clone(&self.0) };
-        if is_large && exceeds(of_all, limits.unread) {
-            return Err(Excess::OfAll);
-        }
-        let most = limits.unread_per_address();
+        let most = budget.of_address();
         if !state.share.is_trusted && exceeds(of_address, if is_large { most } else { most.saturating_mul(2) }) {
             return Err(Excess::OfAddress);
+        }
+        // What the address itself has, or 0 if this is its only answer.
+        let has = if of_address > 0 { of_address.saturating_add(length) } else { 0 };
+        if is_large && exceeds(of_all, budget.of_all(has)) {
+            return Err(Excess::OfAll);
         }
         Ok(Bytes::from_owner(counted))
     }
@@ -123,7 +117,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let (state, length, limits) = (&*self.state, self.bytes.len(), self.state.limits());
         state.all_unread().0.fetch_sub(length, Relaxed);
-        state.share.unread.subtract(length, limits.unread_per_address());
+        state.share.unread.subtract(length, limits.unread_budget().of_address());
         state.unread.subtract(length, limits.unread_per_connection);
     }
 }

@@ -6,7 +6,7 @@ use tokio::net::TcpSocket;
 
 use super::super::deadline::{Shared, TICK};
 use super::super::share::Share;
-use super::super::state::{Command, ConnectionState};
+use super::super::state::{Command, ConnectionState, PROGRESS_BYTES};
 use super::super::unread::SMALL;
 use super::super::{Excess, SHARES};
 use super::*;
@@ -283,10 +283,56 @@ async fn r4_answers_beyond_the_budget_are_refused() {
     }
     assert_eq!(others[0].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress);
     let newcomer = Unread::new(connections.add(&Arc::default()));
-    assert_eq!(newcomer.admit(answer(2 * LARGE), true).unwrap_err(), Excess::OfAll);
+    held.push(newcomer.admit(answer(LARGE), true).expect("its address has no other"));
+    assert_eq!(newcomer.admit(answer(LARGE), true).unwrap_err(), Excess::OfAll);
     held.push(newcomer.admit(answer(SMALL), true).expect("a small one"));
     held.clear();
     held.push(newcomer.admit(answer(999 * LARGE), true).expect("one that is alone"));
+}
+
+/// T1: a client that now and then accepts a few bytes over HTTP/2, or all of a small answer, does not keep the server
+/// from cutting it for the large ones that it does not accept.
+#[tokio::test(start_paused = true)]
+async fn t1_a_byte_now_and_then_is_no_progress() {
+    let connections = Connections::new(Limits::default());
+    for (bytes, is_cut) in [(1, true), (PROGRESS_BYTES / 40, true), (PROGRESS_BYTES / 5, false)] {
+        let state = connections.add(&Arc::default());
+        state.set_http2();
+        state.begin_exchange();
+        state.chunk_queued();
+        for _ in 0..60 {
+            sleep(Duration::from_secs(1)).await;
+            state.chunk_queued();
+            state.chunk_progress(bytes / 2);
+            state.chunk_sent();
+            state.chunk_progress(bytes.div_ceil(2));
+        }
+        assert_eq!(state.command() == Command::Close, is_cut, "{bytes} bytes a second");
+    }
+}
+
+/// R6: HTTP/2 requests of eight addresses do not keep those of another from being handled; what is refused says whose
+/// share is used up.
+#[tokio::test(start_paused = true)]
+async fn r6_requests_of_eight_addresses_leave_something_to_others() {
+    let connections = Connections::new(Limits::default());
+    let (mut held, mut refused) = (0, Vec::new());
+    for _ in 0..SHARES {
+        let state = connections.add(&Arc::default());
+        refused.push(loop {
+            match state.take_head(10) {
+                Ok(bytes) => held += bytes,
+                Err(excess) => break excess,
+            }
+        });
+    }
+    assert_eq!(refused, [Excess::OfAddress; SHARES]);
+    assert!(held > Limits::default().heads / 20 * 19, "{held} bytes are in use");
+    let state = connections.add(&Arc::default());
+    let taken: Vec<_> = (0..40).map(|_| state.take_head(10)).collect();
+    let began = taken.iter().filter(|taken| taken.is_ok()).count();
+    assert!((12..20).contains(&began), "{began} requests of a ninth address began");
+    assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
 }
 
 /// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
