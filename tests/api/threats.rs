@@ -278,8 +278,10 @@ async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
     for (url, expected) in [
         (LISTED, refused),
         ("HTTPS://A.BAD.example.com:443/x#another", refused),
-        ("https://a.bad.example.com/x/", "201"),
-        ("https://a.bad.example.com/x?y=1", "201"),
+        ("https://www.a.bad.example.com:8443//X/", refused),
+        ("https://a.bad.example.com/x?y=1", refused),
+        ("https://a.bad.example.com/y", "201"),
+        ("https://a.bad.example.com/x/y", "201"),
     ] {
         assert_eq!(outcome(&world, url).await, expected, "{url}");
     }
