@@ -127,12 +127,16 @@ pub(crate) fn is_web(destination: &str) -> bool {
 }
 
 /// Identifies a destination that a tenant is refused: SHA-256 in hex. Spellings of one web address have one hash: http or
-/// https, any port, with or without `www.`, user name, repeated or last slashes, empty query or fragment, in upper or
-/// lower case, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is hashed as it is.
+/// https, any port, with or without `www.`, user name, repeated or last slashes or fragment, in upper or lower case, with
+/// the parameters in any order, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is
+/// hashed as it is.
 pub(crate) fn destination_hash(destination: &str) -> String {
-    let web = normal(destination).map(|url| match url.query() {
-        Some(query) if !query.is_empty() => format!("{}?{}", page_of(&url), spelled(query)),
-        _ => page_of(&url),
+    let web = normal(destination).map(|url| {
+        let query = spelled(url.query().unwrap_or_default());
+        let mut parameters: Vec<_> = query.split('&').filter(|parameter| !parameter.is_empty()).collect();
+        parameters.sort_unstable();
+        let question = if parameters.is_empty() { "" } else { "?" };
+        format!("{}{question}{}", page_of(&url), parameters.join("&"))
     });
     sha256_hex(web.as_deref().unwrap_or(destination))
 }
