@@ -11,9 +11,10 @@ use deeplink_core::id::TenantId;
 use http::Extensions;
 use http::request::Parts;
 
-use super::listen::{Budget, Excess, Share, StreamLimit, Used};
+use super::listen::{Share, StreamLimit};
 use crate::error::ApiError;
 use crate::shares::bodies::AccountBodies;
+use crate::shares::budget::{Budget, Excess, Used};
 
 /// Seconds after which a refused body may be sent again: bodies that do not arrive are given up after 15 to 30.
 const RETRY_SECS: u64 = 5;

@@ -2,6 +2,7 @@
 //! turns.
 
 pub(crate) mod bodies;
+pub(crate) mod budget;
 pub(crate) mod limit;
 mod turns;
 

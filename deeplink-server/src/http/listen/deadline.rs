@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Limits;
-use super::budget::Used;
 use super::share::Share;
 use super::state::{Command, ConnectionState};
 use super::unread::AllUnread;
+use crate::shares::budget::Used;
 
 /// Interval of sweeps. A limit is enforced at most two of these late, and never early.
 pub(super) const TICK: Duration = Duration::from_millis(250);

@@ -5,7 +5,6 @@
 //! `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking all memory.
 //! Nothing here knows routes.
 
-mod budget;
 mod connection;
 mod deadline;
 mod exchange;
@@ -38,7 +37,6 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use self::budget::{Budget, Used};
 use self::connection::Protocols;
 pub(crate) use self::exchange::StreamLimit;
 pub use self::exchange::{BodyError, RequestBody};
@@ -48,6 +46,8 @@ use self::gate::{Gate, Place};
 pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
 pub use self::unread::Unread;
+pub use crate::shares::budget::Excess;
+use crate::shares::budget::{Budget, SHARES};
 
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
@@ -55,17 +55,6 @@ const BACKLOG: u32 = 4_096;
 const RESERVED_FILES: u64 = 64;
 /// More than there can be file descriptors, and within what a semaphore can count.
 const MAX_CONNECTIONS: usize = 1 << 24;
-/// One address has at most an eighth of the connections, of the bytes of unread answers and of those of HTTP/2 requests.
-const SHARES: usize = 8;
-
-/// Why there is no room for more of what is counted in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excess {
-    /// The client's address has used up its share.
-    OfAddress,
-    /// The budget of all clients is used up.
-    OfAll,
-}
 
 /// Limits of connections.
 #[derive(Debug, Clone)]

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 
 use super::Limits;
-use super::budget::Used;
 use super::deadline::lock;
 use super::unread::Counter;
 use crate::http::client_ip::{is_trusted, limit_key};
+use crate::shares::budget::Used;
 
 /// What the connections of one address have in common.
 #[derive(Debug, Default)]

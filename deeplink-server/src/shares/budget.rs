@@ -5,7 +5,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::{Excess, SHARES};
+/// One address has at most an eighth of what all clients share.
+pub(crate) const SHARES: usize = 8;
+
+/// Why there is no room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// The client's address has used up its share.
+    OfAddress,
+    /// The budget of all clients is used up.
+    OfAll,
+}
 
 /// How many bytes may be in use.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +33,7 @@ impl Budget {
     }
 
     /// Maximum bytes of all addresses, for one that itself has this many.
-    pub(super) const fn of_all(self, has: usize) -> usize {
+    pub(crate) const fn of_all(self, has: usize) -> usize {
         if has <= self.always { self.all.saturating_mul(2) } else { self.all }
     }
 
