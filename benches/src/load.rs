@@ -122,11 +122,13 @@ async fn converse(
     let began = Instant::now();
     for nth in 0..most {
         let request = requests(connection, nth);
+        let mut sent = Instant::now();
         if every > Duration::ZERO {
             let due = began + every * u32::try_from(nth).unwrap_or(u32::MAX);
             tokio::time::sleep_until(due.into()).await;
+            // What waited for an earlier answer counts from when it was due; a late timer does not count.
+            sent = if sent > due { due } else { Instant::now() };
         }
-        let sent = Instant::now();
         if sent >= end {
             break;
         }

@@ -153,6 +153,7 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "landing" => {
                 visits(plan, "landing", PAGE, BROWSER, "200").await?;
             }
+            "clicks" => crate::clicks::run(plan).await?,
             "hosted" => crate::hosted::run(plan).await?,
             "qr" => crate::qr::run(plan).await?,
             "funnel" => crate::funnel::run(plan).await?,

@@ -43,7 +43,7 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     latencies(plan, &stage, "SQLite").await?;
     stage.service.server.stop().await?;
     if let Some(url) = &plan.postgres {
-        let stage = Stage::new(plan, Some(database(url).await?)).await?;
+        let stage = Stage::new(plan, Some(database(url, "shares").await?)).await?;
         latencies(plan, &stage, "PostgreSQL").await?;
         stage.service.server.stop().await?;
     }
@@ -51,8 +51,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// A new database on this PostgreSQL server.
-async fn database(url: &str) -> Result<String, Failure> {
-    let name = format!("shares_{}", std::process::id());
+pub(crate) async fn database(url: &str, prefix: &str) -> Result<String, Failure> {
+    let name = format!("{prefix}_{}", std::process::id());
     let mut server = PgConnection::connect(url).await?;
     sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut server).await?;
     let (before, _) = url.rsplit_once('/').ok_or("no database in the URL")?;
