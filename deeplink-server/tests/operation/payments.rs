@@ -196,7 +196,7 @@ async fn die(home: &Home, facilitator: &Facilitator, payer: &Payer, death: Death
     facilitator.script(&signed, None);
     if death == Death::BeforeTheCall {
         assert_eq!(facilitator.calls().settle, before.settle, "no settlement was asked for");
-        facilitator.come_back().await;
+        facilitator.come_back();
     }
 
     let server = home.serve();

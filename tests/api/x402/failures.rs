@@ -168,7 +168,7 @@ async fn px7_what_was_never_sent_leaves_nothing() {
     let reply = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(reply.outcome(), "503 facilitator_unavailable");
     assert_eq!(scene.world.db.dump().await, before, "nothing is recorded");
-    scene.facilitator.come_back().await;
+    scene.facilitator.come_back();
     scene.facilitator.script(&signed, None);
     let made = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(made.status, 201, "{}", made.text());

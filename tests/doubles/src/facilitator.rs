@@ -19,6 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -121,6 +122,8 @@ struct Shared {
     serving: Mutex<Option<(AbortHandle, SocketAddr)>>,
     /// Holds connections open without answering.
     deaf: Mutex<Option<std::net::TcpListener>>,
+    /// Keeps the port while no connections are accepted: nothing else may get it.
+    away: Mutex<Option<TcpSocket>>,
     /// The chain's time in seconds; `None` means that authorizations do not expire.
     now_secs: Mutex<Option<Now>>,
     released: Notify,
@@ -143,18 +146,22 @@ impl Facilitator {
             known,
             serving: Mutex::default(),
             deaf: Mutex::default(),
+            away: Mutex::default(),
             now_secs: Mutex::default(),
             released: Notify::new(),
             reached: Notify::new(),
         });
-        let address = serve(&shared, own_address()).await;
+        let listener = TcpListener::bind(own_address()).await.expect("a port");
+        let address = serve(&shared, listener);
         Self { address, shared }
     }
 
     /// Accepts connections again.
-    pub async fn come_back(&self) {
+    pub fn come_back(&self) {
         drop(self.shared.deaf.lock().expect("a lock").take());
-        serve(&self.shared, self.address).await;
+        let away = self.shared.away.lock().expect("a lock").take();
+        let listener = away.unwrap_or_else(|| bound(self.address)).listen(1_024).expect("its port");
+        serve(&self.shared, listener);
     }
 
     /// Gives the chain a clock: expired authorizations cannot be settled.
@@ -240,18 +247,25 @@ impl Facilitator {
     }
 }
 
-async fn serve(shared: &Arc<Shared>, address: SocketAddr) -> SocketAddr {
+fn serve(shared: &Arc<Shared>, listener: TcpListener) -> SocketAddr {
     let router = Router::new()
         .route("/supported", get(supported))
         .route("/verify", post(verify))
         .route("/settle", post(settle))
         .layer(from_fn_with_state(Arc::clone(shared), customers_only))
         .with_state(Arc::clone(shared));
-    let listener = tokio::net::TcpListener::bind(address).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
     *shared.serving.lock().expect("a lock") = Some((serving.abort_handle(), address));
     address
+}
+
+/// A socket at this address, which refuses connections until it listens.
+fn bound(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("an option");
+    socket.bind(address).expect("the same port");
+    socket
 }
 
 /// Stops accepting connections, or answering them.
@@ -265,6 +279,8 @@ async fn leave(shared: &Shared, is_deaf: bool) {
         if is_deaf {
             let listener = std::net::TcpListener::bind(address).expect("the same port");
             *shared.deaf.lock().expect("a lock") = Some(listener);
+        } else {
+            *shared.away.lock().expect("a lock") = Some(bound(address));
         }
     }
 }
