@@ -1,12 +1,11 @@
 //! The cost of a click: redirects of one link, of 1,000 and of 100,000 on both databases; their latency at a steady
 //! pace; and a report at once after a burst.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::load::{self, Requests};
 use crate::process::{self, Server};
-use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, Service, median, ratio};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, Service, gets_among, median, ratio};
 use crate::shares;
 
 const LINK: &str = r#"{"web_url":"https://example.com/landing/page"}"#;
@@ -37,12 +36,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Visits of as many links, each as often as the others, in a different order on each connection.
 fn visits(links: usize) -> Requests {
-    Rc::new(move |connection, nth| {
-        let link = (connection * 7_919 + nth * 31) % links;
-        format!("GET /r/bench-{link} HTTP/1.1\r\nHost: localhost\r\n{BROWSER}\r\n").into_bytes()
-    })
+    gets_among(links, "localhost", "/r/", "bench-", BROWSER)
 }
 
 /// Redirects per CPU-second, loading and counting included, against a constant 302, in turn.

@@ -206,8 +206,19 @@ fn gets(prefix: &'static str, headers: &'static str) -> Requests {
 
 /// Visits of every link, in a different order on each connection.
 pub(crate) fn gets_at(host: &'static str, path: &'static str, prefix: &'static str, headers: &'static str) -> Requests {
+    gets_among(LINKS, host, path, prefix, headers)
+}
+
+/// Visits of as many links, each as often as the others, in a different order on each connection.
+pub(crate) fn gets_among(
+    links: usize,
+    host: &'static str,
+    path: &'static str,
+    prefix: &'static str,
+    headers: &'static str,
+) -> Requests {
     Rc::new(move |connection, nth| {
-        let link = (connection * 7_919 + nth * 31) % LINKS;
+        let link = (connection * 7_919 + nth * 31) % links;
         format!("GET {path}{prefix}{link} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n").into_bytes()
     })
 }

@@ -1,8 +1,8 @@
 //! Destinations that a tenant's links may not lead to, because a link of the tenant's that led there was taken down.
 //!
-//! They are compared in the form of [`destination_hash`]. A link is blocked by its web addresses, whether in `web_url`
-//! or in the deep links; if it has none, by its deep links of other schemes. Store pages are not blocked: they belong
-//! to the app and not to the link, as does an app's deep link beside a web address.
+//! They are stored as [`destination_hash`] and refused by any of [`refusing_hashes`]. A link is blocked by its web
+//! addresses, whether in `web_url` or in the deep links; if it has none, by its deep links of other schemes. Store pages
+//! are not blocked: they belong to the app and not to the link, as does an app's deep link beside a web address.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -261,7 +261,7 @@ pub(super) async fn show(
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
         app.detail(link, primary.as_deref(), now)
     };
-    let qr = app.codes.on_page(&person.caller.tenant, &link.url).await;
+    let qr = app.codes.on_page(person.caller.tenant.as_str(), &link.url).await;
     let destinations = [
         ("Web page", &link.web_url),
         ("iOS app", &link.ios_deep_link),

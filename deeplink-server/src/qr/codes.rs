@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::{Layout, draw};
 use crate::error::ApiError;
+use crate::shares::Share;
 use crate::shares::limit::ShareLimit;
 
 /// Requests of an account that wait for a drawing slot.
@@ -79,11 +80,13 @@ impl Codes {
     /// The code of an account's link in the default style for a page: the value of `src`, without double quotes.
     /// Concurrent requests draw it once. `None` if it is not drawn soon: a page without its code is better than a late
     /// one.
-    pub(crate) async fn on_page(&self, tenant: &TenantId, url: &str) -> Option<Arc<str>> {
-        let content = url.to_owned();
+    pub(crate) async fn on_page(&self, tenant: &str, url: &str) -> Option<Arc<str>> {
         let source = self.page_images.get_or_insert_async(url, async {
-            let slot = self.page_slot.acquire(tenant.into(), MAX_WAITING).ok_or(None)?;
+            let tenant: TenantId =
+                tenant.parse().map_err(|_| Some(ApiError::Internal("a link's account has no valid id".into())))?;
+            let slot = self.page_slot.acquire(Share::Account(tenant), MAX_WAITING).ok_or(None)?;
             let slot = timeout(self.page_wait, slot).await.map_err(|_| None)?;
+            let content = url.to_owned();
             draw_holding(slot, move || source_of(&content)).await.flatten().map_err(Some)
         });
         source
@@ -217,16 +220,20 @@ mod tests {
         let (codes, tenants) = (Codes::new(), [tenant(1), tenant(2)]);
         let url = |number: usize| format!("https://go.example.com/r/{number:08}");
         let slot = codes.page_slot.try_acquire((&tenants[0]).into()).expect("a slot");
-        assert_eq!(codes.on_page(&tenants[1], &url(0)).await, None, "the slot is used for longer than a page waits");
+        assert_eq!(
+            codes.on_page(tenants[1].as_str(), &url(0)).await,
+            None,
+            "the slot is used for longer than a page waits"
+        );
         // Drawing takes real time, on a busy machine longer than a page waits.
         tokio::time::resume();
         let codes = Codes { page_slot: Arc::clone(&codes.page_slot), page_wait: Duration::from_hours(1), ..codes };
         let urls: Vec<_> = (0..=MAX_WAITING).map(url).collect();
-        let waiting = urls[..MAX_WAITING].iter().map(|url| codes.on_page(&tenants[0], url));
+        let waiting = urls[..MAX_WAITING].iter().map(|url| codes.on_page(tenants[0].as_str(), url));
         let mut waiting = futures_util::future::join_all(waiting).boxed_local();
         assert!((&mut waiting).now_or_never().is_none(), "all wait");
-        assert_eq!(codes.on_page(&tenants[0], &url(99)).now_or_never(), Some(None), "no place to wait");
-        let mut other = codes.on_page(&tenants[1], &urls[MAX_WAITING]).boxed_local();
+        assert_eq!(codes.on_page(tenants[0].as_str(), &url(99)).now_or_never(), Some(None), "no place to wait");
+        let mut other = codes.on_page(tenants[1].as_str(), &urls[MAX_WAITING]).boxed_local();
         assert!((&mut other).now_or_never().is_none(), "another account's waits");
         drop(slot);
         let (other, waiting) = tokio::join!(other, waiting);
@@ -237,10 +244,10 @@ mod tests {
     async fn a_pages_code_is_a_data_url_and_drawn_once() {
         let (codes, tenant) = (Codes::new(), tenant(1));
         let url = "https://go.example.com/r/AbC12345";
-        let source = codes.on_page(&tenant, url).await.expect("a source");
+        let source = codes.on_page(tenant.as_str(), url).await.expect("a source");
         assert!(source.starts_with("data:image/svg+xml,%3Csvg "), "{source}");
         assert!(!source.contains(['"', '<', '>', '&', '#']), "{source}");
-        assert!(Arc::ptr_eq(&source, &codes.on_page(&tenant, url).await.expect("a source")));
+        assert!(Arc::ptr_eq(&source, &codes.on_page(tenant.as_str(), url).await.expect("a source")));
         let plain = source.replace("%3C", "<").replace("%3E", ">").replace("%23", "#").replace('\'', "\"");
         let style = QrStyle::default();
         let layout = Layout::of(&style, QrFormat::Svg, url).expect("a layout");

@@ -127,12 +127,12 @@ pub(crate) fn is_web(destination: &str) -> bool {
 }
 
 /// Identifies a destination that a tenant is refused: SHA-256 in hex. Spellings of one web address have one hash: http or
-/// https, any port, with or without `www.`, user name, repeated or last slashes or fragment, in upper or lower case, with
-/// the parameters in any order, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is
+/// https, any port, with or without `www.`, user name, repeated or last slashes or fragment, its path in upper or lower
+/// case, its parameters in any order, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is
 /// hashed as it is.
 pub(crate) fn destination_hash(destination: &str) -> String {
     let web = normal(destination).map(|url| {
-        let query = spelled(url.query().unwrap_or_default());
+        let query = without_needless_encoding(url.query().unwrap_or_default());
         let mut parameters: Vec<_> = query.split('&').filter(|parameter| !parameter.is_empty()).collect();
         parameters.sort_unstable();
         let question = if parameters.is_empty() { "" } else { "?" };
@@ -163,13 +163,9 @@ pub(crate) fn refusing_hashes(destination: &str) -> Vec<String> {
 fn page_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
-    let path = spelled(url.path());
+    let path = without_needless_encoding(url.path()).to_ascii_lowercase();
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     format!("//{host}/{}", segments.join("/"))
-}
-
-fn spelled(text: &str) -> String {
-    without_needless_encoding(text).to_ascii_lowercase()
 }
 
 /// Decodes what is percent-encoded although it is an unreserved character; other encodings get upper-case digits.

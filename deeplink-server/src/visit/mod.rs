@@ -352,10 +352,7 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
 }
 
 async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>) -> Response {
-    let qr = match link.branding().tenant.parse() {
-        Ok(tenant) if plan.shows_qr() => app.codes.on_page(&tenant, plan.link.url).await,
-        _ => None,
-    };
+    let qr = if plan.shows_qr() { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
     let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
     let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
     let page = LandingPage {
