@@ -5,7 +5,7 @@
 //! On SQLite, and then on the PostgreSQL server that `--postgres` names.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -59,6 +59,24 @@ pub(crate) async fn database(url: &str, prefix: &str) -> Result<String, Failure>
     Ok(format!("{before}/{name}"))
 }
 
+/// Makes an account and returns its key.
+pub(crate) async fn account(
+    plan: &Plan,
+    data: &Path,
+    settings: &[(&str, &str)],
+    name: &str,
+) -> Result<String, Failure> {
+    let made = tokio::process::Command::new(&plan.server)
+        .args(["tenant", "create", "--json", "--email", &format!("{name}@example.com")])
+        .env("DEEPLINK_DATA_DIR", data)
+        .envs(settings.iter().copied())
+        .stderr(std::process::Stdio::null())
+        .output()
+        .await?;
+    let made: Value = serde_json::from_slice(&made.stdout)?;
+    Ok(made["api_key"].as_str().ok_or("no key")?.to_owned())
+}
+
 impl Stage {
     async fn new(plan: &Plan, database: Option<String>) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(".")?;
@@ -67,15 +85,7 @@ impl Stage {
             database.as_deref().map(|url| ("DEEPLINK_DATABASE_URL", url)).into_iter().collect();
         let mut keys = Vec::new();
         for name in ["crowd", "other"] {
-            let made = tokio::process::Command::new(&plan.server)
-                .args(["tenant", "create", "--json", "--email", &format!("{name}@example.com")])
-                .env("DEEPLINK_DATA_DIR", &data)
-                .envs(settings.iter().copied())
-                .stderr(std::process::Stdio::null())
-                .output()
-                .await?;
-            let made: Value = serde_json::from_slice(&made.stdout)?;
-            keys.push(made["api_key"].as_str().ok_or("no key")?.to_owned());
+            keys.push(account(plan, &data, &settings, name).await?);
         }
         write_private(&folder.path().join("key"), &keys[0])?;
         let service = Service::on(plan, folder, &settings).await?;
