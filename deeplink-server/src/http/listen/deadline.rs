@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 use super::share::Share;
-use super::state::{Command, ConnectionState};
+use super::state::{Command, ConnectionState, InUse};
 use super::unread::AllUnread;
 use crate::shares::budget::Used;
 
@@ -24,6 +24,9 @@ pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// A server is crowded while at most one place in this many is free.
 const NEARLY_ALL: usize = 16;
+
+/// Connections closed at once for others, because finding them means looking at all.
+const CLOSED_AT_ONCE: usize = 16;
 
 /// State shared by all connections of a listener.
 #[derive(Debug)]
@@ -131,6 +134,33 @@ impl Shared {
     pub(super) fn wind_down(&self, since: Duration) {
         let now = self.now_ms();
         self.send_commands(|state| state.stop_command(now, since));
+    }
+
+    /// Closes connections of the address that has most, for one of `newcomer` that waits for a place: those without a request,
+    /// and any of an address that has much more. Returns whether there were some.
+    pub(super) fn make_room(&self, newcomer: &Share) -> bool {
+        let connections = lock(&self.connections);
+        let limited = || connections.iter().filter(|state| !state.share.is_trusted);
+        let Some(from) = limited().map(|state| &state.share).max_by_key(|share| share.open()) else { return false };
+        let (has, wants) = (from.open(), newcomer.open());
+        if has < 2 || has < wants {
+            return false;
+        }
+        let has_much = has > self.limits.connections_always() && has >= 2 * wants;
+        let may_close = |state: &Arc<ConnectionState>| {
+            let (in_use, since) = state.in_use()?;
+            (has_much || in_use == InUse::Not).then(|| (in_use, since, Arc::clone(state)))
+        };
+        let mut found: Vec<_> =
+            limited().filter(|state| Arc::ptr_eq(&state.share, from)).filter_map(may_close).collect();
+        found.sort_unstable_by_key(|(in_use, since, _)| (*in_use, *since));
+        found.truncate(((has - wants) / 2).clamp(1, CLOSED_AT_ONCE));
+        let least = found.first().map(|(in_use, ..)| *in_use);
+        found.retain(|(in_use, ..)| Some(*in_use) == least);
+        for (_, _, state) in &found {
+            state.send(Command::Close);
+        }
+        !found.is_empty()
     }
 
     /// Cuts all connections and returns their number.

@@ -1,9 +1,9 @@
 //! Admits connections: limits their number, in total and per address.
 //!
-//! Beyond the maximum, connections wait in the kernel's queue. Beyond the share of their address they are closed at
-//! once: if they waited, each would hold a descriptor or block others in the queue.
+//! Beyond the share of their address, connections are closed at once: if they waited, each would hold a descriptor or block
+//! others in the queue. Beyond the maximum, one takes the place of one whose address has more, else it waits, and those
+//! behind it in the kernel's queue.
 
-use std::future;
 use std::io::{self, Read, Write};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -76,15 +76,24 @@ impl Gate {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 return (connection, Place { entry, _permit: permit });
             }
-            self.shared.set_waiting(true);
-            let permit = Arc::clone(&self.permits).acquire_owned().await;
-            self.shared.set_waiting(false);
-            match permit {
-                Ok(permit) => return (connection, Place { entry, _permit: permit }),
-                // The semaphore is never closed.
-                Err(_) => future::pending().await,
+            match self.wait_for_place(&entry.share).await {
+                Some(permit) => return (connection, Place { entry, _permit: permit }),
+                None => self.turn_away(connection),
             }
         }
+    }
+
+    /// Waits for one of the places, all of which are taken. `None` if the address has many itself and others have no more.
+    async fn wait_for_place(&self, of: &Share) -> Option<OwnedSemaphorePermit> {
+        self.shared.set_waiting(true);
+        let has_many = of.open() > self.shared.limits.connections_always() / 2;
+        let permit = if self.shared.make_room(of) || !has_many {
+            Arc::clone(&self.permits).acquire_owned().await.ok()
+        } else {
+            None
+        };
+        self.shared.set_waiting(false);
+        permit
     }
 
     /// A place for a connection, if there is one now.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
@@ -19,6 +20,8 @@ use crate::shares::budget::Used;
 /// What the connections of one address have in common.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
+    /// Open connections; not counted for trusted proxies.
+    open: AtomicUsize,
     /// Bytes of answers that the address has not accepted yet.
     pub(super) unread: Counter,
     /// Bytes of request bodies.
@@ -34,12 +37,17 @@ impl Share {
     pub(crate) fn of_proxies() -> Self {
         Self { is_trusted: true, ..Self::default() }
     }
+
+    /// How many connections of the address are open; 0 for trusted proxies.
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
 }
 
 /// The open connections by address.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    open: Mutex<HashMap<IpAddr, (usize, Arc<Share>)>>,
+    open: Mutex<HashMap<IpAddr, Arc<Share>>>,
     /// Maximum connections of one address.
     most: usize,
     trusted: Vec<IpNet>,
@@ -71,11 +79,12 @@ impl Addresses {
             Arc::clone(&self.of_proxies)
         } else {
             let mut open = lock(&self.open);
-            let (count, share) = open.entry(address).or_default();
-            if *count >= self.most {
+            let share = open.entry(address).or_default();
+            // Changed only under the lock.
+            if share.open() >= self.most {
                 return None;
             }
-            *count += 1;
+            share.open.fetch_add(1, Relaxed);
             Arc::clone(share)
         };
         Some(Entry { addresses: Arc::clone(self), address, share })
@@ -88,11 +97,8 @@ impl Drop for Entry {
             return;
         }
         let mut open = lock(&self.addresses.open);
-        if let Some((count, _)) = open.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.address);
-            }
+        if self.share.open.fetch_sub(1, Relaxed) == 1 {
+            open.remove(&self.address);
         }
     }
 }

@@ -24,7 +24,8 @@ const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a request head while crowded, from its first byte or from when crowding began; also between two reads of
 /// a body.
 pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of a client that accepts nothing while the budget for unread answers is nearly used up.
+/// Timeout of a client that accepts nothing while the budget for unread answers is nearly used up and its address has much
+/// of it.
 const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
 /// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
 /// the connection, and the client could lose the response.
@@ -67,6 +68,17 @@ enum Phase {
     Head = 1,
     /// Between requests.
     Idle = 2,
+}
+
+/// What would be lost if a connection were closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum InUse {
+    /// Nothing: no request is in progress.
+    Not,
+    /// An answer that the client is not reading.
+    Unread,
+    /// A request.
+    Request,
 }
 
 /// The state of one connection. Written by the connection's own task, read by the sweep.
@@ -358,7 +370,8 @@ impl ConnectionState {
         let limits = self.limits();
         // Stored times may be a tick old, so an extra tick keeps this from being early.
         let past = |since: u64, limit: Duration| now.saturating_sub(since) >= millis(limit + TICK);
-        let is_pressing = self.all_unread().is_pressing(limits.unread);
+        let has_much = self.share.unread.get() > limits.unread_budget().always;
+        let is_pressing = has_much && self.all_unread().is_pressing(limits.unread);
         let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         let blocked_since = self.blocked_since.load(Relaxed);
         if blocked_since > 0 && past(blocked_since, stall) {
@@ -410,6 +423,21 @@ impl ConnectionState {
             return None;
         }
         (now.saturating_sub(since) >= millis(RECENT_USE) || since_stop >= RECENT_USE_GRACE).then_some(Command::Drain)
+    }
+
+    /// How little is lost if the connection is closed for another, the least first, and since when that is so; `None` if it is
+    /// being closed.
+    pub(super) fn in_use(&self) -> Option<(InUse, u64)> {
+        if self.is_gone() || self.command() == Command::Close {
+            return None;
+        }
+        let blocked_since = self.blocked_since.load(Relaxed);
+        if blocked_since > 0 || self.unsent.load(Relaxed) > 0 {
+            let since = if blocked_since > 0 { blocked_since } else { self.sent_at.load(Relaxed) };
+            return Some((InUse::Unread, since));
+        }
+        let (_, since) = self.phase();
+        Some((if self.is_busy() { InUse::Request } else { InUse::Not }, since))
     }
 
     fn is_busy(&self) -> bool {

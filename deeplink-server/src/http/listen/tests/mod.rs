@@ -126,12 +126,22 @@ impl Server {
 
     /// Waits until `count` connections are open.
     async fn until_open(&self, count: usize) {
+        self.until(&format!("{count} are open"), || self.open() == count).await;
+    }
+
+    /// Waits until `count` requests have come.
+    async fn until_asked(&self, count: usize) {
+        self.until(&format!("{count} requests have come"), || self.paths().len() == count).await;
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let reached = async {
-            while self.open() != count {
+            while !is_so() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        assert!(timeout(MOMENT, reached).await.is_ok(), "{} are open, not {count}", self.open());
+        let seen = || format!("{} are open, {} requests have come", self.open(), self.paths().len());
+        assert!(timeout(MOMENT, reached).await.is_ok(), "never: {what}; {}", seen());
     }
 }
 

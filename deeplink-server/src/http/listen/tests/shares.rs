@@ -57,6 +57,85 @@ async fn r6_one_address_cannot_take_all_connections() {
     timeout(MOMENT, again).await.expect("a place is free again");
 }
 
+/// Connections of these addresses, so many of each, with a request in progress.
+#[cfg(target_os = "linux")]
+async fn hold(server: &Server, addresses: std::ops::RangeInclusive<u8>, each: usize) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for last in addresses.flat_map(|last| std::iter::repeat_n(last, each)) {
+        let mut stream = connect_from(last, server).await;
+        stream.write_all(b"GET /hang HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        held.push(stream);
+    }
+    server.until_asked(held.len()).await;
+    server.seen.paths.lock().unwrap().clear();
+    held
+}
+
+/// Eight addresses that take all places with requests that do not end do not keep others out: a new connection takes the
+/// place of one of the address that has most. One of an address that has many itself is refused, and does not keep those
+/// behind it waiting.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r6_eight_addresses_leave_places_to_others() {
+    let server = Server::start(Limits { connections: 64, trusted: Vec::new(), ..limits() });
+    let held = hold(&server, 1..=8, 8).await;
+    let mut others = Vec::new();
+    for last in 11..=20 {
+        let mut stream = connect_from(last, &server).await;
+        stream.write_all(HEAD).await.unwrap();
+        assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+        others.push(stream);
+    }
+    drop((held, others));
+    server.until_open(0).await;
+    server.seen.paths.lock().unwrap().clear();
+
+    let held = hold(&server, 1..=16, 4).await;
+    let mut refused = connect_from(1, &server).await;
+    assert!(read_answer(&mut refused).await.0.starts_with("http/1.1 503"));
+    assert_eq!(server.open(), held.len(), "no request was cut for it");
+}
+
+/// What is closed for others has no request in progress, if the address has such connections.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r6_idle_connections_make_room_first() {
+    let server = Server::start(Limits { connections: 64, trusted: Vec::new(), keep_alive_idle: MOMENT, ..limits() });
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut stream = connect_from(1, &server).await;
+        stream.write_all(HEAD).await.unwrap();
+        read_answer(&mut stream).await;
+        idle.push(stream);
+    }
+    server.seen.paths.lock().unwrap().clear();
+    let mut held = hold(&server, 1..=1, 6).await;
+    held.extend(hold(&server, 2..=9, 7).await);
+    let mut stream = connect_from(21, &server).await;
+    stream.write_all(HEAD).await.unwrap();
+    assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 302"));
+    let ended = |stream: &TcpStream| stream.try_read(&mut [0]).is_ok();
+    assert!(ended(&idle[0]), "the connection that was idle longest is closed");
+    assert!(!held.iter().any(ended), "a request was cut");
+}
+
+/// The kernel holds a bounded part of an answer that is not read.
+#[tokio::test]
+async fn r4_the_kernel_holds_little_for_a_client_that_reads_nothing() {
+    let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let client = TcpSocket::new_v4().unwrap();
+    client.set_recv_buffer_size(16 << 10).unwrap();
+    let connecting = client.connect(listener.local_addr().unwrap());
+    let (_client, accepted) = tokio::join!(connecting, listener.accept());
+    let (stream, _) = accepted.unwrap();
+    let mut held = 0;
+    while let Ok(Ok(())) = timeout(Duration::from_millis(500), stream.writable()).await {
+        held += stream.try_write(&[0; 64 << 10]).unwrap_or(0);
+        assert!(held < 1 << 20, "the kernel holds more than a megabyte");
+    }
+    assert!(held > 64 << 10, "{held} bytes are too few for a client that is far away");
+}
+
 /// The connections of trusted proxies are limited only by the total number.
 #[tokio::test]
 async fn r6_trusted_proxies_have_no_share() {
@@ -350,7 +429,10 @@ async fn r4_stalled_clients_are_cut_sooner_while_much_is_unread() {
     let (calm, answer) = stalled(6 * SMALL);
     assert_is(until_closed(&calm).await, Duration::from_secs(30));
     calm.leave();
+    let (has_little, _little) = stalled(SMALL / 8);
     let (pressed, _answer) = stalled(SMALL);
     assert_is(until_closed(&pressed).await, Duration::from_secs(2));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(has_little.command(), Command::Continue, "a client whose address has little is not hurried");
     drop(answer);
 }
