@@ -87,10 +87,14 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::db::deliveries;
     use crate::db::tests::{Scratch, now};
 
+    const HOOK: &str = "wh_000000000000000000000000";
+
     /// Setting an account to the same state twice changes it once; the reason of the last change is kept; and the time
-    /// in which a webhook was sent nothing does not count towards its days of failures.
+    /// in which a webhook was sent nothing does not count towards its days of failures. No delivery is due meanwhile, also to
+    /// a reader that has the webhook from before.
     #[tokio::test]
     async fn r12_a_suspension_is_set_once_and_its_time_counts_for_nothing() {
         let scratch = Scratch::new().await;
@@ -99,10 +103,17 @@ mod tests {
             .execute(format!(
                 "INSERT INTO webhooks (id, tenant_id, url, kinds, active, sealed, clicks_after, failing_since, created_at,
                     updated_at)
-                 VALUES ('whk_1', '{tenant}', 'https://example.com/', 1, TRUE, '', 0, {}, 0, 0)",
+                 VALUES ('{HOOK}', '{tenant}', 'https://example.com/', 1, TRUE, '', 0, {}, 0, 0)",
                 now().as_millis() - 500
             ))
             .await;
+        scratch
+            .execute(format!(
+                "INSERT INTO deliveries (id, tenant_id, webhook_id, event_id, state, tries, due_at, log, created_at)
+                 VALUES ('dlv_1', '{tenant}', '{HOOK}', 'evt_1', 0, 0, 0, '[]', 0)"
+            ))
+            .await;
+        let hook = HOOK.parse().expect("an id");
         for (suspends, at, reason, changed) in [
             (false, 0, "no need", Changed::Already),
             (true, 0, "phishing", Changed::Yes),
@@ -119,6 +130,9 @@ mod tests {
                 .boxed()
             });
             assert_eq!(set.await, changed, "{reason}");
+            let mut reader = scratch.db.read().await.expect("a reader");
+            let due = deliveries::due(&mut reader.conn(), &hook, now(), 10).await.expect("an answer");
+            assert_eq!(due.len(), usize::from(!suspends), "{reason}");
         }
         let nobody = "tnt_000000000000000000000000".parse::<TenantId>().expect("an id");
         let missing = scratch.write(move |tx| {

@@ -24,7 +24,7 @@ pub(crate) struct DueDelivery {
     pub(crate) is_test: bool,
 }
 
-/// A webhook's due deliveries, the longest waiting one first.
+/// A webhook's due deliveries, the longest waiting one first; none while its account is suspended.
 pub(crate) async fn due(
     db: &mut Conn<'_>,
     webhook: &WebhookId,
@@ -34,7 +34,10 @@ pub(crate) async fn due(
     const SQL: &str = "
         SELECT d.id, d.event_id, d.tries, d.log, d.turn, e.body, COALESCE(e.position = 0, FALSE) AS is_test
         FROM deliveries d LEFT JOIN events e ON e.id = d.event_id
-        WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2 ORDER BY d.due_at LIMIT $3";
+        WHERE d.webhook_id = $1 AND d.state = 0 AND d.due_at <= $2
+            AND NOT EXISTS (
+                SELECT 1 FROM webhooks w JOIN tenants t ON t.id = w.tenant_id WHERE w.id = $1 AND t.suspended_at IS NOT NULL)
+        ORDER BY d.due_at LIMIT $3";
     Ok(on!(db, c => sqlx::query_as(SQL)
         .bind(webhook.as_str()).bind(now.as_millis()).bind(count)
         .fetch_all(c).await)?)
