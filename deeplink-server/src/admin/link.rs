@@ -3,26 +3,29 @@
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{LinkStatus, is_link_id};
 use deeplink_core::text::find_control;
+use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
 use super::{Failure, open_existing, output};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::Db;
 use crate::db::link_status::{self, Owner, StatusSet};
+use crate::db::{Db, DbError};
 use crate::shares::Share;
 
 /// Maximum length of a reason in characters.
 const MAX_REASON: usize = 500;
+/// Maximum number of other links listed by ID.
+const MAX_LISTED: usize = 20;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Marks a link as unsafe: visitors get a warning instead of a redirect. Its account can delete it, but use neither its ID
     /// nor its destinations again
-    Flag(Target),
+    Flag(Takedown),
     /// Disables a link: visitors are told that it is no longer available. Its account can delete it, but use neither its ID nor
     /// its destinations again
-    Disable(Target),
+    Disable(Takedown),
     /// Reverts `flag` or `disable`. The ID of a link that its account has since deleted is free again
     Enable(Target),
 }
@@ -40,6 +43,15 @@ pub(super) struct Target {
     reason: String,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct Takedown {
+    #[command(flatten)]
+    target: Target,
+    /// Do the same to the account's other links that lead where this one, or one that was taken down before, leads
+    #[arg(long)]
+    same_destination: bool,
+}
+
 pub(super) fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > MAX_REASON || find_control(text, true).is_some() {
@@ -49,19 +61,19 @@ pub(super) fn reason(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Result<(), Failure> {
-    let (target, status) = match command {
-        Command::Flag(target) => (target, LinkStatus::Flagged),
-        Command::Disable(target) => (target, LinkStatus::Disabled),
-        Command::Enable(target) => (target, LinkStatus::Active),
+    let (target, status, others) = match command {
+        Command::Flag(Takedown { target, same_destination }) => (target, LinkStatus::Flagged, same_destination),
+        Command::Disable(Takedown { target, same_destination }) => (target, LinkStatus::Disabled, same_destination),
+        Command::Enable(target) => (target, LinkStatus::Active, false),
     };
     let db = open_existing(config).await?;
-    let outcome = set(&db, target, status, clock).await;
+    let outcome = set(&db, target, status, others, clock).await;
     db.close().await;
     output::print(&outcome?);
     Ok(())
 }
 
-async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Result<String, Failure> {
+async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &Clock) -> Result<String, Failure> {
     let id = target.link_id;
     let missing = || Failure::Refused(format!("not_found: no link with id {id:?}"));
     if !is_link_id(&id) {
@@ -81,17 +93,57 @@ async fn set(db: &Db, target: Target, status: LinkStatus, clock: &Clock) -> Resu
             }
         },
     };
-    let now = clock.now();
     let link = format!("{id} of {tenant}");
-    let shown = format!("{link} is {status}\n");
-    let set = db.write(
-        Share::Service,
-        (tenant, id.clone(), status, target.reason),
-        move |tx, (tenant, id, status, reason)| link_status::set(tx, tenant, id, status, reason, now).boxed(),
-    );
-    match set.await? {
-        StatusSet::Yes => Ok(shown),
-        StatusSet::Freed => Ok(format!("{link} has since been deleted by its account; its id is free again\n")),
-        StatusSet::NoLink => Err(missing()),
+    let change = Change { tenant, status, reason: target.reason, now: clock.now() };
+    match change.set(db, id.clone()).await? {
+        StatusSet::Yes => {}
+        StatusSet::Freed => return Ok(format!("{link} has since been deleted by its account; its id is free again\n")),
+        StatusSet::NoLink => return Err(missing()),
+    }
+    let mut told = format!("{link} is {}\n", change.status);
+    if change.status != LinkStatus::Active {
+        told.push_str(&change.others(db, others).await?);
+    }
+    Ok(told)
+}
+
+/// A change of the status of an account's links.
+struct Change {
+    tenant: TenantId,
+    status: LinkStatus,
+    reason: String,
+    now: Timestamp,
+}
+
+impl Change {
+    async fn set(&self, db: &Db, id: String) -> Result<StatusSet, DbError> {
+        let (now, made) = (self.now, (self.tenant.clone(), id, self.status.clone(), self.reason.clone()));
+        let set = db.write(Share::Service, made, move |tx, (tenant, id, status, reason)| {
+            link_status::set(tx, tenant, id, status, reason, now).boxed()
+        });
+        set.await
+    }
+
+    /// Takes the account's other links to refused destinations down too, or says that they still redirect.
+    async fn others(&self, db: &Db, take_down: bool) -> Result<String, DbError> {
+        let ids = link_status::active_to_refused(&mut db.read().await?.conn(), &self.tenant, self.now).await?;
+        if ids.is_empty() {
+            return Ok(String::new());
+        }
+        let count = ids.len();
+        let (links, still) = if count == 1 { ("link", "still redirects") } else { ("links", "still redirect") };
+        let more = count.saturating_sub(MAX_LISTED);
+        let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let list = format!("{}{and_more}", ids[..count - more].join(", "));
+        if !take_down {
+            return Ok(format!(
+                "{count} other {links} of this account to the same destination {still}: {list}\n\
+                 take down such links too with --same-destination\n"
+            ));
+        }
+        for id in ids {
+            self.set(db, id).await?;
+        }
+        Ok(format!("{count} other {links} to the same destination: {list}\n"))
     }
 }

@@ -147,6 +147,30 @@ pub(crate) async fn active_after(
     active.collect()
 }
 
+/// The ids of a tenant's active links that lead where a link of the tenant's was taken down.
+pub(crate) async fn active_to_refused(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    now: Timestamp,
+) -> Result<Vec<String>, DbError> {
+    const PAGE: i64 = 1_000;
+    const SQL: &str = "
+        SELECT tenant_id, link_id, position, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url
+        FROM links
+        WHERE tenant_id = $1 AND position > $2 AND status IS NULL AND (expires_at IS NULL OR expires_at > $3)
+        ORDER BY position LIMIT $4";
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let rows: Vec<ActiveRow> = on!(db, c => sqlx::query_as(SQL)
+            .bind(tenant.as_str()).bind(after).bind(now.as_millis()).bind(PAGE).fetch_all(c).await)?;
+        let Some(last) = rows.last() else { return Ok(found) };
+        after = last.position;
+        let blocked = takedowns::blocked(db, tenant, rows.iter().map(|row| row.urls.0.as_deref())).await?;
+        let refused = rows.into_iter().filter(|row| blocked.check(row.urls.0.as_deref()).is_err());
+        found.extend(refused.map(|row| row.link_id));
+    }
+}
+
 /// A link to flag, because it leads to `url`.
 #[derive(Debug)]
 pub(crate) struct Threat {

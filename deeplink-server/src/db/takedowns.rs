@@ -1,10 +1,11 @@
 //! Destinations that a tenant's links may not lead to, because a link of the tenant's that led there was taken down.
 //!
-//! They are stored as [`destination_hash`] and refused by any of [`refusing_hashes`]. A link is blocked by its web
-//! addresses, whether in `web_url` or in the deep links; if it has none, by its deep links of other schemes. Store pages
-//! are not blocked: they belong to the app and not to the link, as does an app's deep link beside a web address.
+//! A web address is stored as its page and its parameters, and refused with these and any others; every destination is
+//! also stored as [`destination_hash`] and refused by any of [`refusing_hashes`]. A link is blocked by its web addresses,
+//! whether in `web_url` or in the deep links; if it has none, by its deep links of other schemes. Store pages are not
+//! blocked: they belong to the app and not to the link, as does an app's deep link beside a web address.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorCode, Invalid};
@@ -13,14 +14,16 @@ use sqlx::AssertSqlSafe;
 
 use super::sets::{PADDED_UP_TO, padded_length, placeholders};
 use super::{Conn, DbError, execute, on};
-use crate::threats::{destination_hash, is_web, refusing_hashes};
+use crate::threats::{Page, destination_hash, is_web, refusing_hashes};
 
-/// The hashes of the destinations that a link is blocked by.
-fn blocked_of<'a>(to: &'a Destinations<Option<&'a str>>) -> BTreeSet<String> {
+/// Most takedowns of some pages that are compared with a destination. An account with more is to be suspended.
+const MAX_COMPARED: i64 = 1_000;
+
+/// The destinations that a link is blocked by.
+fn blocked_of<'a>(to: &Destinations<Option<&'a str>>) -> BTreeSet<&'a str> {
     let opened = [to.web_url, to.ios_deep_link, to.android_deep_link];
-    let (web, other): (Vec<&str>, Vec<&str>) = opened.into_iter().flatten().partition(|url| is_web(url));
-    let blocked = if web.is_empty() { other } else { web };
-    blocked.into_iter().map(destination_hash).collect()
+    let (web, other): (BTreeSet<&str>, BTreeSet<&str>) = opened.into_iter().flatten().partition(|url| is_web(url));
+    if web.is_empty() { other } else { web }
 }
 
 /// Refuses the destinations of a tenant's link that is taken down, given by its position.
@@ -31,9 +34,11 @@ pub(crate) async fn block(
     to: Destinations<Option<&str>>,
 ) -> Result<(), DbError> {
     const SQL: &str = "
-        INSERT INTO blocked_destinations (tenant_id, url_hash, link) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-    for hash in blocked_of(&to) {
-        execute!(db, SQL; tenant.as_str(), hash, link)?;
+        INSERT INTO blocked_destinations (tenant_id, url_hash, link, page_hash, parameters) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT DO NOTHING";
+    for url in blocked_of(&to) {
+        let (page, parameters) = Page::of(url).map(|page| (page.hash(), page.parameters())).unzip();
+        execute!(db, SQL; tenant.as_str(), destination_hash(url), link, page, parameters)?;
     }
     Ok(())
 }
@@ -46,19 +51,30 @@ pub(crate) async fn lift(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
 }
 
 /// The destinations of some links that are refused to their tenant.
-pub(crate) struct Blocked(HashSet<String>);
+#[derive(Default)]
+pub(crate) struct Blocked {
+    hashes: HashSet<String>,
+    /// The parameters by the hash of the page.
+    pages: HashMap<String, Vec<String>>,
+}
 
 impl Blocked {
     /// Refuses a link that leads to one of them.
     pub(crate) fn check(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
-        if self.0.is_empty() {
+        if self.hashes.is_empty() && self.pages.is_empty() {
             return Ok(());
         }
-        let refuses = |url| refusing_hashes(url).iter().any(|hash| self.0.contains(hash));
-        let found = to.each().find(|(_, url)| url.is_some_and(refuses));
+        let found = to.each().find(|(_, url)| url.is_some_and(|url| self.refuses(url)));
         let Some((field, _)) = found else { return Ok(()) };
         let message = format!("{field}: the operator took down a link of this account that led to this URL");
         Err(Invalid::field(ErrorCode::ThreatDetected, field, message))
+    }
+
+    fn refuses(&self, url: &str) -> bool {
+        let by_page =
+            |page: &Page| self.pages.get(&page.hash()).is_some_and(|down| down.iter().any(|one| page.has(one)));
+        refusing_hashes(url).iter().any(|hash| self.hashes.contains(hash))
+            || Page::of(url).as_ref().is_some_and(by_page)
     }
 }
 
@@ -71,20 +87,39 @@ pub(crate) async fn blocked<'a>(
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM blocked_destinations WHERE tenant_id = $1)";
     // Most accounts have none, and then nothing needs to be hashed.
     if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(tenant.as_str()).fetch_one(c).await)? {
-        return Ok(Blocked(HashSet::new()));
+        return Ok(Blocked::default());
     }
-    let urls = links.into_iter().flat_map(|to| to.into_array().into_iter().flatten());
-    let hashes: Vec<String> = urls.flat_map(refusing_hashes).collect::<BTreeSet<_>>().into_iter().collect();
-    let mut found = HashSet::new();
+    let urls: BTreeSet<&str> = links.into_iter().flat_map(|to| to.into_array().into_iter().flatten()).collect();
+    let hashes = urls.iter().flat_map(|url| refusing_hashes(url)).collect();
+    let pages = urls.iter().filter_map(|url| Page::of(url)).map(|page| page.hash()).collect();
+    let mut blocked = Blocked::default();
+    for (hash, _) in find(db, tenant, "url_hash", hashes).await? {
+        blocked.hashes.insert(hash);
+    }
+    for (page, parameters) in find(db, tenant, "page_hash", pages).await? {
+        blocked.pages.entry(page).or_default().push(parameters.unwrap_or_default());
+    }
+    Ok(blocked)
+}
+
+/// The tenant's takedowns that have one of these hashes in a column, with their parameters.
+async fn find(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    column: &str,
+    hashes: BTreeSet<String>,
+) -> Result<Vec<(String, Option<String>)>, DbError> {
+    let (hashes, mut found) = (Vec::from_iter(hashes), Vec::new());
     for hashes in hashes.chunks(PADDED_UP_TO) {
         let Some(last) = hashes.last() else { continue };
         let size = padded_length(hashes.len());
         let sql = format!(
-            "SELECT DISTINCT url_hash FROM blocked_destinations WHERE tenant_id = $1 AND url_hash IN ({})",
+            "SELECT DISTINCT {column}, parameters FROM blocked_destinations
+             WHERE tenant_id = $1 AND {column} IN ({}) LIMIT {MAX_COMPARED}",
             placeholders(2, size)
         );
-        let some: Vec<String> = on!(db, c => {
-            let mut query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(tenant.as_str());
+        let some: Vec<(String, Option<String>)> = on!(db, c => {
+            let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(tenant.as_str());
             for hash in hashes.iter().chain(std::iter::repeat_n(last, size - hashes.len())) {
                 query = query.bind(hash);
             }
@@ -92,7 +127,7 @@ pub(crate) async fn blocked<'a>(
         })?;
         found.extend(some);
     }
-    Ok(Blocked(found))
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -114,8 +149,7 @@ mod tests {
             (to(None, Some("myapp://home"), store), vec!["myapp://home"]),
             (to(None, None, store), vec![]),
         ] {
-            let expected: BTreeSet<String> = blocked.into_iter().map(destination_hash).collect();
-            assert_eq!(blocked_of(&link), expected, "{link:?}");
+            assert_eq!(blocked_of(&link), BTreeSet::from_iter(blocked), "{link:?}");
         }
     }
 }

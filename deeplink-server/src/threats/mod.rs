@@ -4,6 +4,8 @@
 //! fragment. `#` at the start of a line or after white space starts a comment. Both sides are compared in the URL parser's
 //! normal form, without the trailing dot of a host name.
 
+mod page;
+
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,8 +16,9 @@ use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::LinkPatch;
 use deeplink_core::patch::Patch;
-use deeplink_core::secret::sha256_hex;
-use url::{Host, Position, Url};
+use url::{Host, Url};
+
+pub(crate) use self::page::{Page, destination_hash, refusing_hashes};
 
 /// Maximum size of a list in bytes: several million lines.
 const MAX_BYTES: u64 = 64 << 20;
@@ -124,69 +127,6 @@ pub(crate) fn set_by(patch: &LinkPatch) -> Destinations<Option<&str>> {
 /// Whether a destination is a web address.
 pub(crate) fn is_web(destination: &str) -> bool {
     normal(destination).is_some()
-}
-
-/// Identifies a destination that a tenant is refused: SHA-256 in hex. Spellings of one web address have one hash: http or
-/// https, any port, with or without `www.`, user name, repeated or last slashes or fragment, its path in upper or lower
-/// case, its parameters in any order, and whatever is percent-encoded needlessly (RFC 3986, 6.2.2). A URL of another scheme is
-/// hashed as it is.
-pub(crate) fn destination_hash(destination: &str) -> String {
-    let web = normal(destination).map(|url| {
-        let query = without_needless_encoding(url.query().unwrap_or_default());
-        let mut parameters: Vec<_> = query.split('&').filter(|parameter| !parameter.is_empty()).collect();
-        parameters.sort_unstable();
-        let question = if parameters.is_empty() { "" } else { "?" };
-        format!("{}{question}{}", page_of(&url), parameters.join("&"))
-    });
-    sha256_hex(web.as_deref().unwrap_or(destination))
-}
-
-/// The hashes by which a destination may be refused: its own, and that of the same page without a query, because anyone
-/// can add one. The last is what `destination_hash` was in earlier versions.
-pub(crate) fn refusing_hashes(destination: &str) -> Vec<String> {
-    let mut hashes = vec![destination_hash(destination)];
-    if let Some(mut url) = normal(destination) {
-        hashes.push(sha256_hex(&page_of(&url)));
-        url.set_fragment(None);
-        if url.query() == Some("") {
-            url.set_query(None);
-        }
-        if matches!(url.port(), Some(80 | 443)) {
-            let _ = url.set_port(None);
-        }
-        hashes.push(sha256_hex(&format!("//{}", without_needless_encoding(&url[Position::BeforeHost..]))));
-    }
-    hashes
-}
-
-/// A web address without scheme, port and query, in one spelling.
-fn page_of(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
-    let path = without_needless_encoding(url.path()).to_ascii_lowercase();
-    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    format!("//{host}/{}", segments.join("/"))
-}
-
-/// Decodes what is percent-encoded although it is an unreserved character; other encodings get upper-case digits.
-fn without_needless_encoding(url: &str) -> String {
-    let mut parts = url.split('%');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let escape = part.split_at_checked(2).and_then(|(digits, rest)| {
-            let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-            u8::from_str_radix(digits, 16).ok().filter(|_| is_hex).map(|byte| (byte, digits, rest))
-        });
-        match escape {
-            Some((byte, _, rest)) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
-                text.push(char::from(byte));
-                text.push_str(rest);
-            }
-            Some((_, digits, rest)) => text.extend(["%", &digits.to_ascii_uppercase(), rest]),
-            None => text.extend(["%", part]),
-        }
-    }
-    text
 }
 
 /// The line up to the first `#` after white space; any other `#` starts a fragment.

@@ -94,3 +94,42 @@ fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
     assert_eq!(create(&json!({"web_url": X})).0, 201);
     server.stop();
 }
+
+/// R12: a takedown says which other links of the account lead to the same destination, and takes them down too if asked;
+/// further parameters do not make another destination.
+#[test]
+fn r12_other_links_to_the_same_destination() {
+    let home = Home::new();
+    let server = home.serve();
+    let (key, other) = (home.key("mallory@example.com"), home.key("other@example.com"));
+    let create = |key: &str, body: &Value| outcome(&server, "POST", "/v1/links", key, body);
+    for (key, id, query) in [
+        (&key, "first", "?id=1"),
+        (&key, "second", "?id=1&utm_source=mail"),
+        (&key, "third", "?x&id=1"),
+        (&key, "fine", "?id=2"),
+        (&other, "others", "?id=1"),
+    ] {
+        let made = create(key, &json!({"custom_id": id, "web_url": format!("{X}{query}")}));
+        assert_eq!(made, (201, String::new()), "{id}");
+    }
+    let told = home.ok(&["link", "flag", "first", "--reason", "phishing"]);
+    assert!(
+        told.contains("2 other links of this account to the same destination still redirect: second, third"),
+        "{told}"
+    );
+    assert_eq!(server.tap("second"), 302);
+    for query in ["?id=1", "?id=1&y=2", "?id=1&id=1", "?y&id=1&="] {
+        let made = create(&key, &json!({"web_url": format!("{X}{query}")}));
+        assert_eq!(made, (400, "threat_detected".to_owned()), "{query}");
+    }
+    let told = home.ok(&["link", "disable", "first", "--reason", "phishing", "--same-destination"]);
+    assert!(told.contains("2 other links to the same destination: second, third"), "{told}");
+    for id in ["first", "second", "third"] {
+        eventually_blocking("the notice shows", PATIENCE, || server.tap(id) == 410);
+    }
+    assert_eq!((server.tap("fine"), server.tap("others")), (302, 302));
+    let told = home.ok(&["link", "disable", "first", "--reason", "phishing", "--same-destination"]);
+    assert!(told.ends_with("is disabled\n"), "{told}");
+    server.stop();
+}
