@@ -160,7 +160,7 @@ pub enum Stop {
 }
 
 /// Opens a listener with a backlog for bursts: beyond the usual 128, clients would retry only after a second. Its connections
-/// hold at most [`SEND_BUFFER`] of what clients have not read.
+/// hold at most 128 KiB that clients have not read.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // A restart must not fail because of connections of the last run in TIME_WAIT.
