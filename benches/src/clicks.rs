@@ -128,7 +128,7 @@ async fn settle(service: &Service) -> Result<(), Failure> {
 }
 
 /// The clicks of the links, as reports say.
-async fn counted(service: &Service, links: usize) -> Result<u64, Failure> {
+pub(crate) async fn counted(service: &Service, links: usize) -> Result<u64, Failure> {
     let mut all = 0;
     for first in (0..links).step_by(100) {
         let ids: Vec<String> = (first..(first + 100).min(links)).map(|n| format!("bench-{n}")).collect();

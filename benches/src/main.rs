@@ -9,6 +9,7 @@
 mod access;
 mod billing;
 mod clicks;
+mod faults;
 mod funnel;
 mod generate;
 mod hosted;
@@ -57,10 +58,10 @@ enum Command {
         /// Seconds of load in a round.
         #[arg(long, default_value_t = 4)]
         seconds: u64,
-        /// A database on a PostgreSQL server, for `clicks` and `shares`; a new one is created beside it.
+        /// A database on a PostgreSQL server, for `clicks`, `shares`, `nodes` and `outage`; a new one is created beside it.
         #[arg(long, env = "TEST_DATABASE_URL", hide_env_values = true, value_name = "URL")]
         postgres: Option<String>,
-        /// Scenarios: redirect, clicks, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, quotas, payments, import, webhooks, shares, start, memory, version.
+        /// Scenarios: redirect, clicks, hosted, json, landing, pace, qr, funnel, key, signin-refused, create, lifecycle, bulk, quotas, payments, import, webhooks, shares, nodes, outage, start, memory, version.
         #[arg(default_values_t = ["redirect", "hosted", "json", "landing", "pace", "qr", "key", "signin-refused", "create", "lifecycle", "bulk", "quotas", "payments", "import", "webhooks", "start", "memory", "version"].map(String::from))]
         scenarios: Vec<String>,
     },

@@ -82,6 +82,18 @@ impl Service {
         Ok(self.folder)
     }
 
+    /// MB (10⁶ bytes) in the files of its data folder.
+    pub(crate) fn folder_mb(&self) -> Result<f64, Failure> {
+        let (mut bytes, mut folders) = (0, vec![self.folder.path().to_owned()]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() { folders.push(entry.path()) } else { bytes += entry.metadata()?.len() }
+            }
+        }
+        Ok(ratio(bytes, 1e6))
+    }
+
     pub(crate) fn get(&self, path: &str) -> Vec<u8> {
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", self.key).into_bytes()
     }
@@ -168,6 +180,8 @@ pub(crate) async fn run(plan: &Plan, names: &[String]) -> Result<(), Failure> {
             "import" => import(plan).await?,
             "webhooks" => crate::webhooks::run(plan).await?,
             "shares" => Box::pin(crate::shares::run(plan)).await?,
+            "nodes" => crate::faults::nodes(plan).await?,
+            "outage" => crate::faults::outage(plan).await?,
             "start" => start(plan).await?,
             "memory" => memory(plan).await?,
             "version" => version(plan).await?,
