@@ -21,7 +21,7 @@ const NETWORK: &str = "eip155:84532";
 const ASSET: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
 /// The most that a link may cost: 0.02 USDC, which has 6 decimals.
-const MOST: u64 = 20_000;
+const MAX_PRICE: u64 = 20_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Failure> {
     if requirement["network"] != NETWORK || !is_usdc {
         return Err("that is not what this program pays with".into());
     }
-    if price > MOST {
+    if price > MAX_PRICE {
         return Err("that is too expensive".into());
     }
 

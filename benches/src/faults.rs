@@ -36,7 +36,7 @@ async fn new_database(plan: &Plan, name: &str) -> Result<(String, String), Failu
 }
 
 /// Redirects of one link at a steady pace.
-async fn visits(address: &str, seconds: u64) -> Result<load::Seen, Failure> {
+async fn visits(address: &str, seconds: u64) -> Result<load::LoadResult, Failure> {
     let requests = gets_among(1, "localhost", "/r/", "bench-", BROWSER);
     let seen = load::paced(address, CONNECTIONS, Duration::from_secs(seconds), PACE, "302", requests).await?;
     if seen.wrong > 0 {

@@ -10,7 +10,7 @@ type Failure = Box<dyn std::error::Error>;
 
 /// The result of one round of load.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LoadResult {
     pub(crate) answers: u64,
     /// Answers whose status was not the expected one.
     pub(crate) wrong: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Seen {
     latencies: Vec<u32>,
 }
 
-impl Seen {
+impl LoadResult {
     /// Records an answer.
     pub(crate) fn took(&mut self, time: Duration) {
         self.answers += 1;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     most: usize,
     status: &'static str,
     requests: Requests,
-) -> Result<Seen, Failure> {
+) -> Result<LoadResult, Failure> {
     on_all(address, connections, time, most, Duration::ZERO, status, requests).await
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn paced(
     every: Duration,
     status: &'static str,
     requests: Requests,
-) -> Result<Seen, Failure> {
+) -> Result<LoadResult, Failure> {
     on_all(address, connections, time, usize::MAX, every, status, requests).await
 }
 
@@ -76,7 +76,7 @@ async fn on_all(
     every: Duration,
     status: &'static str,
     requests: Requests,
-) -> Result<Seen, Failure> {
+) -> Result<LoadResult, Failure> {
     let started = Instant::now();
     let local = tokio::task::LocalSet::new();
     let mut tasks = Vec::new();
@@ -92,7 +92,7 @@ async fn on_all(
                 .map_err(|error| error.to_string())
         }));
     }
-    let mut all = Seen::default();
+    let mut all = LoadResult::default();
     local
         .run_until(async {
             for task in tasks {
@@ -116,9 +116,9 @@ async fn converse(
     every: Duration,
     status: &str,
     requests: &Requests,
-) -> Result<Seen, Failure> {
+) -> Result<LoadResult, Failure> {
     let mut asked = Connection::to(address).await?;
-    let mut seen = Seen::default();
+    let mut seen = LoadResult::default();
     let began = Instant::now();
     for nth in 0..most {
         let request = requests(connection, nth);

@@ -291,7 +291,7 @@ async fn measure(
     time: Duration,
     status: &'static str,
     headers: &'static str,
-) -> Result<(f64, load::Seen), Failure> {
+) -> Result<(f64, load::LoadResult), Failure> {
     measured(server, time, status, gets("bench-", headers)).await
 }
 
@@ -301,7 +301,7 @@ pub(crate) async fn measured(
     time: Duration,
     status: &'static str,
     requests: Requests,
-) -> Result<(f64, load::Seen), Failure> {
+) -> Result<(f64, load::LoadResult), Failure> {
     let before = server.cpu_seconds()?;
     let seen = load::run(&server.address, CONNECTIONS, time, usize::MAX, status, requests).await?;
     tokio::time::sleep(Duration::from_millis(2_500)).await;

@@ -13,7 +13,7 @@ use deeplink_core::secret::{Random, SecretKey};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::load::{self, Requests, Seen};
+use crate::load::{self, LoadResult, Requests};
 use crate::scenario::{BROWSER, Failure, Plan, Service, median, write_private};
 use crate::unread;
 
@@ -161,10 +161,10 @@ async fn latencies(plan: &Plan, stage: &Stage, database: &str) -> Result<(), Fai
         let lists = lists.clone();
         Rc::new(move |_, _| lists.clone())
     };
-    let mut rows: [(&str, Vec<[f64; 3]>, Seen); 3] = [
-        ("alone", Vec::new(), Seen::default()),
-        ("beside 160 connections of bulk creates", Vec::new(), Seen::default()),
-        ("beside 160 connections of filtered lists", Vec::new(), Seen::default()),
+    let mut rows: [(&str, Vec<[f64; 3]>, LoadResult); 3] = [
+        ("alone", Vec::new(), LoadResult::default()),
+        ("beside 160 connections of bulk creates", Vec::new(), LoadResult::default()),
+        ("beside 160 connections of filtered lists", Vec::new(), LoadResult::default()),
     ];
     for _ in 0..plan.rounds {
         rows[0].1.push(stage.others(time).await?);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::load::{self, Connection, Requests, Seen};
+use crate::load::{self, Connection, LoadResult, Requests};
 use crate::receiver::{Authority, Receiver};
 use crate::scenario::{
     BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_at, measured, median, ratio, write_private,
@@ -182,13 +182,13 @@ async fn backlog(stage: &Rc<Stage>, rounds: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refuse_wrong(seen: &Seen) -> Result<(), Failure> {
+fn refuse_wrong(seen: &LoadResult) -> Result<(), Failure> {
     if seen.wrong == 0 { Ok(()) } else { Err(format!("{} requests were refused", seen.wrong).into()) }
 }
 
 /// Reports first touches at a steady pace over 16 connections, and returns the time from each acknowledgement, which
 /// follows the commit, until the post's first bytes reached the receiver. A post that arrived first counts as zero.
-async fn delays(stage: &Rc<Stage>, name: &'static str, every: Duration, time: Duration) -> Result<Seen, Failure> {
+async fn delays(stage: &Rc<Stage>, name: &'static str, every: Duration, time: Duration) -> Result<LoadResult, Failure> {
     const CONNECTIONS: u32 = 16;
     let before = stage.fine.answered();
     stage.fine.note();
@@ -227,7 +227,7 @@ async fn delays(stage: &Rc<Stage>, name: &'static str, every: Duration, time: Du
         .await?;
     let mut acknowledged = acknowledged.take();
     stage.all_arrived(before + u64::try_from(acknowledged.len())?).await?;
-    let mut seen = Seen::default();
+    let mut seen = LoadResult::default();
     for heard in stage.fine.noted() {
         let event: Value = serde_json::from_slice(&heard.body)?;
         let install = event["data"]["install_id"].as_str().ok_or("no install")?;

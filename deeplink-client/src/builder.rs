@@ -90,7 +90,7 @@ impl ClientBuilder {
     /// const NETWORK: Network = Network::BASE_SEPOLIA;
     /// const ASSET: &str = Usdc::ON_BASE_SEPOLIA.asset;
     /// /// 0.01 USDC, which has 6 decimals.
-    /// const MOST: u64 = 10_000;
+    /// const MAX_PRICE: u64 = 10_000;
     ///
     /// struct Wallet;
     ///
@@ -104,7 +104,7 @@ impl ClientBuilder {
     ///             if !NETWORK.is(&requirement.network) || !NETWORK.same(&requirement.asset, ASSET) {
     ///                 return Err("not in USDC on Base Sepolia".into());
     ///             }
-    ///             if requirement.amount.parse::<u64>()? > MOST {
+    ///             if requirement.amount.parse::<u64>()? > MAX_PRICE {
     ///                 return Err("too expensive".into());
     ///             }
     ///             // Signed by a wallet's library in a real program.

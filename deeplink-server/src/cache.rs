@@ -191,13 +191,13 @@ pub(crate) enum Lookup {
     Link(Arc<CachedLink>),
     /// There was none when the database was last asked.
     Absent,
-    /// The database must be asked; `old` may answer if it is unavailable, and `seen` is passed to the fill.
-    Ask { old: Option<Arc<CachedLink>>, seen: Seen },
+    /// The database must be asked; `old` may answer if it is unavailable, and `drops` is passed to the fill.
+    Ask { old: Option<Arc<CachedLink>>, drops: DropCounts },
 }
 
 /// Counts of drops before the database was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct DropCounts {
     /// Of the name.
     name: u64,
     /// Of any whole tenant.
@@ -244,8 +244,11 @@ impl LinkCache {
         self.generation(usize::from(known.under.shard)) == known.under.generation
     }
 
-    fn seen(&self, name: &str) -> Seen {
-        Seen { name: self.names.of(name).load(Ordering::Acquire), tenants: self.tenant_changes.load(Ordering::Acquire) }
+    fn drops(&self, name: &str) -> DropCounts {
+        DropCounts {
+            name: self.names.of(name).load(Ordering::Acquire),
+            tenants: self.tenant_changes.load(Ordering::Acquire),
+        }
     }
 
     /// Something changed that all of a tenant's links show: each is read again before it is used.
@@ -264,18 +267,18 @@ impl LinkCache {
             Some(Slot::Link(known)) if known.read_at + STALE_MILLIS > now => Some(known),
             _ => None,
         };
-        Lookup::Ask { old, seen: self.seen(name) }
+        Lookup::Ask { old, drops: self.drops(name) }
     }
 
-    /// Stores what the database returned, unless something was dropped since `seen`.
-    pub(crate) fn fill(&self, name: &str, known: Option<Arc<CachedLink>>, seen: Seen, now: u64) {
-        if self.seen(name) != seen {
+    /// Stores what the database returned, unless something was dropped since `drops` was read.
+    pub(crate) fn fill(&self, name: &str, known: Option<Arc<CachedLink>>, drops: DropCounts, now: u64) {
+        if self.drops(name) != drops {
             return;
         }
         let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Link);
         self.slots.insert(name.into(), slot);
         // Check again after the insert: this sees a drop that came in between, and a later one removes the entry.
-        if self.seen(name) != seen {
+        if self.drops(name) != drops {
             self.slots.remove(name);
         }
     }
@@ -327,9 +330,9 @@ mod tests {
         Arc::new(CachedLink::pack(&link(id), "http://localhost/r/abc", Arc::default(), under, now))
     }
 
-    fn seen(lookup: Lookup) -> Seen {
+    fn drops(lookup: Lookup) -> DropCounts {
         match lookup {
-            Lookup::Ask { seen, .. } => seen,
+            Lookup::Ask { drops, .. } => drops,
             other => panic!("expected to ask the database, got {other:?}"),
         }
     }
@@ -346,9 +349,9 @@ mod tests {
     #[test]
     fn a_fill_that_was_overtaken_by_a_drop_is_not_kept() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = seen(cache.get("abc", 0));
+        let drops = drops(cache.get("abc", 0));
         cache.drop_link("tnt_x", "abc");
-        cache.fill("abc", Some(known(&cache, "abc", 0)), seen, 0);
+        cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
     }
 
@@ -356,14 +359,14 @@ mod tests {
     fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
         const TENANT: &str = "tnt_0123456789abcdef01234567";
         let cache = LinkCache::new(1 << 20, true);
-        let before = seen(cache.get("abc", 0));
+        let before = drops(cache.get("abc", 0));
         cache.fill("abc", Some(known(&cache, "abc", 0)), before, 0);
         assert!(matches!(cache.get("abc", 0), Lookup::Link(_)));
         cache.forget_tenant(TENANT);
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { old: Some(_), .. }));
         // Read before the change, filled after it.
         let old = known(&cache, "xyz", 0);
-        let before = seen(cache.get("xyz", 0));
+        let before = drops(cache.get("xyz", 0));
         cache.forget_tenant(TENANT);
         cache.fill("xyz", Some(old), before, 0);
         assert!(matches!(cache.get("xyz", 0), Lookup::Ask { old: None, .. }));
@@ -372,8 +375,8 @@ mod tests {
     #[test]
     fn without_notices_an_entry_is_fresh_for_five_seconds_and_may_answer_for_ten_minutes() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = seen(cache.get("abc", 0));
-        cache.fill("abc", Some(known(&cache, "abc", 0)), seen, 0);
+        let drops = drops(cache.get("abc", 0));
+        cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
         assert!(matches!(cache.get("abc", 1_000_000), Lookup::Link(_)));
         cache.freshness.set_hears(false);
         assert!(matches!(cache.get("abc", 4_999), Lookup::Link(_)));
@@ -387,11 +390,11 @@ mod tests {
     #[test]
     fn absence_is_fresh_for_five_seconds_and_ends_with_a_create() {
         let cache = LinkCache::new(1 << 20, true);
-        let seen = seen(cache.get("abc", 0));
-        cache.fill("abc", None, seen, 0);
+        let drops = drops(cache.get("abc", 0));
+        cache.fill("abc", None, drops, 0);
         assert!(matches!(cache.get("abc", 4_999), Lookup::Absent));
         assert!(matches!(cache.get("abc", 5_000), Lookup::Ask { .. }));
-        cache.fill("abc", None, seen, 0);
+        cache.fill("abc", None, drops, 0);
         cache.drop_link("tnt_x", "abc");
         assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
     }
@@ -401,8 +404,8 @@ mod tests {
         let cache = LinkCache::new(256 << 10, true);
         for n in 0..10_000 {
             let name = format!("link-{n}");
-            let seen = seen(cache.get(&name, 0));
-            cache.fill(&name, Some(known(&cache, &name, 0)), seen, 0);
+            let drops = drops(cache.get(&name, 0));
+            cache.fill(&name, Some(known(&cache, &name, 0)), drops, 0);
         }
         assert!(cache.bytes() <= 256 << 10 && cache.len() > 500, "{} bytes, {} links", cache.bytes(), cache.len());
     }

@@ -13,7 +13,7 @@ const BEHIND: usize = 1_024;
 pub(crate) enum Notification {
     /// Events of a tenant other than clicks, with or without deliveries.
     Events(TenantId),
-    /// Deliveries of a tenant, with their events.
+    /// Deliveries of a tenant, with their events; or its webhooks changed, or it was suspended or resumed.
     Deliveries(TenantId),
     /// Another node has committed deliveries of a tenant, for the sender of this name.
     RemoteDeliveries(TenantId, String),

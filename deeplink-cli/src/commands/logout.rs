@@ -22,7 +22,7 @@ pub(crate) struct Logout {
 }
 
 /// A key that is kept somewhere.
-struct Stored {
+struct SavedKey {
     profile: String,
     origin: String,
     prefix: String,
@@ -32,18 +32,18 @@ struct Stored {
 impl Logout {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::IDENTITY)?;
-        let mut stored = stored(ctx)?;
-        stored.retain(|key| self.all || key.profile == ctx.profile);
-        if stored.is_empty() {
+        let mut keys = saved_keys(ctx)?;
+        keys.retain(|key| self.all || key.profile == ctx.profile);
+        if keys.is_empty() {
             ctx.console.say(&format!("no key is stored for profile {}", ctx.profile));
         }
-        let profiles: Vec<String> = stored.iter().map(|key| key.profile.clone()).collect();
+        let profiles: Vec<String> = keys.iter().map(|key| key.profile.clone()).collect();
         let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &profiles));
-        for key in &stored {
+        for key in &keys {
             if !ctx.global.dry_run
                 && let Err(stop) = forget(ctx, key).await
             {
-                if stored.len() == 1 {
+                if keys.len() == 1 {
                     return Err(stop);
                 }
                 tally.failed(&key.profile, stop)?;
@@ -68,8 +68,8 @@ impl Logout {
 }
 
 /// Every key that the configuration or the file contains.
-fn stored(ctx: &Context) -> Outcome<Vec<Stored>> {
-    let of_file = ctx.stores().file().all()?.into_iter().map(|(profile, stored)| Stored {
+fn saved_keys(ctx: &Context) -> Outcome<Vec<SavedKey>> {
+    let of_file = ctx.stores().file().all()?.into_iter().map(|(profile, stored)| SavedKey {
         profile,
         prefix: stored.key.to_string(),
         origin: stored.origin,
@@ -78,12 +78,12 @@ fn stored(ctx: &Context) -> Outcome<Vec<Stored>> {
     let in_keyring = ctx.config.profiles.iter().filter(|(_, profile)| profile.is_in_keyring());
     let of_keyring = in_keyring.filter_map(|(name, profile)| {
         let (origin, prefix) = (profile.origin()?, profile.key_prefix.clone()?);
-        Some(Stored { profile: name.clone(), origin, prefix, in_keyring: true })
+        Some(SavedKey { profile: name.clone(), origin, prefix, in_keyring: true })
     });
     Ok(of_file.chain(of_keyring).collect())
 }
 
-async fn forget(ctx: &Context, key: &Stored) -> Outcome {
+async fn forget(ctx: &Context, key: &SavedKey) -> Outcome {
     let stores = ctx.stores();
     if key.in_keyring {
         stores.forget_in_keyring(&key.profile, &key.origin).await?;

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::credentials::Source;
 use crate::env::KeyringUse;
 use crate::error::{Outcome, Stop};
-use crate::store::{Choice, Kept, StoreName, StoredKey, Wish, account};
+use crate::store::{Choice, KeyLocation, StoreName, StoredKey, Wish, account};
 
 /// A key or the configuration that names it could not be stored.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Context {
     }
 
     /// Removes keys that older sign-ins of the profile left in other stores: nothing else would find them again.
-    async fn tidy_up(&self, base: &BaseUrl, kept: &Kept) {
+    async fn tidy_up(&self, base: &BaseUrl, kept: &KeyLocation) {
         let stores = self.stores();
         let in_keyring = matches!(kept.source, Source::Keyring { .. });
         let (file, profile) = (stores.file(), std::slice::from_ref(&self.profile));

@@ -61,9 +61,9 @@ pub(crate) struct Wish<'a> {
     pub(crate) configured: Option<&'a str>,
 }
 
-/// A stored key.
+/// Where a key is stored.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeyLocation {
     pub(crate) source: Source,
     /// Why it is not in the keyring, if that was tried.
     pub(crate) instead: Option<String>,
@@ -146,7 +146,7 @@ impl Stores<'_> {
     }
 
     /// Stores a key in the chosen place; if the keyring fails now, in the file.
-    pub(crate) async fn keep(&self, choice: &Choice, profile: &str, stored: &StoredKey) -> Outcome<Kept> {
+    pub(crate) async fn keep(&self, choice: &Choice, profile: &str, stored: &StoredKey) -> Outcome<KeyLocation> {
         let instead = match choice {
             Choice::File { instead } => instead.clone(),
             Choice::Keyring { required } => {
@@ -156,7 +156,10 @@ impl Stores<'_> {
                 };
                 match kept {
                     Ok(()) => {
-                        return Ok(Kept { source: Source::Keyring { profile: profile.to_owned() }, instead: None });
+                        return Ok(KeyLocation {
+                            source: Source::Keyring { profile: profile.to_owned() },
+                            instead: None,
+                        });
                     }
                     Err(why) if *required => return Err(unusable(&why)),
                     Err(why) => Some(why),
@@ -164,7 +167,7 @@ impl Stores<'_> {
             }
         };
         self.file.put(profile, stored)?;
-        Ok(Kept { source: Source::File { profile: profile.to_owned(), path: self.file.path() }, instead })
+        Ok(KeyLocation { source: Source::File { profile: profile.to_owned(), path: self.file.path() }, instead })
     }
 
     /// Deletes the keyring's entry for a profile of this origin.

@@ -23,7 +23,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 /// Lists affiliates, newest first. There can be 1,000.
@@ -37,12 +37,12 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Json<AffiliateList>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of an account's affiliates.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<AffiliateList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_AFFILIATES.path)?;
+pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_>) -> Result<AffiliateList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_AFFILIATES.path)?;
     let found =
         page.read(|mut db, tenant, span| async move { affiliates::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;

@@ -18,7 +18,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, KeyedBody, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::{ArrayPage, Asked};
+use crate::http::pages::{ArrayPage, PageRequest};
 use crate::state::{App, Shared};
 
 /// Lists apps, newest first.
@@ -35,12 +35,16 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<ArrayPage<AppDetail>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await
+    list_for(&app, &caller, PageRequest::read(&query)?).await
 }
 
 /// A page of the caller's apps, newest first.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<ArrayPage<AppDetail>, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_APPS.path)?;
+pub(crate) async fn list_for(
+    app: &App,
+    caller: &Caller,
+    request: PageRequest<'_>,
+) -> Result<ArrayPage<AppDetail>, ApiError> {
+    let page = request.of(app, caller, routes::LIST_APPS.path)?;
     let found = page.read(|mut db, tenant, span| async move { apps::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;
     let next_cursor = page.end(&mut found, |listed| listed.id.as_str())?;

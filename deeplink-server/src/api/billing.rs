@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, IdempotencyKey, NeedsProcessor};
 use crate::http::once::{Answer, Once, Outcome, Work, done};
-use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
+use crate::outbound::stripe::{Stripe, StripeError, Subscription, WaitLimit};
 use crate::state::{App, Shared};
 use crate::work::subscriptions::{self, unavailable};
 
@@ -134,7 +134,7 @@ pub(crate) async fn cancel_for(app: &Shared, caller: &Caller, once: Once) -> Res
 /// Cancels at Stripe, unless it already ends with its period, whoever canceled it, or can no longer be canceled.
 async fn cancel_at(app: &App, stripe: &Stripe, subscription: &str) -> Result<Subscription, ApiError> {
     let read = async || {
-        let found = stripe.subscription(subscription, Patience::Short).await;
+        let found = stripe.subscription(subscription, WaitLimit::Short).await;
         found.map_err(|error| unavailable(app, &error))
     };
     let found = read().await?;

@@ -76,12 +76,12 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError
 
 /// What an idempotency key stores of a batch: enough to rebuild the same reply.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredReply {
     base: String,
     ids: Vec<String>,
 }
 
-impl Kept {
+impl StoredReply {
     /// The body of the reply.
     fn shown(self) -> BulkCreated {
         let link = |id| BulkLink { url: format!("{}{id}", self.base), link_id: id };
@@ -102,9 +102,9 @@ struct Create {
 }
 
 impl Work for Create {
-    type Made = Kept;
+    type Made = StoredReply;
 
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Kept>, ApiError> {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<StoredReply>, ApiError> {
         if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
             self.app.threats.check(&template.destinations)?;
         }
@@ -123,14 +123,14 @@ impl Work for Create {
         self.refuse_bad_rows(tx, &rows, &blocked, primary.is_none()).await?;
         let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
         within(counted)?;
-        created("/v1/links".into(), Kept { base: self.app.link_url("", primary.as_deref()), ids })
+        created("/v1/links".into(), StoredReply { base: self.app.link_url("", primary.as_deref()), ids })
     }
 
-    fn body(&self, made: &Kept) -> Result<String, ApiError> {
+    fn body(&self, made: &StoredReply) -> Result<String, ApiError> {
         to_json(&made.clone().shown())
     }
 
-    fn committed(&self, app: &Shared, made: &Kept) {
+    fn committed(&self, app: &Shared, made: &StoredReply) {
         for id in &made.ids {
             app.links.drop_link(self.caller.tenant.as_str(), id);
         }

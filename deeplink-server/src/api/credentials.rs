@@ -21,7 +21,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, NotFound, PageQuery, Paged};
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 /// Lists an affiliate's credentials, newest first.
@@ -39,7 +39,7 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     query: Query,
 ) -> Result<Json<CredentialList>, ApiError> {
-    list_for(&app, &caller, &named(&id)?, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, &named(&id)?, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of the credentials of an affiliate of the caller.
@@ -47,10 +47,10 @@ pub(crate) async fn list_for(
     app: &App,
     caller: &Caller,
     affiliate: &AffiliateId,
-    asked: Asked<'_>,
+    request: PageRequest<'_>,
 ) -> Result<CredentialList, ApiError> {
     find(app, caller, affiliate).await?;
-    let page = asked.of(app, caller, format!("/v1/affiliates/{affiliate}/credentials"))?;
+    let page = request.of(app, caller, format!("/v1/affiliates/{affiliate}/credentials"))?;
     let of = affiliate.clone();
     let found = page
         .read(move |mut db, tenant, span| async move { keys::list(&mut db, &tenant, Some(&of), &span).await }.boxed());

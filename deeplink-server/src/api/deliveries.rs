@@ -85,7 +85,7 @@ pub(crate) async fn list(
 }
 
 /// One page of a log, as stored.
-pub(crate) struct Found {
+pub(crate) struct DeliveryPage {
     pub(crate) deliveries: Vec<StoredDelivery>,
     /// Where the next page begins.
     pub(crate) next_cursor: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) async fn page_of(
     asked: Option<DeliveryStatus>,
     cursor: Option<&str>,
     limit: u32,
-) -> Result<Found, ApiError> {
+) -> Result<DeliveryPage, ApiError> {
     let after = cursor.map(|text| DeliveryCursor::read(text, &app.vault, caller)).transpose()?;
     let is_other = |after: &DeliveryCursor| after.webhook != *webhook || asked.is_some() && after.status != asked;
     if after.as_ref().is_some_and(is_other) {
@@ -125,7 +125,7 @@ pub(crate) async fn page_of(
         }
         _ => None,
     };
-    Ok(Found { deliveries: found, next_cursor })
+    Ok(DeliveryPage { deliveries: found, next_cursor })
 }
 
 /// The webhook has no such delivery, or belongs to another account.

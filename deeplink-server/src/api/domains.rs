@@ -21,7 +21,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::{ArrayPage, Asked};
+use crate::http::pages::{ArrayPage, PageRequest};
 use crate::state::{App, Shared};
 
 /// Lists domains, newest first. There can be 1,000.
@@ -38,16 +38,16 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<ArrayPage<DomainDetail>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await
+    list_for(&app, &caller, PageRequest::read(&query)?).await
 }
 
 /// A page of the caller's domains, newest first.
 pub(crate) async fn list_for(
     app: &App,
     caller: &Caller,
-    asked: Asked<'_>,
+    request: PageRequest<'_>,
 ) -> Result<ArrayPage<DomainDetail>, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_DOMAINS.path)?;
+    let page = request.of(app, caller, routes::LIST_DOMAINS.path)?;
     let found = page.read(|mut db, tenant, span| async move { domains::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;
     let next_cursor = page.end(&mut found, |domain| domain.id.as_str())?;

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::cache::CachedLink;
 use crate::caller::{Actor, Caller};
 use crate::clicks::Click;
-use crate::db::conversions::{self, Reporter, Stored};
+use crate::db::conversions::{self, ConversionRow, Reporter};
 use crate::db::events::Publisher;
 use crate::db::installs::{self, Bound, NewBinding, NewTouch};
 use crate::db::tenants::{self, Counted};
@@ -385,8 +385,8 @@ impl Conversion {
         let at = new.moment(now)?;
         let [user, position] = drawn(&self.app, now);
         let user = conversions::lock_user(tx, tenant, &new.user_id, user, now).await?;
-        let stored = Stored { id, tenant, user, position, reporter, new, at };
-        let is_known = conversions::insert(tx, &self.publisher, &stored).await?;
+        let row = ConversionRow { id, tenant, user, position, reporter, new, at };
+        let is_known = conversions::insert(tx, &self.publisher, &row).await?;
         // Last, because all of the account's conversions lock this row.
         if self.app.config.enforce_quotas
             && let Counted::Over { limit, current } = tenants::count_events(tx, tenant, now, 1).await?

@@ -239,7 +239,7 @@ pub(crate) async fn list(
 }
 
 /// One page of a list, as stored.
-pub(crate) struct Found {
+pub(crate) struct LinkPage {
     pub(crate) links: Vec<Link>,
     /// The tenant's primary domain, used in their addresses.
     pub(crate) primary: Option<String>,
@@ -254,7 +254,7 @@ pub(crate) async fn page_of(
     asked: LinkFilter,
     cursor: Option<&str>,
     limit: u32,
-) -> Result<Found, ApiError> {
+) -> Result<LinkPage, ApiError> {
     let (filter, before) = match cursor {
         None => (asked, None),
         Some(text) => {
@@ -269,7 +269,7 @@ pub(crate) async fn page_of(
     let mut scoped = filter.clone();
     if let Some(own) = &caller.affiliate {
         if filter.affiliate_id.as_deref().is_some_and(|other| other != own.as_str()) {
-            return Ok(Found { links: Vec::new(), primary: None, next_cursor: None });
+            return Ok(LinkPage { links: Vec::new(), primary: None, next_cursor: None });
         }
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
@@ -288,7 +288,7 @@ pub(crate) async fn page_of(
         Some(last) if more => Some(LinkCursor { before: last.position, filter }.write(&app.vault, caller)?),
         _ => None,
     };
-    Ok(Found { links: found, primary, next_cursor })
+    Ok(LinkPage { links: found, primary, next_cursor })
 }
 
 fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {

@@ -22,7 +22,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 /// Lists publishable keys, newest first.
@@ -36,12 +36,16 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Json<PublishableKeyList>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of an account's publishable keys.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<PublishableKeyList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_PUBLISHABLE_KEYS.path)?;
+pub(crate) async fn list_for(
+    app: &App,
+    caller: &Caller,
+    request: PageRequest<'_>,
+) -> Result<PublishableKeyList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_PUBLISHABLE_KEYS.path)?;
     let found =
         page.read(|mut db, tenant, span| async move { publishable_keys::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;

@@ -19,7 +19,7 @@ use crate::http::csrf;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged, Unavailable};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::http::session::Session;
 use crate::state::{App, Shared};
 
@@ -34,12 +34,12 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Json<SecretKeyList>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of an account's own keys.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<SecretKeyList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_SECRET_KEYS.path)?;
+pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_>) -> Result<SecretKeyList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_SECRET_KEYS.path)?;
     let found =
         page.read(|mut db, tenant, span| async move { keys::list(&mut db, &tenant, None, &span).await }.boxed());
     let mut found = found.await?;

@@ -25,7 +25,7 @@ use crate::http::client_ip::Peer;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, PageQuery, Paged, Unavailable};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::http::{NO_STORE, misses};
 use crate::state::{App, Shared};
 
@@ -40,13 +40,13 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let list = list_for(&app, &caller, Asked::read(&query)?).await?;
+    let list = list_for(&app, &caller, PageRequest::read(&query)?).await?;
     Ok(([NO_STORE], Json(list)).into_response())
 }
 
 /// A page of an account's sources.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<SourceList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_SOURCES.path)?;
+pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_>) -> Result<SourceList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_SOURCES.path)?;
     let found = page.read(|mut db, tenant, span| async move { sources::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;
     let next_cursor = page.end(&mut found, |source| source.id.as_str())?;

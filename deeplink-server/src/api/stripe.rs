@@ -165,13 +165,13 @@ async fn say<T>(app: &Shared, once: Once, made: T) -> Result<Answer<T>, ApiError
 where
     T: Clone + Serialize + Send + Sync + 'static,
 {
-    if once.is_keyed() { app.once(once, Said(made)).await } else { Answer::done(made) }
+    if once.is_keyed() { app.once(once, ReplyOnly(made)).await } else { Answer::done(made) }
 }
 
 /// A reply for which nothing else is stored.
-struct Said<T>(T);
+struct ReplyOnly<T>(T);
 
-impl<T: Clone + Serialize + Send + Sync + 'static> Work for Said<T> {
+impl<T: Clone + Serialize + Send + Sync + 'static> Work for ReplyOnly<T> {
     type Made = T;
 
     async fn run(&self, _: &mut Conn<'_>) -> Result<Outcome<T>, ApiError> {

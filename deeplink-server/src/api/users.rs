@@ -21,7 +21,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NeedsMail, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
@@ -36,12 +36,12 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Json<UserList>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of the people of the caller's team, newest first.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<UserList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_USERS.path)?;
+pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_>) -> Result<UserList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_USERS.path)?;
     let found = page.read(|mut db, tenant, span| async move { users::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;
     let next_cursor = page.end(&mut found, |user| user.id.as_str())?;

@@ -24,7 +24,7 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound, PageQuery, Paged};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created, done};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::notifier::Notification;
 use crate::state::{App, Shared};
 
@@ -39,12 +39,12 @@ pub(crate) async fn list(
     FullScope { caller, .. }: FullScope,
     query: Query,
 ) -> Result<Json<WebhookList>, ApiError> {
-    list_for(&app, &caller, Asked::read(&query)?).await.map(Json)
+    list_for(&app, &caller, PageRequest::read(&query)?).await.map(Json)
 }
 
 /// A page of an account's webhooks.
-pub(crate) async fn list_for(app: &App, caller: &Caller, asked: Asked<'_>) -> Result<WebhookList, ApiError> {
-    let page = asked.of(app, caller, routes::LIST_WEBHOOKS.path)?;
+pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_>) -> Result<WebhookList, ApiError> {
+    let page = request.of(app, caller, routes::LIST_WEBHOOKS.path)?;
     let found = page.read(|mut db, tenant, span| async move { webhooks::list(&mut db, &tenant, &span).await }.boxed());
     let mut found = found.await?;
     let next_cursor = page.end(&mut found, |webhook| webhook.id.as_str())?;

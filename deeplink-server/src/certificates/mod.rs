@@ -63,7 +63,7 @@ pub(crate) enum Unusable {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum ReadError {
     #[error(transparent)]
     Database(#[from] DbError),
     #[error(transparent)]
@@ -137,7 +137,7 @@ impl Certificates {
                 found
             }
             // While the database cannot be read, a stale value is the better answer.
-            Err(Failed::Database(_)) => {
+            Err(ReadError::Database(_)) => {
                 self.away_until.store(now + AWAY_MILLIS, Ordering::Relaxed);
                 old
             }
@@ -149,7 +149,7 @@ impl Certificates {
         }
     }
 
-    async fn load(&self, name: &str, old: Option<&Served>) -> Result<Read, Failed> {
+    async fn load(&self, name: &str, old: Option<&Served>) -> Result<Read, ReadError> {
         let known = old.map(|served| served.id.as_str());
         let mut reader = self.db.look_up().await?;
         let stored = certificates::find(&mut reader.conn(), name, &self.own_name, known).await?;

@@ -79,7 +79,7 @@ pub(super) struct Loader {
     /// Clicks of this process that were read.
     read: u64,
     /// When it was last logged that the log is behind.
-    told: Instant,
+    warned_at: Instant,
     has_failed: bool,
     /// Whether what versions without a journal left is stored.
     has_taken_over: bool,
@@ -94,7 +94,7 @@ impl Loader {
             reading: None,
             counted_at: now,
             read: 0,
-            told: now,
+            warned_at: now,
             has_failed: false,
             has_taken_over: false,
         }
@@ -125,7 +125,7 @@ impl Loader {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     tracing::warn!(%error, "clicks cannot be stored in the database; they wait in the journal");
                 }
-                self.tell_if_late();
+                self.warn_if_late();
                 // Nobody waits for what cannot be stored now.
                 self.intake.is_failing.store(true, Ordering::Relaxed);
                 self.intake.progress.send_modify(|_| ());
@@ -169,7 +169,7 @@ impl Loader {
                         owes = false;
                     }
                     self.count_if_due().await?;
-                    self.tell_if_late();
+                    self.warn_if_late();
                 }
                 Ok(false) if reading.ends_a_part() => self.count().await?,
                 Ok(false) if reading.is_at_end() => self.finish().await?,
@@ -325,10 +325,10 @@ impl Loader {
         if reading.is_at_end() { self.finish().await } else { Ok(()) }
     }
 
-    fn tell_if_late(&mut self) {
+    fn warn_if_late(&mut self) {
         let behind = self.intake.behind_for();
-        if behind >= LATE && self.told.elapsed() >= LATE {
-            self.told = Instant::now();
+        if behind >= LATE && self.warned_at.elapsed() >= LATE {
+            self.warned_at = Instant::now();
             tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct NewCertificate {
 
 /// A stored certificate; without chain and key if the caller has them already.
 #[derive(Debug, FromRow)]
-pub(crate) struct Stored {
+pub(crate) struct StoredCertificate {
     pub(crate) id: String,
     pub(crate) chain: Option<String>,
     pub(crate) sealed_key: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) async fn find(
     name: &str,
     own: &str,
     known_id: Option<&str>,
-) -> Result<Option<Stored>, DbError> {
+) -> Result<Option<StoredCertificate>, DbError> {
     const SQL: &str = "
         SELECT id,
             CASE WHEN id = $3 THEN NULL ELSE chain END AS chain,

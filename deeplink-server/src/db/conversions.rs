@@ -98,7 +98,7 @@ pub(crate) async fn claim_key(
 
 /// A conversion to store.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored<'a> {
+pub(crate) struct ConversionRow<'a> {
     pub(crate) id: &'a EventId,
     pub(crate) tenant: &'a TenantId,
     /// `app_users.position`; the caller has locked the row.
@@ -121,7 +121,7 @@ struct FirstAndLastTouch {
 }
 
 /// Stores a conversion and credits links with it. `true`: its user has a bound install, so it becomes an event at once.
-pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, stored: &Stored<'_>) -> Result<bool, DbError> {
+pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &ConversionRow<'_>) -> Result<bool, DbError> {
     // Two index lookups for the first and last touch, however many there are.
     const ENDS: &str = "
         SELECT position,
@@ -140,27 +140,26 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, stored: &St
         INSERT INTO conversions (position, id, tenant_id, app_user, source_id, conversion_type, metadata, amount_cents,
             currency, at, received_at, emitted_at, first_link, last_link)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-    let new = stored.new;
-    let (at, now) = (stored.at.as_millis(), publisher.now().as_millis());
-    let ends: Vec<FirstAndLastTouch> =
-        on!(db, c => sqlx::query_as(ENDS).bind(stored.user).bind(at).fetch_all(c).await)?;
+    let new = row.new;
+    let (at, now) = (row.at.as_millis(), publisher.now().as_millis());
+    let ends: Vec<FirstAndLastTouch> = on!(db, c => sqlx::query_as(ENDS).bind(row.user).bind(at).fetch_all(c).await)?;
     // An install without touches identifies the user but credits no links.
     let is_known =
-        !ends.is_empty() || on!(db, c => sqlx::query_scalar::<_, bool>(KNOWN).bind(stored.user).fetch_one(c).await)?;
+        !ends.is_empty() || on!(db, c => sqlx::query_scalar::<_, bool>(KNOWN).bind(row.user).fetch_one(c).await)?;
     let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();
     let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
     let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));
     execute!(db, INSERT;
-        stored.position, stored.id.as_str(), stored.tenant.as_str(), stored.user, stored.reporter.source(),
+        row.position, row.id.as_str(), row.tenant.as_str(), row.user, row.reporter.source(),
         &new.conversion_type, new.metadata.as_ref().map(Metadata::as_str),
         new.amount.as_ref().map(|(cents, _)| *cents), new.amount.as_ref().map(|(_, currency)| currency), at, now,
         is_known.then_some(now), first, last)
     .map_err(DbError::drawn)?;
     if first.is_some() {
-        credits::credit_one(db, stored.user, at, stored.position).await?;
+        credits::credit_one(db, row.user, at, row.position).await?;
     }
     if is_known {
-        events::publish_conversion(db, publisher, stored.tenant, stored.position).await?;
+        events::publish_conversion(db, publisher, row.tenant, row.position).await?;
     }
     Ok(is_known)
 }

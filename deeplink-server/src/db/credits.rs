@@ -256,7 +256,7 @@ mod tests {
     use deeplink_core::time::Timestamp;
     use futures_util::FutureExt;
 
-    use crate::db::conversions::{self, Stored};
+    use crate::db::conversions::{self, ConversionRow};
     use crate::db::installs::{self, Bound, NewBinding, NewTouch};
     use crate::db::tests::{Scratch, now};
 
@@ -346,7 +346,7 @@ mod tests {
                         for position in positions {
                             let at = now().plus_millis(nth + position - begin);
                             let id = EventId::new(at, &mut Random::system());
-                            let stored = Stored {
+                            let stored = ConversionRow {
                                 id: &id,
                                 tenant: &tenant,
                                 user,

@@ -26,12 +26,12 @@ pub(crate) async fn list(
     limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Link>, DbError> {
-    let asked = Asked { tenant, filter, before, limit, now };
-    let rows: Vec<Row> = on!(db, c => asked.query("").build_query_as().fetch_all(c).await)?;
+    let request = ListRequest { tenant, filter, before, limit, now };
+    let rows: Vec<Row> = on!(db, c => request.query("").build_query_as().fetch_all(c).await)?;
     rows.into_iter().map(Link::try_from).collect()
 }
 
-struct Asked<'a> {
+struct ListRequest<'a> {
     tenant: &'a TenantId,
     filter: &'a LinkFilter,
     before: Option<i64>,
@@ -39,7 +39,7 @@ struct Asked<'a> {
     now: Timestamp,
 }
 
-impl Asked<'_> {
+impl ListRequest<'_> {
     /// The statement, after `prefix`.
     fn query<DB: sqlx::Database>(&self, prefix: &str) -> QueryBuilder<DB>
     where
@@ -185,14 +185,16 @@ mod tests {
     }
 
     async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter) -> Vec<String> {
-        let asked = Asked { tenant, filter, before: None, limit: 51, now: now() };
+        let request = ListRequest { tenant, filter, before: None, limit: 51, now: now() };
         match scratch.db.read().await.expect("a reader").conn() {
             Conn::Sqlite(conn) => {
-                let mut query = asked.query("EXPLAIN QUERY PLAN ");
+                let mut query = request.query("EXPLAIN QUERY PLAN ");
                 let steps: Vec<(i64, i64, i64, String)> = query.build_query_as().fetch_all(conn).await.expect("a plan");
                 steps.into_iter().map(|step| step.3 + " ").collect()
             }
-            Conn::Postgres(conn) => asked.query("EXPLAIN ").build_query_scalar().fetch_all(conn).await.expect("a plan"),
+            Conn::Postgres(conn) => {
+                request.query("EXPLAIN ").build_query_scalar().fetch_all(conn).await.expect("a plan")
+            }
         }
     }
 

@@ -21,12 +21,12 @@ use crate::state::App;
 
 /// Which page a request asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct PageRequest<'a> {
     limit: u32,
     cursor: Option<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PageRequest<'a> {
     /// The page that `limit` and `cursor` ask for.
     pub(crate) fn read(query: &'a Query) -> Result<Self, ApiError> {
         Ok(Self { limit: limit(query.one("limit")?, MAX_LIMIT)?, cursor: query.one("cursor")? })

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use super::http::Failed;
+use super::http::CallError;
 use crate::config::TrustedRoots;
 
 /// How long it may take to connect, including TLS.
@@ -62,18 +62,18 @@ impl Dialler {
         &self,
         url: &Url,
         addresses: &[SocketAddr],
-    ) -> Result<(Box<dyn Stream>, SocketAddr), Failed> {
+    ) -> Result<(Box<dyn Stream>, SocketAddr), CallError> {
         let connect = async {
-            let (address, stream) = self.first_of(addresses).await.map_err(Failed::Connect)?;
+            let (address, stream) = self.first_of(addresses).await.map_err(CallError::Connect)?;
             // This affects only speed.
             let _ = stream.set_nodelay(true);
             if url.scheme() != "https" {
                 return Ok((Box::new(stream) as Box<dyn Stream>, address));
             }
-            let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(Failed::Tls)?;
+            let secured = self.tls().await?.connect(server_name(url)?, stream).await.map_err(CallError::Tls)?;
             Ok((Box::new(secured) as Box<dyn Stream>, address))
         };
-        timeout(CONNECT, connect).await.unwrap_or(Err(Failed::NotConnected))
+        timeout(CONNECT, connect).await.unwrap_or(Err(CallError::NotConnected))
     }
 
     /// The first connection that succeeds; each address has a head start before the next one.
@@ -99,11 +99,12 @@ impl Dialler {
         }
     }
 
-    async fn tls(&self) -> Result<&TlsConnector, Failed> {
+    async fn tls(&self) -> Result<&TlsConnector, CallError> {
         let make = || async {
             let trusted: Vec<_> = self.trusted.iter().flat_map(TrustedRoots::certificates).cloned().collect();
             let made = tokio::task::spawn_blocking(move || connector(trusted)).await;
-            made.map_err(|error| Failed::NoTls(error.to_string()))?.map_err(|error| Failed::NoTls(error.to_string()))
+            made.map_err(|error| CallError::NoTls(error.to_string()))?
+                .map_err(|error| CallError::NoTls(error.to_string()))
         };
         self.tls.get_or_try_init(make).await
     }
@@ -130,12 +131,12 @@ fn connector(trusted: Vec<CertificateDer<'static>>) -> Result<TlsConnector, rust
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn server_name(url: &Url) -> Result<ServerName<'static>, Failed> {
+fn server_name(url: &Url) -> Result<ServerName<'static>, CallError> {
     match url.host() {
         Some(Host::Domain(name)) => ServerName::try_from(name.trim_end_matches('.').to_owned())
-            .map_err(|error| Failed::NoTls(error.to_string())),
+            .map_err(|error| CallError::NoTls(error.to_string())),
         Some(Host::Ipv4(address)) => Ok(ServerName::IpAddress(std::net::IpAddr::V4(address).into())),
         Some(Host::Ipv6(address)) => Ok(ServerName::IpAddress(std::net::IpAddr::V6(address).into())),
-        None => Err(Failed::NoTls("there is no host".to_owned())),
+        None => Err(CallError::NoTls("there is no host".to_owned())),
     }
 }

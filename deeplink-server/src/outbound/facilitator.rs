@@ -123,7 +123,9 @@ impl Unclear {
 
 /// A permit for one of the concurrent calls.
 #[derive(Debug)]
-pub(crate) struct Place<'a>(#[expect(dead_code, reason = "it is held until the call is over")] SemaphorePermit<'a>);
+pub(crate) struct CallPermit<'a>(
+    #[expect(dead_code, reason = "it is held until the call is over")] SemaphorePermit<'a>,
+);
 
 /// What a facilitator can settle of what we want: for each version, the extra fields of a requirement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -144,14 +146,14 @@ pub(crate) struct Facilitator {
     verify_timeout: Duration,
     settle_timeout: Duration,
     credentials: Box<dyn Credentials>,
-    places: Semaphore,
+    permits: Semaphore,
     /// A second permit, for calls other than settlements.
     unpaid: Semaphore,
-    known: RwLock<Known>,
+    cache: RwLock<KindsCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KindsCache {
     /// Its last answer.
     kinds: Option<Kinds>,
     asked_at: Option<u64>,
@@ -209,23 +211,23 @@ impl Facilitator {
             verify_timeout: x402.verify_timeout,
             settle_timeout: x402.settle_timeout,
             credentials: credentials(x402.token.as_ref()),
-            places: Semaphore::new(MAX_CONCURRENT),
+            permits: Semaphore::new(MAX_CONCURRENT),
             unpaid: Semaphore::new(MAX_UNPAID),
-            known: RwLock::default(),
+            cache: RwLock::default(),
         }
     }
 
     /// What it can settle of what we want, which may be nothing; `None` until it has answered.
     pub(crate) fn kinds(&self) -> Option<Kinds> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()
+        self.cache.read().unwrap_or_else(PoisonError::into_inner).kinds.clone()
     }
 
     /// Whether it is time to ask what it settles.
     pub(crate) fn is_to_be_asked(&self, now_millis: u64) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let is_on = known.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty());
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let is_on = cache.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty());
         let wait = if is_on { ASK_STILL_MILLIS } else { ASK_AGAIN_MILLIS };
-        known.asked_at.is_none_or(|at| now_millis.saturating_sub(at) >= wait)
+        cache.asked_at.is_none_or(|at| now_millis.saturating_sub(at) >= wait)
     }
 
     /// Asks what it settles. If it does not answer, its earlier answer still counts.
@@ -244,9 +246,9 @@ impl Facilitator {
                 None
             }
         };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.asked_at = Some(now_millis);
-        known.kinds = kinds.or(known.kinds.take());
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        cache.asked_at = Some(now_millis);
+        cache.kinds = kinds.or(cache.kinds.take());
     }
 
     fn wanted(&self, supported: &Supported) -> Kinds {
@@ -281,12 +283,12 @@ impl Facilitator {
     }
 
     /// A permit for one call, to be acquired before anything is stored for the call.
-    pub(crate) fn place(&self) -> Result<Place<'_>, Unclear> {
-        self.places.try_acquire().map(Place).map_err(full)
+    pub(crate) fn permit(&self) -> Result<CallPermit<'_>, Unclear> {
+        self.permits.try_acquire().map(CallPermit).map_err(full)
     }
 
     /// Settles a payment.
-    pub(crate) async fn settle(&self, message: &str, _: Place<'_>) -> Result<Settled, Unclear> {
+    pub(crate) async fn settle(&self, message: &str, _: CallPermit<'_>) -> Result<Settled, Unclear> {
         let body = Bytes::copy_from_slice(message.as_bytes());
         let (status, answer): (_, SettleAnswer) =
             self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
@@ -310,7 +312,7 @@ impl Facilitator {
         total: Duration,
     ) -> Result<T, Unclear> {
         let _unpaid = self.unpaid.try_acquire().map_err(full)?;
-        let _place = self.place()?;
+        let _permit = self.permit()?;
         Ok(self.exchange(method, path, body, total).await?.1)
     }
 

@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{Call, Failed, Http, Terms};
+use super::http::{Call, CallError, Http, Terms};
 use crate::config::{Config, OauthProvider};
 
 /// How long all calls of one sign-in may take.
@@ -80,8 +80,8 @@ pub(crate) enum Unidentified {
     NoEmail,
 }
 
-impl From<Failed> for Unidentified {
-    fn from(failed: Failed) -> Self {
+impl From<CallError> for Unidentified {
+    fn from(failed: CallError) -> Self {
         Self::Provider(failed.in_short())
     }
 }
@@ -99,11 +99,11 @@ pub(crate) struct Providers {
 struct Provider {
     client: Client,
     scopes: &'static [&'static str],
-    asked: Asked,
+    emails: EmailSource,
 }
 
 /// Where a provider lists a person's addresses.
-enum Asked {
+enum EmailSource {
     /// In the user's profile.
     User(String),
     /// In a separate list.
@@ -172,9 +172,9 @@ impl Providers {
                 _ => Unidentified::Provider("its answer to the code is not understood".into()),
             })?;
         let bearer = token.access_token().secret();
-        match &provider.asked {
-            Asked::User(url) => self.get_json::<User>(url, bearer, terms).await?.verified(),
-            Asked::Emails(url) => verified_of(&self.get_json::<Vec<Address>>(url, bearer, terms).await?),
+        match &provider.emails {
+            EmailSource::User(url) => self.get_json::<User>(url, bearer, terms).await?.verified(),
+            EmailSource::Emails(url) => verified_of(&self.get_json::<Vec<Address>>(url, bearer, terms).await?),
         }
     }
 
@@ -199,8 +199,8 @@ struct Exchange<'a> {
 }
 
 impl<'c> AsyncHttpClient<'c> for Exchange<'_> {
-    type Error = Failed;
-    type Future = BoxFuture<'c, Result<HttpResponse, Failed>>;
+    type Error = CallError;
+    type Future = BoxFuture<'c, Result<HttpResponse, CallError>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         async move {
@@ -218,17 +218,17 @@ impl Provider {
     fn new(name: Name, config: &OauthProvider, public_url: &Url) -> Result<Self, url::ParseError> {
         let base = config.base.as_ref().map(|base| base.as_str().trim_end_matches('/').to_owned());
         let at = |path: &str, own: &str| base.as_ref().map_or_else(|| own.to_owned(), |base| format!("{base}{path}"));
-        let (authorize, token, asked, scopes): (_, _, _, &'static [&'static str]) = match name {
+        let (authorize, token, emails, scopes): (_, _, _, &'static [&'static str]) = match name {
             Name::Google => (
                 at("/authorize", "https://accounts.google.com/o/oauth2/v2/auth"),
                 at("/token", "https://oauth2.googleapis.com/token"),
-                Asked::User(at("/userinfo", "https://openidconnect.googleapis.com/v1/userinfo")),
+                EmailSource::User(at("/userinfo", "https://openidconnect.googleapis.com/v1/userinfo")),
                 &["openid", "email"],
             ),
             Name::Github => (
                 at("/login/oauth/authorize", "https://github.com/login/oauth/authorize"),
                 at("/login/oauth/access_token", "https://github.com/login/oauth/access_token"),
-                Asked::Emails(at("/user/emails", "https://api.github.com/user/emails")),
+                EmailSource::Emails(at("/user/emails", "https://api.github.com/user/emails")),
                 &["user:email"],
             ),
         };
@@ -239,7 +239,7 @@ impl Provider {
             .set_auth_uri(AuthUrl::new(authorize)?)
             .set_token_uri(TokenUrl::new(token)?)
             .set_redirect_uri(RedirectUrl::new(format!("{root}/v1/auth/oauth/{}/callback", name.as_str()))?);
-        Ok(Self { client, scopes, asked })
+        Ok(Self { client, scopes, emails })
     }
 }
 

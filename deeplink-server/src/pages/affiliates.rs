@@ -20,7 +20,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 struct AffiliateView {
@@ -59,7 +59,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
     let cursor = view.cursor()?;
-    let found = api::affiliates::list_for(app, &person.caller, Asked::at(cursor)).await?;
+    let found = api::affiliates::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
     let hint = "A short ID for use in code: 2 to 32 lowercase letters, digits and hyphens. It cannot be changed later.";
     let fields = vec![
         Field::line("name", "Name", "").required().max_length(MAX_NAME).placeholder("Spring partner"),
@@ -117,7 +117,7 @@ async fn named(app: &App, person: &Person, id: &str) -> Result<AffiliateDetail, 
 
 async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
     let affiliate = named(app, person, id).await?;
-    let all = api::credentials::list_for(app, &person.caller, &affiliate.id, Asked::at(None)).await?;
+    let all = api::credentials::list_for(app, &person.caller, &affiliate.id, PageRequest::at(None)).await?;
     let credentials = all.credentials.into_iter().map(|key| CredentialRow {
         id: key.id.to_string(),
         prefix: key.key_prefix,

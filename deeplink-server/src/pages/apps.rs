@@ -18,7 +18,7 @@ use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/apps";
@@ -54,8 +54,12 @@ struct ListPage<'a> {
 
 /// The list, newest first.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
-    let apps =
-        api::apps::list_for(&app, &person.caller, Asked::at(None)).await?.items.into_iter().map(AppRow::from).collect();
+    let apps = api::apps::list_for(&app, &person.caller, PageRequest::at(None))
+        .await?
+        .items
+        .into_iter()
+        .map(AppRow::from)
+        .collect();
     let frame = Frame::of(&app, &person, Section::APPS, "Apps").after(&query);
     Ok(answer(&app, StatusCode::OK, &frame, &ListPage { frame: &frame, apps }))
 }

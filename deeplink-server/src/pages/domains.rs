@@ -20,7 +20,7 @@ use crate::api::domain_verify::Saw;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 struct DomainView {
@@ -53,7 +53,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let cursor = view.cursor()?;
-    let found = api::domains::list_for(app, &person.caller, Asked::at(cursor)).await?;
+    let found = api::domains::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
     let pager = Pager::new(cursor, found.next_cursor);
     let domains = found.items.into_iter().map(DomainView::from).collect();
     let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];

@@ -18,7 +18,7 @@ use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/keys";
@@ -69,8 +69,8 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let secret = api::secret_keys::list_for(app, &person.caller, Asked::at(None)).await?.keys;
-    let publishable = api::publishable_keys::list_for(app, &person.caller, Asked::at(None)).await?.keys;
+    let secret = api::secret_keys::list_for(app, &person.caller, PageRequest::at(None)).await?.keys;
+    let publishable = api::publishable_keys::list_for(app, &person.caller, PageRequest::at(None)).await?.keys;
     let names = api::domains::verified_of(app, &person.caller).await?;
     let mut groups = Vec::new();
     if !names.is_empty() {

@@ -19,7 +19,7 @@ use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/sources";
@@ -57,7 +57,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let all = api::sources::list_for(app, &person.caller, Asked::at(None)).await?;
+    let all = api::sources::list_for(app, &person.caller, PageRequest::at(None)).await?;
     let hint = "For your own reference. It is not part of the URL.";
     let name = Field::line("name", "Name", hint).required().max_length(MAX_SOURCE_NAME).placeholder("Shop");
     let form = FormView::new(app, vec![Group::plain(vec![name])], &Form::default(), &view);

@@ -16,7 +16,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/team";
@@ -48,7 +48,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let cursor = view.cursor()?;
-    let found = api::users::list_for(app, &person.caller, Asked::at(cursor)).await?;
+    let found = api::users::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
     let pager = Pager::new(cursor, found.next_cursor);
     let members = found.users.into_iter().map(|user| MemberRow {
         is_pending: user.status == UserStatus::Pending,

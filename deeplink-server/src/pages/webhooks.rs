@@ -22,7 +22,7 @@ use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once};
-use crate::http::pages::Asked;
+use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/webhooks";
@@ -120,7 +120,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
-    let all = api::webhooks::list_for(app, &person.caller, Asked::at(None)).await?.webhooks;
+    let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= MAX_WEBHOOKS);
     let initial = Form::with([("event_conversion", Some("yes"))]);
     let form = FormView::new(app, groups(app, person, None).await?, &initial, &view);
@@ -197,7 +197,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let stored = Form::with(kinds.chain([("url", Some(&*webhook.url)), (AFFILIATE, filter)]));
     let form = FormView::new(app, groups(app, person, filter).await?, &stored, &view);
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").showing(&view);
-    let all = api::webhooks::list_for(app, &person.caller, Asked::at(None)).await?.webhooks;
+    let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let warnings = warnings(&webhook, &all);
     let page = WebhookPage { frame: &frame, webhook: webhook.into(), warnings, form };
     Ok(answer(app, view.outcome(), &frame, &page))

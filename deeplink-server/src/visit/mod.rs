@@ -203,13 +203,13 @@ pub(crate) async fn known(
         }
     };
     let now = app.clock.monotonic_millis();
-    let (old, seen) = match app.links.get(name, now) {
+    let (old, drops) = match app.links.get(name, now) {
         Lookup::Link(known) => return Ok(Some(known)),
         Lookup::Absent => {
             client().map_or(Ok(()), |client| misses::count(app, client))?;
             return Ok(None);
         }
-        Lookup::Ask { old, seen } => (old, seen),
+        Lookup::Ask { old, drops } => (old, drops),
     };
     let loading = load(app, owner, id, now);
     let loaded = match client() {
@@ -218,7 +218,7 @@ pub(crate) async fn known(
     };
     match loaded {
         Ok(known) => {
-            app.links.fill(name, known.clone(), seen, now);
+            app.links.fill(name, known.clone(), drops, now);
             Ok(known)
         }
         // While the database cannot be read, an outdated answer is better than none.

@@ -82,7 +82,7 @@ async fn publish(app: &App, progress: &mut Progress) -> Result<Option<Duration>,
             }
         }
         progress.upto = batch.upto;
-        if !batch.is_full || app.stopping.load(Ordering::Relaxed) {
+        if !batch.may_have_more || app.stopping.load(Ordering::Relaxed) {
             return Ok(Some(if is_empty { IDLE_PAUSE } else { WRITE_PAUSE }));
         }
         tokio::time::sleep(WRITE_PAUSE).await;

@@ -21,7 +21,7 @@ use crate::db::billing::{self, BillingAccount};
 use crate::db::{Conn, DbError, leases, tenants};
 use crate::error::ApiError;
 use crate::metrics::StripeAlarm;
-use crate::outbound::stripe::{Patience, Stripe, StripeError, Subscription};
+use crate::outbound::stripe::{Stripe, StripeError, Subscription, WaitLimit};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
@@ -142,7 +142,7 @@ async fn account_of(
     }
     let named = match &event.tenant {
         Some(tenant) => Some(tenant.clone()),
-        None => match stripe.subscription(&event.subscription, Patience::Long).await {
+        None => match stripe.subscription(&event.subscription, WaitLimit::Long).await {
             Ok(subscription) => subscription.tenant,
             Err(error) if error.is_not_found() => return Ok(Err(StripeAlarm::UnknownSubscription)),
             Err(error) => return Err(unavailable(app, &error)),
@@ -166,7 +166,7 @@ pub(crate) async fn refresh(
     let mut checked_stored = false;
     for _ in 0..MAX_FETCHES {
         let account = read(app, tenant).await?;
-        let fetched = match stripe.subscription(subscription, Patience::Long).await {
+        let fetched = match stripe.subscription(subscription, WaitLimit::Long).await {
             Err(error) if error.is_not_found() => return Ok(Err(StripeAlarm::UnknownSubscription)),
             fetched => fetched.map_err(|error| unavailable(app, &error))?,
         };
@@ -207,7 +207,7 @@ pub(crate) async fn refresh(
 async fn with_rival(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<BillingAccount, ApiError> {
     let now = app.clock.now();
     let Some(rival) = account.rival.as_deref().filter(|_| !account.is_granted(now)) else { return Ok(account) };
-    let next = match stripe.subscription(rival, Patience::Long).await {
+    let next = match stripe.subscription(rival, WaitLimit::Long).await {
         Err(error) if error.is_not_found() => Err(StripeAlarm::UnknownSubscription),
         fetched => applied(&account, &fetched.map_err(|error| unavailable(app, &error))?, now),
     };
@@ -221,7 +221,7 @@ async fn with_rival(app: &App, stripe: &Stripe, account: BillingAccount) -> Resu
 /// Fetches the subscription that an account has, and stores its state.
 async fn refresh_stored(app: &App, stripe: &Stripe, account: BillingAccount) -> Result<(), ApiError> {
     let Some(subscription) = &account.subscription else { return Ok(()) };
-    let fetched = match stripe.subscription(subscription, Patience::Long).await {
+    let fetched = match stripe.subscription(subscription, WaitLimit::Long).await {
         Err(error) if error.is_not_found() => return Ok(()),
         fetched => fetched.map_err(|error| unavailable(app, &error))?,
     };

@@ -67,8 +67,8 @@ async fn old_deliveries(app: &App) -> Result<(), DbError> {
     while app.db.write(Share::Service, (), move |tx, ()| deliveries::remove_old(tx, before).boxed()).await? {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
-    let orphaned = deliveries::orphaned(&mut app.db.read().await?.conn()).await?;
-    for webhook in orphaned {
+    let deleted = deliveries::deleted_webhooks_with_deliveries(&mut app.db.read().await?.conn()).await?;
+    for webhook in deleted {
         while app
             .db
             .write(Share::Service, webhook.clone(), |tx, webhook| deliveries::remove_of(tx, webhook).boxed())

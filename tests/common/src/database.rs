@@ -15,12 +15,12 @@ use tokio::sync::Mutex;
 /// The database of one world, with one connection to it.
 #[derive(Clone)]
 pub struct Database {
-    place: Place,
+    location: Location,
     conn: Arc<Mutex<Option<Conn>>>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Location {
     File(PathBuf),
     /// A database on the server that `TEST_DATABASE_URL` names.
     Postgres(String),
@@ -49,27 +49,27 @@ macro_rules! on {
 
 impl Database {
     pub(crate) fn sqlite(path: PathBuf) -> Self {
-        Self::of(Place::File(path))
+        Self::of(Location::File(path))
     }
 
     pub(crate) fn postgres(url: String) -> Self {
-        Self::of(Place::Postgres(url))
+        Self::of(Location::Postgres(url))
     }
 
-    fn of(place: Place) -> Self {
-        Self { place, conn: Arc::default() }
+    fn of(location: Location) -> Self {
+        Self { location, conn: Arc::default() }
     }
 
     /// The same database over a separate connection, for another runtime.
     pub(crate) fn apart(&self) -> Self {
-        Self::of(self.place.clone())
+        Self::of(self.location.clone())
     }
 
     /// The server settings that select it.
     pub(crate) fn url(&self) -> DatabaseUrl {
-        match &self.place {
-            Place::File(path) => DatabaseUrl::sqlite(path),
-            Place::Postgres(url) => url.parse().expect("a PostgreSQL URL"),
+        match &self.location {
+            Location::File(path) => DatabaseUrl::sqlite(path),
+            Location::Postgres(url) => url.parse().expect("a PostgreSQL URL"),
         }
     }
 
@@ -80,28 +80,28 @@ impl Database {
 
     /// The URL of a PostgreSQL database.
     pub fn postgres_url(&self) -> Option<&str> {
-        match &self.place {
-            Place::File(_) => None,
-            Place::Postgres(url) => Some(url),
+        match &self.location {
+            Location::File(_) => None,
+            Location::Postgres(url) => Some(url),
         }
     }
 
     /// The SQLite file.
     pub fn file(&self) -> Option<&Path> {
-        match &self.place {
-            Place::File(path) => Some(path),
-            Place::Postgres(_) => None,
+        match &self.location {
+            Location::File(path) => Some(path),
+            Location::Postgres(_) => None,
         }
     }
 
     async fn connect(&self) -> Conn {
-        match &self.place {
-            Place::File(path) => {
+        match &self.location {
+            Location::File(path) => {
                 let options = SqliteConnectOptions::new().filename(path).foreign_keys(true).busy_timeout(PATIENCE);
                 let options = options.disable_statement_logging();
                 Conn::Sqlite(SqliteConnection::connect_with(&options).await.expect("the database opens"))
             }
-            Place::Postgres(url) => {
+            Location::Postgres(url) => {
                 let options: PgConnectOptions = url.parse().expect("a PostgreSQL URL");
                 let options = options.statement_cache_capacity(0).disable_statement_logging();
                 Conn::Postgres(PgConnection::connect_with(&options).await.expect("the database opens"))
@@ -197,12 +197,12 @@ impl Database {
     /// Every table and row, except when keys were last used: that is stored after the replies.
     pub async fn dump(&self) -> Dump {
         // Tests compare many dumps, so all tables are read by one query.
-        let tables = match self.place {
-            Place::Postgres(_) => {
+        let tables = match self.location {
+            Location::Postgres(_) => {
                 "SELECT tablename::text, format('SELECT %1$L, (to_jsonb(t) - ''last_used_at'')::text FROM %1$I t', tablename)
                  FROM pg_tables WHERE schemaname = 'public'"
             }
-            Place::File(_) => {
+            Location::File(_) => {
                 "SELECT t.name, format('SELECT ''%s'', %s FROM %s', t.name, group_concat(
                     format('quote(%s)', c.name), ' || '','' || '), t.name)
                  FROM sqlite_master t, pragma_table_info(t.name) c

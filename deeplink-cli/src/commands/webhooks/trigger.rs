@@ -91,8 +91,8 @@ impl Trigger {
                 RETRY_DELAYS_MILLIS.get(number - 1).filter(|_| self.simulate_retries).copied().unwrap_or_default();
             let waited = within(end, tokio::time::sleep(Duration::from_millis(wait.unsigned_abs()))).await;
             let (headers, body) = self.attempt(&signer, &body, &id)?;
-            let (start, asked) = (Instant::now(), async { self.ask(ctx, &post, &headers, &body).await });
-            let answer = if waited.is_some() { within(end, asked).await } else { None };
+            let (start, attempt) = (Instant::now(), async { self.ask(ctx, &post, &headers, &body).await });
+            let answer = if waited.is_some() { within(end, attempt).await } else { None };
             let Some(answer) = answer else {
                 if waited.is_some() {
                     let late = Try { status: None, took: start.elapsed(), error: Some("no answer in time") };
@@ -158,7 +158,7 @@ impl Trigger {
     }
 
     /// Posts once; `-v` shows request and response.
-    async fn ask(&self, ctx: &Context, post: &Post, headers: &HeaderMap, body: &Bytes) -> Asked {
+    async fn ask(&self, ctx: &Context, post: &Post, headers: &HeaderMap, body: &Bytes) -> PostResult {
         let console = &ctx.console;
         if console.verbosity() > 0 {
             console.trace(&format!("> POST {}", self.to));
@@ -168,9 +168,9 @@ impl Trigger {
                 console.trace(&format!("> {name}: {}", String::from_utf8_lossy(value.as_bytes())));
             }
         }
-        let asked = post.ask(&self.to, headers, body).await.map(|(answer, said)| (answer, one_line(&said)));
+        let result = post.ask(&self.to, headers, body).await.map(|(answer, said)| (answer, one_line(&said)));
         if console.verbosity() > 0 {
-            match &asked {
+            match &result {
                 Ok((answer, said)) => {
                     console.trace(&format!("< {} in {} ms", answer.status, answer.took.as_millis()));
                     if !said.is_empty() {
@@ -180,7 +180,7 @@ impl Trigger {
                 Err(fault) => console.trace(&format!("< {} after {} ms", fault.text, fault.took.as_millis())),
             }
         }
-        asked
+        result
     }
 
     /// The headers and the body of an attempt, which is signed again with the present time.
@@ -204,8 +204,8 @@ impl Trigger {
     }
 
     /// The failure for an answer that a correct receiver would not give.
-    fn judge(&self, asked: &Asked) -> Option<Failure> {
-        let (answer, said) = match asked {
+    fn judge(&self, result: &PostResult) -> Option<Failure> {
+        let (answer, said) = match result {
             Ok(answered) => answered,
             Err(fault) => {
                 let what = format!("no answer from {}: {}", self.to, fault.text);
@@ -232,8 +232,8 @@ impl Trigger {
     }
 }
 
-/// The answer, and the beginning of its body.
-type Asked = Result<(Answer, String), Fault>;
+/// The answer and the beginning of its body, or why there was none.
+type PostResult = Result<(Answer, String), Fault>;
 
 /// The beginning of an answer, escaped and on one line.
 fn one_line(said: &[u8]) -> String {
@@ -268,8 +268,8 @@ struct Try<'a> {
 }
 
 impl<'a> Try<'a> {
-    fn of(asked: &'a Asked) -> Self {
-        match asked {
+    fn of(result: &'a PostResult) -> Self {
+        match result {
             Ok((answer, _)) => Self { status: Some(answer.status), took: answer.took, error: None },
             Err(fault) => Self { status: None, took: fault.took, error: Some(&fault.text) },
         }

@@ -210,7 +210,7 @@ async fn forget(unsubscribe: Unsubscribe, config: &Config) -> Result<(), Failure
     let db = open_existing(config).await?;
     let forgotten = forget_in(&db, unsubscribe.account).await;
     db.close().await;
-    output::print(&told(&forgotten?));
+    output::print(&unsubscribed_text(&forgotten?));
     Ok(())
 }
 
@@ -222,7 +222,7 @@ async fn forget_in(db: &Db, account: Account) -> Result<BillingAccount, Failure>
 }
 
 /// The text on what was forgotten about an unsubscribed account.
-fn told(account: &BillingAccount) -> String {
+fn unsubscribed_text(account: &BillingAccount) -> String {
     let named = [
         ("customer", &account.customer),
         ("subscription", &account.subscription),

@@ -32,7 +32,7 @@ pub(in crate::admin) struct Show {
 }
 
 /// The details shown of an account.
-struct Shown {
+struct TenantReport {
     account: account_list::Account,
     /// The reason for its last change of state.
     reason: Option<String>,
@@ -53,24 +53,24 @@ struct Json<'a> {
 
 pub(super) async fn run(show: Show, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let db = open_existing(config).await?;
-    let shown = find(&db, show.named, clock.now()).await;
+    let report = find(&db, show.named, clock.now()).await;
     db.close().await;
-    let shown = shown?;
+    let report = report?;
     if show.json {
-        let Usage { domains, keys, webhooks, .. } = shown.usage;
-        let (account, reason) = (Row::of(&shown.account), shown.reason.as_deref());
-        output::print_json(&Json { account, reason, domains, keys, webhooks, people: &shown.people })
+        let Usage { domains, keys, webhooks, .. } = report.usage;
+        let (account, reason) = (Row::of(&report.account), report.reason.as_deref());
+        output::print_json(&Json { account, reason, domains, keys, webhooks, people: &report.people })
     } else {
-        output::print(&described(&shown));
+        output::print(&described(&report));
         Ok(())
     }
 }
 
-async fn find(db: &Db, named: Named, now: Timestamp) -> Result<Shown, Failure> {
+async fn find(db: &Db, named: Named, now: Timestamp) -> Result<TenantReport, Failure> {
     let mut reader = db.read().await?;
     let tenant = named.tenant.find(&mut reader.conn()).await?;
     let account = account_list::find(&mut reader.conn(), &tenant, now).await?.ok_or_else(|| missing(&tenant))?;
-    Ok(Shown {
+    Ok(TenantReport {
         account,
         reason: suspensions::last_reason(&mut reader.conn(), &tenant).await?,
         usage: tenants::usage(&mut reader.conn(), &tenant, now).await?,
@@ -79,8 +79,8 @@ async fn find(db: &Db, named: Named, now: Timestamp) -> Result<Shown, Failure> {
 }
 
 /// An account as lines of a name and a value.
-fn described(shown: &Shown) -> String {
-    let Shown { account, reason, usage, people } = shown;
+fn described(report: &TenantReport) -> String {
+    let TenantReport { account, reason, usage, people } = report;
     let since = account.suspended_at.map(|since| format!(", since {since}")).unwrap_or_default();
     let mut lines = vec![
         ("tenant_id", account.tenant.to_string()),

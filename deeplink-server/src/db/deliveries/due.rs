@@ -18,7 +18,8 @@ pub(crate) struct DueDelivery {
     pub(crate) log: String,
     /// The webhook's turn when the delivery was created.
     pub(crate) turn: i64,
-    /// The body to send; `None` if the event is no longer kept.
+    /// The body to send; `None` if the event is no longer kept, or the delivery was created before the webhook was
+    /// re-enabled.
     pub(crate) body: Option<String>,
     /// Whether it is a test event.
     pub(crate) is_test: bool,

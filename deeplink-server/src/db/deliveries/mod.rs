@@ -16,7 +16,7 @@ pub(crate) use due::{
 pub(crate) use health::{Health, LOW_WATER_MARK, count_pending, record_health, set_full};
 pub(crate) use insert::{NewDelivery, insert};
 pub(crate) use lease::{holder_of, release_leases, take_lease};
-pub(crate) use sweep::{cancel, orphaned, remove_of, remove_old};
+pub(crate) use sweep::{cancel_pending, deleted_webhooks_with_deliveries, remove_of, remove_old};
 pub(crate) use update::{DeliveryUpdate, MAX_UPDATES, apply_updates};
 
 /// The state of a delivery, by its number in `deliveries.state`;

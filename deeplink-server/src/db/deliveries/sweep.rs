@@ -14,7 +14,7 @@ fn was_full(rows: u64) -> bool {
 }
 
 /// Cancels some pending deliveries of a disabled or deleted webhook. `true` if there may be more.
-pub(crate) async fn cancel(db: &mut Conn<'_>, webhook: &WebhookId) -> Result<bool, DbError> {
+pub(crate) async fn cancel_pending(db: &mut Conn<'_>, webhook: &WebhookId) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE deliveries SET state = $3
         WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = $1 AND state = 0 LIMIT $2) AND state = 0
@@ -38,7 +38,7 @@ pub(crate) async fn remove_old(db: &mut Conn<'_>, before: Timestamp) -> Result<b
 }
 
 /// Deleted webhooks that still have deliveries. It takes one index step for each webhook.
-pub(crate) async fn orphaned(db: &mut Conn<'_>) -> Result<Vec<String>, DbError> {
+pub(crate) async fn deleted_webhooks_with_deliveries(db: &mut Conn<'_>) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
         WITH RECURSIVE found (id) AS (
             SELECT MIN(webhook_id) FROM deliveries

@@ -31,7 +31,7 @@ pub(super) struct Click {
 
 impl Click {
     /// The event to publish: its id, account and body.
-    pub(super) fn published(self) -> Result<(EventId, TenantId, String), DbError> {
+    pub(super) fn into_event(self) -> Result<(EventId, TenantId, String), DbError> {
         let corrupt = |column| DbError::corrupt("clicks", column, self.position.to_string());
         let tenant: TenantId = self.tenant_id.parse().map_err(|_| corrupt("link"))?;
         let platform = u8::try_from(self.platform).ok().and_then(Platform::from_code);
@@ -80,7 +80,7 @@ pub(crate) struct Batch {
     pub(crate) upto: i64,
     events: Vec<ClickEvent>,
     /// Whether the log may have more.
-    pub(crate) is_full: bool,
+    pub(crate) may_have_more: bool,
 }
 
 /// An event and the webhooks that want it.
@@ -127,17 +127,17 @@ pub(crate) async fn unpublished_clicks(db: &mut Conn<'_>, seen: i64) -> Result<O
         .bind(from).bind(end).bind(MAX_DELIVERIES).fetch_all(c).await)?;
     let is_cut = i64::try_from(subscriptions.len()).unwrap_or(i64::MAX) == MAX_DELIVERIES;
     let mut upto = end;
-    if is_cut && let Some(last) = subscriptions.last().map(|subscriptions| subscriptions.click.position) {
+    if is_cut && let Some(last) = subscriptions.last().map(|last| last.click.position) {
         // The last click may have more webhooks, so it is read again. An account has few webhooks, so there is one
         // before it.
-        subscriptions.retain(|subscriptions| subscriptions.click.position < last);
-        upto = subscriptions.last().map_or(from, |subscriptions| subscriptions.click.position);
+        subscriptions.retain(|one| one.click.position < last);
+        upto = subscriptions.last().map_or(from, |last| last.click.position);
     }
     Ok(Some(Some(Batch {
         mark,
         upto,
         events: click_events(subscriptions)?,
-        is_full: is_cut || scanned == MAX_SCANNED,
+        may_have_more: is_cut || scanned == MAX_SCANNED,
     })))
 }
 
@@ -160,7 +160,7 @@ fn click_events(subscriptions: Vec<ClickSubscription>) -> Result<Vec<ClickEvent>
         if last != Some(click.position) {
             last = Some(click.position);
             let position = click.position;
-            let (event, tenant, body) = click.published()?;
+            let (event, tenant, body) = click.into_event()?;
             click_events.push(ClickEvent { position, id: event, tenant, body, webhooks: Vec::new() });
         }
         if let Some(event) = click_events.last_mut() {

@@ -143,7 +143,7 @@ async fn clicks(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64)
     })?;
     let event = |click: Click| {
         let position = click.position;
-        let (id, tenant, body) = click.published()?;
+        let (id, tenant, body) = click.into_event()?;
         Ok(StreamEvent { position, id, tenant, kind: EventKind::Click, body })
     };
     rows.into_iter().map(event).collect()

@@ -12,7 +12,7 @@ use super::{Distinct, Scope, Split, Tally, labels};
 pub(super) struct Credits {
     table: &'static str,
     column: &'static str,
-    /// The expression for a lane's label.
+    /// The expression for a bucket's label.
     pub(super) label: &'static str,
     /// The column of what is credited.
     of: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Credits {
 pub(super) const BINDINGS: Credits = Credits {
     table: "install_credits",
     column: "bound_as",
-    label: "CAST(lane_label AS TEXT)",
+    label: "CAST(bucket_label AS TEXT)",
     of: "install",
     counter: |funnel, label| match label {
         "0" => Some(&mut funnel.new_users.identified),
@@ -36,7 +36,7 @@ pub(super) const BINDINGS: Credits = Credits {
 pub(super) const CONVERSIONS: Credits = Credits {
     table: "conversion_credits",
     column: "conversion_type",
-    label: "lane_label",
+    label: "bucket_label",
     of: "conversion",
     counter: |funnel, label| Some(funnel.conversions.entry(label.to_owned()).or_insert(0)),
 };
@@ -83,9 +83,9 @@ fn sides(credit: &Credit) -> &'static str {
 }
 
 impl Credits {
-    /// Names the lanes that hold credits: one for each link, side and label. One search finds the next label, and the
-    /// entries of a lane in a window are adjacent, so they are counted without being read or sorted.
-    fn lanes(&self, credit: &Credit, links: usize) -> String {
+    /// Names the buckets that hold credits: one for each link, side and label. One search finds the next label, and the
+    /// entries of a bucket in a window are adjacent, so they are counted without being read or sorted.
+    fn buckets(&self, credit: &Credit, links: usize) -> String {
         let Self { table, column, .. } = self;
         let links: Vec<String> = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect();
         let next = |of: &str, beyond: &str| {
@@ -97,40 +97,40 @@ impl Credits {
         // UNION removes a link that occurs twice.
         format!(
             "WITH RECURSIVE links_asked (own_link) AS (VALUES {links}), sides (own_last, own_first) AS (VALUES {sides}), \
-             lanes (lane_link, lane_last, lane_first, lane_label) AS ( \
+             buckets (bucket_link, bucket_last, bucket_first, bucket_label) AS ( \
              SELECT own_link, own_last, own_first, {first} FROM links_asked CROSS JOIN sides \
-             UNION SELECT lane_link, lane_last, lane_first, {beyond} FROM lanes WHERE lane_label IS NOT NULL)",
+             UNION SELECT bucket_link, bucket_last, bucket_first, {beyond} FROM buckets WHERE bucket_label IS NOT NULL)",
             links = links.join(", "),
             sides = sides(credit),
             first = next("own", ""),
-            beyond = next("lane", &format!(" AND c.{column} > lane_label"))
+            beyond = next("bucket", &format!(" AND c.{column} > bucket_label"))
         )
     }
 
-    /// The credits of a lane in the window.
-    fn in_lane(&self) -> String {
+    /// The credits of a bucket in the window.
+    fn in_bucket(&self) -> String {
         let Self { table, column, .. } = self;
         format!(
-            "{table} c WHERE c.link = lane_link AND c.is_last = lane_last AND c.is_first = lane_first \
-             AND c.{column} = lane_label AND c.at >= $1 AND c.at <= $2"
+            "{table} c WHERE c.link = bucket_link AND c.is_last = bucket_last AND c.is_first = bucket_first \
+             AND c.{column} = bucket_label AND c.at >= $1 AND c.at <= $2"
         )
     }
 
     /// Numbers of credits by key and label, or their ids.
     pub(super) fn sql(&self, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
-        let lanes = self.lanes(credit, links);
+        let buckets = self.buckets(credit, links);
         let value = if once { "COUNT(*)".into() } else { format!("string_agg(CAST(c.{} AS TEXT), ',')", self.of) };
-        let in_lane = self.in_lane();
+        let in_bucket = self.in_bucket();
         if let Split::Time(_) = split {
             let value =
                 if once { format!("{value}, CAST(NULL AS TEXT)") } else { format!("CAST(0 AS BIGINT), {value}") };
             return format!(
-                "{lanes} SELECT {key}, {label}, {value} FROM lanes CROSS JOIN {in_lane} GROUP BY 1, 2",
+                "{buckets} SELECT {key}, {label}, {value} FROM buckets CROSS JOIN {in_bucket} GROUP BY 1, 2",
                 key = split.key()
             );
         }
         let (key, value_of_all, some) = (
-            if split == Split::Link { "lane_link" } else { "CAST(0 AS BIGINT)" },
+            if split == Split::Link { "bucket_link" } else { "CAST(0 AS BIGINT)" },
             if once {
                 "CAST(SUM(value) AS BIGINT), CAST(NULL AS TEXT)"
             } else {
@@ -139,21 +139,21 @@ impl Credits {
             if once { "SUM(value) > 0" } else { "COUNT(value) > 0" },
         );
         format!(
-            "{lanes} SELECT {key}, label, {value_of_all} FROM ( \
-             SELECT lane_link, {label} AS label, (SELECT {value} FROM {in_lane}) AS value \
-             FROM lanes WHERE lane_label IS NOT NULL) AS counts GROUP BY 1, 2 HAVING {some}"
+            "{buckets} SELECT {key}, label, {value_of_all} FROM ( \
+             SELECT bucket_link, {label} AS label, (SELECT {value} FROM {in_bucket}) AS value \
+             FROM buckets WHERE bucket_label IS NOT NULL) AS counts GROUP BY 1, 2 HAVING {some}"
         )
     }
 
     /// The labels with the most credits.
     pub(super) fn largest_sql(&self, credit: &Credit, links: usize, most: usize) -> String {
         format!(
-            "{lanes} SELECT label FROM (SELECT {label} AS label, (SELECT COUNT(*) FROM {in_lane}) AS counted \
-             FROM lanes WHERE lane_label IS NOT NULL) AS counts \
+            "{buckets} SELECT label FROM (SELECT {label} AS label, (SELECT COUNT(*) FROM {in_bucket}) AS counted \
+             FROM buckets WHERE bucket_label IS NOT NULL) AS counts \
              GROUP BY label HAVING SUM(counted) > 0 ORDER BY SUM(counted) DESC, label LIMIT {most}",
-            lanes = self.lanes(credit, links),
+            buckets = self.buckets(credit, links),
             label = self.label,
-            in_lane = self.in_lane()
+            in_bucket = self.in_bucket()
         )
     }
 }

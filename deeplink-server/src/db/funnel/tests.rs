@@ -42,9 +42,9 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                 let once = links == 1 || *credit != Credit::Touched;
                 let in_window =
                     |index: &str| format!("SEARCH touches USING COVERING INDEX {index} (link=? AND at>? AND at<?)");
-                let lane = "link=? AND is_last=? AND is_first=?";
-                let in_lanes = |table: &str, label: &str| {
-                    let step = format!("SEARCH c USING COVERING INDEX {table}_link ({lane}");
+                let bucket = "link=? AND is_last=? AND is_first=?";
+                let in_buckets = |table: &str, label: &str| {
+                    let step = format!("SEARCH c USING COVERING INDEX {table}_link ({bucket}");
                     let ends =
                         [")".to_owned(), format!(" AND {label}>?)"), format!(" AND {label}=? AND at>? AND at<?)")];
                     ends.map(|end| format!("{step}{end}")).to_vec()
@@ -61,12 +61,15 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                                 .into(),
                         ],
                     ),
-                    (BINDINGS.sql(BINDINGS.label, credit, split, once, links), in_lanes("install_credits", "bound_as")),
+                    (
+                        BINDINGS.sql(BINDINGS.label, credit, split, once, links),
+                        in_buckets("install_credits", "bound_as"),
+                    ),
                     (
                         CONVERSIONS.sql(CONVERSIONS.label, credit, split, once, links),
-                        in_lanes("conversion_credits", "conversion_type"),
+                        in_buckets("conversion_credits", "conversion_type"),
                     ),
-                    (CONVERSIONS.largest_sql(credit, links, 200), in_lanes("conversion_credits", "conversion_type")),
+                    (CONVERSIONS.largest_sql(credit, links, 200), in_buckets("conversion_credits", "conversion_type")),
                 ];
                 for (sql, allowed) in statements {
                     let plan = plan(&mut reader.conn(), &sql).await;
@@ -74,8 +77,8 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                         plan.iter().filter(|step| step.contains("INDEX") || step.contains("touches")).collect();
                     assert!(!reads.is_empty() && reads.iter().all(|step| allowed.contains(step)), "{sql}\n{plan:#?}");
                     let scans = plan.iter().filter_map(|step| step.strip_prefix("SCAN "));
-                    let lanes = ["lanes", "links_asked", "sides", "counts"];
-                    let mut tables = scans.filter(|of| !lanes.contains(of) && !of.contains("CONSTANT ROW"));
+                    let buckets = ["buckets", "links_asked", "sides", "counts"];
+                    let mut tables = scans.filter(|of| !buckets.contains(of) && !of.contains("CONSTANT ROW"));
                     assert_eq!(tables.next(), None, "{sql}\n{plan:#?}");
                 }
             }

@@ -40,13 +40,13 @@ pub(super) struct Gate {
     warned: Mutex<Option<Instant>>,
 }
 
-/// A connection's place among all, held until it is dropped.
-pub(super) struct Place {
+/// A connection's permit, one of a limited number, held until it is dropped.
+pub(super) struct ConnectionPermit {
     entry: Entry,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl ConnectionPermit {
     pub(super) fn share(&self) -> Arc<Share> {
         Arc::clone(&self.entry.share)
     }
@@ -65,8 +65,8 @@ impl Gate {
         }
     }
 
-    /// The next connection, with a place.
-    pub(super) async fn next(&self, listeners: &Listeners) -> (Accepted, Place) {
+    /// The next connection, with a permit.
+    pub(super) async fn next(&self, listeners: &Listeners) -> (Accepted, ConnectionPermit) {
         loop {
             let connection = self.accept(listeners).await;
             let Some(entry) = self.addresses.enter(connection.peer.ip()) else {
@@ -74,17 +74,17 @@ impl Gate {
                 continue;
             };
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-                return (connection, Place { entry, _permit: permit });
+                return (connection, ConnectionPermit { entry, _permit: permit });
             }
-            match self.wait_for_place(&entry.share).await {
-                Some(permit) => return (connection, Place { entry, _permit: permit }),
+            match self.wait_for_permit(&entry.share).await {
+                Some(permit) => return (connection, ConnectionPermit { entry, _permit: permit }),
                 None => self.turn_away(connection),
             }
         }
     }
 
-    /// Waits for one of the places, all of which are taken. `None` if the address has many itself and others have no more.
-    async fn wait_for_place(&self, of: &Share) -> Option<OwnedSemaphorePermit> {
+    /// Waits for one of the permits, all of which are taken. `None` if the address has many itself and others have no more.
+    async fn wait_for_permit(&self, of: &Share) -> Option<OwnedSemaphorePermit> {
         self.shared.set_waiting(true);
         let has_many = of.open() > self.shared.limits.connections_always() / 2;
         let permit = if self.shared.make_room(of) || !has_many {
@@ -96,11 +96,11 @@ impl Gate {
         permit
     }
 
-    /// A place for a connection, if there is one now.
-    pub(super) fn place_at_once(&self, connection: &Accepted) -> Option<Place> {
+    /// A permit for a connection, if there is one now.
+    pub(super) fn permit_at_once(&self, connection: &Accepted) -> Option<ConnectionPermit> {
         let entry = self.addresses.enter(connection.peer.ip())?;
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(Place { entry, _permit: permit })
+        Some(ConnectionPermit { entry, _permit: permit })
     }
 
     async fn accept(&self, listeners: &Listeners) -> Accepted {

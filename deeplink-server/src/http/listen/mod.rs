@@ -42,7 +42,7 @@ pub(crate) use self::exchange::StreamLimit;
 pub use self::exchange::{BodyError, RequestBody};
 pub use self::files::OpenFiles;
 pub use self::framing::is_refused_method;
-use self::gate::{Gate, Place};
+use self::gate::{ConnectionPermit, Gate};
 pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
 pub use self::unread::Unread;
@@ -242,22 +242,22 @@ where
     let gate = Gate::new(limits);
     let _sweep = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&gate.shared).sweep()));
     let protocols = Arc::new(Protocols::new());
-    let admit = |Accepted { stream, peer, certificates }: Accepted, place: Place| {
+    let admit = |Accepted { stream, peer, certificates }: Accepted, permit: ConnectionPermit| {
         // Responses are written at once, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let protocols = Arc::clone(&protocols);
-        let state = gate.shared.add(place.share());
+        let state = gate.shared.add(permit.share());
         let service = service(peer, Unread::new(Arc::clone(&state)));
         // Two kinds of tasks, because one for both would cost memory for plain connections.
         if let Some(certificates) = certificates {
             tokio::spawn(async move {
                 protocols.serve_secured(stream, certificates, service, state).await;
-                drop(place);
+                drop(permit);
             });
         } else {
             tokio::spawn(async move {
                 protocols.serve(stream, service, state).await;
-                drop(place);
+                drop(permit);
             });
         }
     };
@@ -265,14 +265,14 @@ where
         tokio::select! {
             biased;
             () = stop_requested(&mut stop, Stop::Gracefully) => break,
-            (connection, place) = gate.next(&listeners) => admit(connection, place),
+            (connection, permit) = gate.next(&listeners) => admit(connection, permit),
         }
     }
     gate.shared.set_stopping();
     // Connections in the backlog are served too: dropping the listener would reset them.
     for connection in listeners.into_backlog() {
-        if let Some(place) = gate.place_at_once(&connection) {
-            admit(connection, place);
+        if let Some(permit) = gate.permit_at_once(&connection) {
+            admit(connection, permit);
         }
     }
     gate.drain(&mut stop).await

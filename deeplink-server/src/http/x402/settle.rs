@@ -17,7 +17,7 @@ use crate::db::DbError;
 use crate::db::payments::{self, Inserted, LEASE_MILLIS, MISMATCH, NewPayment, StoredPayment, UNREADABLE, USED_BEFORE};
 use crate::error::ApiError;
 use crate::http::client_ip::check_limit;
-use crate::outbound::facilitator::{Facilitator, Place, Refused, Settled};
+use crate::outbound::facilitator::{CallPermit, Facilitator, Refused, Settled};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
@@ -96,7 +96,7 @@ impl Checkout {
     pub(super) async fn charge(&self, judged: Judged) -> Result<Response, Answered> {
         let Judged { payer, tried, is_new_wallet, .. } = judged;
         let (facilitator, message) = (self.facilitator()?, self.message.as_deref().ok_or_else(unavailable)?);
-        let place = facilitator.place().map_err(|unclear| {
+        let permit = facilitator.permit().map_err(|unclear| {
             tracing::warn!(%unclear, "a payment is not settled");
             unavailable()
         })?;
@@ -131,14 +131,14 @@ impl Checkout {
         }
         let (before, is_repeatable) = (Before::New, self.is_repeatable());
         let settling = Settling { id: &self.id, message, payer: &payer, attempts: 0, before, is_repeatable, until };
-        let settled = settle(&self.app, facilitator, place, settling).await?;
+        let settled = settle(&self.app, facilitator, permit, settling).await?;
         self.after(settled, &payer, tried).await
     }
 
     /// Settles a payment with an unknown outcome once more.
     pub(super) async fn charge_again(&self, stored: &StoredPayment) -> Result<Response, Answered> {
         let facilitator = self.facilitator()?;
-        let place = facilitator.place().map_err(|_| still_unclear())?;
+        let permit = facilitator.permit().map_err(|_| still_unclear())?;
         let (now, until) = (self.app.clock.now(), lease_end());
         if !self
             .app
@@ -148,7 +148,7 @@ impl Checkout {
         {
             return Err(in_progress().into());
         }
-        let settled = settle_stored(&self.app, facilitator, place, stored, until).await?;
+        let settled = settle_stored(&self.app, facilitator, permit, stored, until).await?;
         self.after(settled, &stored.payer, None).await
     }
 
@@ -256,11 +256,11 @@ enum Meaning {
 async fn settle(
     app: &Shared,
     facilitator: &Facilitator,
-    place: Place<'_>,
+    permit: CallPermit<'_>,
     what: Settling<'_>,
 ) -> Result<Settlement, ApiError> {
     let Some(x402) = &app.config.x402 else { return Err(ApiError::unauthorized()) };
-    let meaning = match facilitator.settle(what.message, place).await {
+    let meaning = match facilitator.settle(what.message, permit).await {
         Err(unclear) => {
             tracing::warn!(payment = what.id, %unclear, "it is not known whether a payment was settled");
             if unclear.was_sent { Meaning::Unclear("unclear".into()) } else { Meaning::Unsent }
@@ -378,7 +378,7 @@ async fn leave_in_doubt(app: &App, id: &str, reason: &str, retry_at: Option<Time
 async fn settle_stored(
     app: &Shared,
     facilitator: &Facilitator,
-    place: Place<'_>,
+    permit: CallPermit<'_>,
     stored: &StoredPayment,
     until: Instant,
 ) -> Result<Settlement, ApiError> {
@@ -392,14 +392,14 @@ async fn settle_stored(
     let (id, payer, attempts) = (&*stored.id, &*stored.payer, stored.attempts);
     let (before, is_repeatable) = (Before::of(stored), stored.is_repeatable);
     let what = Settling { id, message: &message, payer, attempts, before, is_repeatable, until };
-    settle(app, facilitator, place, what).await
+    settle(app, facilitator, permit, what).await
 }
 
 /// Settles a stored payment again, for the background task: a settled one waits for its payer.
 pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiError> {
     let Some(facilitator) = &app.facilitator else { return Ok(()) };
-    // Without a place it stays due.
-    let Ok(place) = facilitator.place() else { return Ok(()) };
+    // Without a permit it stays due.
+    let Ok(permit) = facilitator.permit() else { return Ok(()) };
     let (now, until) = (app.clock.now(), lease_end());
     let leased = app.db.write(Share::Payments, id.clone(), move |tx, id| {
         async move {
@@ -415,6 +415,6 @@ pub(crate) async fn settle_again(app: &Shared, id: String) -> Result<(), ApiErro
         return Ok(());
     }
     let Some(stored) = payments::find(&mut app.db.read().await?.conn(), &id).await? else { return Ok(()) };
-    settle_stored(app, facilitator, place, &stored, until).await?;
+    settle_stored(app, facilitator, permit, &stored, until).await?;
     Ok(())
 }

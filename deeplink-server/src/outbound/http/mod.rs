@@ -35,7 +35,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Why a call failed: for the operator's log, never for the one who requested the call.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum CallError {
     /// The URL itself may not be called.
     #[error("the URL {0}")]
     Url(Refused),
@@ -83,7 +83,7 @@ pub(crate) enum Failed {
     Late(Duration),
 }
 
-impl Failed {
+impl CallError {
     /// Whether the other side may have read the request.
     pub(crate) fn was_sent(&self) -> bool {
         match self {
@@ -176,28 +176,28 @@ impl Http {
     /// Whether a URL names a host with an address that may not be called. A host that does not resolve has none yet.
     pub(crate) async fn leads_inside(&self, url: &str) -> bool {
         match rules::outbound(url, |address| self.allow.contains(address)) {
-            Ok(url) => matches!(self.addresses(&url).await, Err(Failed::NotPublic(_))),
+            Ok(url) => matches!(self.addresses(&url).await, Err(CallError::NotPublic(_))),
             Err(_) => true,
         }
     }
 
     /// Makes a call and returns the body of the answer. A failure takes a multiple of 100 ms.
-    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, Failed> {
+    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Bytes, CallError> {
         self.call_with_head(call).await.map(Response::into_body)
     }
 
     /// As [`Http::call`], with the head of the answer.
-    pub(crate) async fn call_with_head(&self, call: Call<'_>) -> Result<Response<Bytes>, Failed> {
+    pub(crate) async fn call_with_head(&self, call: Call<'_>) -> Result<Response<Bytes>, CallError> {
         let terms = call.terms;
-        let answer = timeout_at(terms.end(), self.exchange(call)).await.unwrap_or(Err(Failed::Late(terms.total)));
+        let answer = timeout_at(terms.end(), self.exchange(call)).await.unwrap_or(Err(CallError::Late(terms.total)));
         if answer.is_err() {
             terms.pad().await;
         }
         answer
     }
 
-    async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>, Failed> {
-        let url = rules::outbound(call.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
+    async fn exchange(&self, call: Call<'_>) -> Result<Response<Bytes>, CallError> {
+        let url = rules::outbound(call.url, |address| self.allow.contains(address)).map_err(CallError::Url)?;
         let addresses = self.addresses(&url).await?;
         let (stream, _) = self.dialler.connect(&url, &addresses).await?;
         let mut request = request(&url, &call.method, &call.headers, &call.body)?;
@@ -206,7 +206,7 @@ impl Http {
     }
 
     /// The addresses to dial: all of the host's, if each of them is allowed.
-    async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Failed> {
+    async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, CallError> {
         let addresses = match url.host() {
             Some(Host::Ipv4(address)) => vec![address.into()],
             Some(Host::Ipv6(address)) => vec![address.into()],
@@ -216,33 +216,33 @@ impl Http {
             None => Vec::new(),
         };
         if addresses.is_empty() {
-            return Err(Failed::NoAddress);
+            return Err(CallError::NoAddress);
         }
         let port = url.port_or_known_default().unwrap_or_default();
         addresses.iter().try_for_each(|address| self.judge(*address, port))?;
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }
 
-    fn judge(&self, address: IpAddr, port: u16) -> Result<(), Failed> {
+    fn judge(&self, address: IpAddr, port: u16) -> Result<(), CallError> {
         if self.allow.contains(address) {
             Ok(())
         } else if !rules::is_public(address) {
-            Err(Failed::NotPublic(address))
+            Err(CallError::NotPublic(address))
         } else if !rules::is_called(port) {
-            Err(Failed::Port(port))
+            Err(CallError::Port(port))
         } else {
             Ok(())
         }
     }
 }
 
-fn request(url: &Url, method: &Method, with: &HeaderMap, body: &Bytes) -> Result<Request<Full<Bytes>>, Failed> {
+fn request(url: &Url, method: &Method, with: &HeaderMap, body: &Bytes) -> Result<Request<Full<Bytes>>, CallError> {
     let mut request = Request::builder()
         .method(method.clone())
         .uri(&url[Position::BeforePath..Position::AfterQuery])
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
         .body(Full::new(body.clone()))
-        .map_err(Failed::Request)?;
+        .map_err(CallError::Request)?;
     let headers = request.headers_mut();
     headers.extend(with.clone());
     headers
@@ -256,12 +256,12 @@ async fn speak(
     stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
     call: &Call<'_>,
-) -> Result<Response<Bytes>, Failed> {
+) -> Result<Response<Bytes>, CallError> {
     let mut client = http1::Builder::new();
     client.max_buf_size(HEAD);
-    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(Failed::Answer)?;
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(CallError::Answer)?;
     let answer = async {
-        let response = sender.send_request(request).await.map_err(Failed::Answer)?;
+        let response = sender.send_request(request).await.map_err(CallError::Answer)?;
         read(response, call).await
     };
     // The connection may end before the rest of the body is read; the answer tells how it ended.
@@ -275,25 +275,25 @@ async fn speak(
     }
 }
 
-async fn read(response: Response<Incoming>, call: &Call<'_>) -> Result<Response<Bytes>, Failed> {
+async fn read(response: Response<Incoming>, call: &Call<'_>) -> Result<Response<Bytes>, CallError> {
     if !(call.accepts)(response.status()) {
-        return Err(Failed::Status(response.status()));
+        return Err(CallError::Status(response.status()));
     }
     let encodings = response.headers().get_all(header::CONTENT_ENCODING);
     if encodings.iter().any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Failed::Encoded);
+        return Err(CallError::Encoded);
     }
     let largest = call.terms.largest;
     let (head, mut body) = response.into_parts();
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > largest {
-        return Err(Failed::TooLarge(largest));
+        return Err(CallError::TooLarge(largest));
     }
     let mut read = Vec::with_capacity(announced);
     while let Some(frame) = body.frame().await {
-        let Ok(piece) = frame.map_err(Failed::Answer)?.into_data() else { continue };
+        let Ok(piece) = frame.map_err(CallError::Answer)?.into_data() else { continue };
         if read.len() + piece.len() > largest {
-            return Err(Failed::TooLarge(largest));
+            return Err(CallError::TooLarge(largest));
         }
         read.extend_from_slice(&piece);
     }

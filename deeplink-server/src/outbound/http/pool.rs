@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{Failed, HEAD, Terms};
+use super::{CallError, HEAD, Terms};
 use crate::outbound::dial::Stream;
 
 /// How long a connection may be idle. Some servers close theirs after five seconds.
@@ -125,12 +125,12 @@ const MAX_RESPONSE: usize = HEAD + DRAIN;
 
 impl PooledConnection {
     /// Speaks HTTP over a new connection.
-    pub(super) async fn new(stream: Box<dyn Stream>, peer: SocketAddr) -> Result<Self, Failed> {
+    pub(super) async fn new(stream: Box<dyn Stream>, peer: SocketAddr) -> Result<Self, CallError> {
         let left = Arc::new(AtomicUsize::new(MAX_RESPONSE));
         let stream = Metered { stream, left: Arc::clone(&left) };
         let mut client = http1::Builder::new();
         client.max_buf_size(HEAD);
-        let (sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(Failed::Answer)?;
+        let (sender, connection) = client.handshake(TokioIo::new(stream)).await.map_err(CallError::Answer)?;
         let now = Instant::now();
         Ok(Self { sender, connection: Box::pin(connection), left, peer, judged: now, used: now })
     }
@@ -157,14 +157,14 @@ impl PooledConnection {
         &mut self,
         request: Request<Full<Bytes>>,
         terms: &Terms,
-    ) -> Result<(PostResponse, bool), Failed> {
+    ) -> Result<(PostResponse, bool), CallError> {
         self.left.store(MAX_RESPONSE, Ordering::Relaxed);
         let mut ended = false;
         let (sender, connection) = (&mut self.sender, &mut self.connection);
         let answer = async {
-            sender.ready().await.map_err(Failed::Answer)?;
-            let response = sender.send_request(request).await.map_err(Failed::Answer)?;
-            Ok::<_, Failed>(read(response, terms).await)
+            sender.ready().await.map_err(CallError::Answer)?;
+            let response = sender.send_request(request).await.map_err(CallError::Answer)?;
+            Ok::<_, CallError>(read(response, terms).await)
         };
         // The connection may end before the rest of the body is read; the answer tells how it ended.
         let driven = async {

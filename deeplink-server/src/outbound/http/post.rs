@@ -13,7 +13,7 @@ use url::Url;
 
 pub(crate) use super::pool::PostResponse;
 use super::pool::{Origin, PooledConnection};
-use super::{Failed, Http, Terms, request};
+use super::{CallError, Http, Terms, request};
 
 /// How long a host's addresses count as current.
 pub(super) const ADDRESS_CHECK_TTL: Duration = Duration::from_secs(30);
@@ -31,9 +31,9 @@ pub(crate) struct Post<'a> {
 
 impl Http {
     /// Posts, and returns whatever was answered. A failure takes a multiple of 100 ms.
-    pub(crate) async fn post(&self, post: Post<'_>) -> Result<PostResponse, Failed> {
+    pub(crate) async fn post(&self, post: Post<'_>) -> Result<PostResponse, CallError> {
         let terms = post.terms;
-        let answer = timeout_at(terms.end(), self.posted(post)).await.unwrap_or(Err(Failed::Late(terms.total)));
+        let answer = timeout_at(terms.end(), self.posted(post)).await.unwrap_or(Err(CallError::Late(terms.total)));
         if answer.is_err() {
             terms.pad().await;
         }
@@ -45,8 +45,8 @@ impl Http {
         self.pool.close_idle();
     }
 
-    async fn posted(&self, post: Post<'_>) -> Result<PostResponse, Failed> {
-        let url = rules::outbound(post.url, |address| self.allow.contains(address)).map_err(Failed::Url)?;
+    async fn posted(&self, post: Post<'_>) -> Result<PostResponse, CallError> {
+        let url = rules::outbound(post.url, |address| self.allow.contains(address)).map_err(CallError::Url)?;
         let origin = Origin::of(&url);
         let request = || request(&url, &Method::POST, &post.headers, &post.body);
         while let Some(mut connection) = self.pool.take(&origin) {
@@ -55,7 +55,7 @@ impl Http {
             }
             match connection.exchange(request()?, &post.terms).await {
                 // It had been closed, which only shows now: the post is sent again over a new connection.
-                Err(Failed::Answer(_)) if connection.got_nothing() => break,
+                Err(CallError::Answer(_)) if connection.got_nothing() => break,
                 outcome => return Ok(self.keep(origin, connection, outcome?)),
             }
         }
@@ -72,7 +72,7 @@ impl Http {
         url: &Url,
         origin: &Origin,
         connection: &mut PooledConnection,
-    ) -> Result<bool, Failed> {
+    ) -> Result<bool, CallError> {
         if connection.judged.elapsed() < self.address_check_ttl {
             return Ok(true);
         }

@@ -81,16 +81,16 @@ impl StripeError {
     }
 }
 
-/// Who waits for a call.
+/// How long a call may wait for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitLimit {
     /// A caller: the call is refused if it could not begin soon, so that later turns are left to the others.
     Short,
     /// An event or a job.
     Long,
 }
 
-impl Patience {
+impl WaitLimit {
     /// Until when a call must have begun.
     fn end(self, terms: Terms) -> Instant {
         match self {
@@ -192,9 +192,10 @@ impl Stripe {
     }
 
     /// Reads a subscription.
-    pub(crate) async fn subscription(&self, id: &str, patience: Patience) -> Result<Subscription, StripeError> {
-        let request = Asked { method: Method::GET, path: &["subscriptions", id], form: Bytes::new(), key: None };
-        let answer = self.call(request, patience).await?.json()?;
+    pub(crate) async fn subscription(&self, id: &str, wait_limit: WaitLimit) -> Result<Subscription, StripeError> {
+        let request =
+            StripeRequest { method: Method::GET, path: &["subscriptions", id], form: Bytes::new(), key: None };
+        let answer = self.call(request, wait_limit).await?.json()?;
         self.read(id, answer)
     }
 
@@ -215,28 +216,28 @@ impl Stripe {
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &[&str], form: String, key: &str) -> Result<T, StripeError> {
-        let request = Asked { method: Method::POST, path, form: form.into(), key: Some(key) };
-        self.call(request, Patience::Short).await?.json()
+        let request = StripeRequest { method: Method::POST, path, form: form.into(), key: Some(key) };
+        self.call(request, WaitLimit::Short).await?.json()
     }
 
     /// Calls until there is an answer, at most three times. The key makes the tries one request. Stripe would repeat a
     /// failure stored under the key for a day, so in that case the request is made once with a new key.
-    async fn call(&self, asked: Asked<'_>, patience: Patience) -> Result<Answered, StripeError> {
+    async fn call(&self, request: StripeRequest<'_>, wait_limit: WaitLimit) -> Result<Answered, StripeError> {
         let mut url = self.account.base.clone();
-        let malformed = |()| StripeError::Malformed(asked.name());
-        url.path_segments_mut().map_err(malformed)?.pop_if_empty().push("v1").extend(asked.path);
-        let mut headers = self.headers(&asked)?;
+        let malformed = |()| StripeError::Malformed(request.name());
+        url.path_segments_mut().map_err(malformed)?.pop_if_empty().push("v1").extend(request.path);
+        let mut headers = self.headers(&request)?;
         let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
         let (mut pauses, mut is_new) = (PAUSES.into_iter(), false);
         loop {
-            self.turn(patience.end(terms)).await.ok_or_else(|| StripeError::TooMany(asked.name()))?;
-            let failure = match self.once(&asked, &url, &headers, terms).await {
+            self.turn(wait_limit.end(terms)).await.ok_or_else(|| StripeError::TooMany(request.name()))?;
+            let failure = match self.once(&request, &url, &headers, terms).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            if let Some(key) = asked.key.filter(|_| failure.is_replayed && !is_new) {
+            if let Some(key) = request.key.filter(|_| failure.is_replayed && !is_new) {
                 is_new = true;
-                headers.insert(IDEMPOTENCY_KEY, header(&asked, &format!("{key}:1"))?);
+                headers.insert(IDEMPOTENCY_KEY, header(&request, &format!("{key}:1"))?);
                 continue;
             }
             if !matches!(failure.error, StripeError::Unavailable(_)) {
@@ -248,16 +249,16 @@ impl Stripe {
         }
     }
 
-    fn headers(&self, asked: &Asked<'_>) -> Result<HeaderMap, StripeError> {
+    fn headers(&self, request: &StripeRequest<'_>) -> Result<HeaderMap, StripeError> {
         let mut headers = HeaderMap::new();
-        let mut bearer = header(asked, &format!("Bearer {}", self.account.secret_key.expose_secret()))?;
+        let mut bearer = header(request, &format!("Bearer {}", self.account.secret_key.expose_secret()))?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(HeaderName::from_static("stripe-version"), HeaderValue::from_static(VERSION));
-        if let Some(key) = asked.key {
+        if let Some(key) = request.key {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-            headers.insert(IDEMPOTENCY_KEY, header(asked, key)?);
+            headers.insert(IDEMPOTENCY_KEY, header(request, key)?);
         }
         Ok(headers)
     }
@@ -277,14 +278,20 @@ impl Stripe {
         Some(())
     }
 
-    async fn once(&self, asked: &Asked<'_>, url: &Url, headers: &HeaderMap, terms: Terms) -> Result<Answered, Failure> {
-        let (method, headers, body) = (asked.method.clone(), headers.clone(), asked.form.clone());
+    async fn once(
+        &self,
+        request: &StripeRequest<'_>,
+        url: &Url,
+        headers: &HeaderMap,
+        terms: Terms,
+    ) -> Result<Answered, Failure> {
+        let (method, headers, body) = (request.method.clone(), headers.clone(), request.form.clone());
         let call = Call { method, url: url.as_str(), headers, body, accepts: |_| true, terms };
         let answer = self.http.call_with_head(call).await.map_err(|failed| {
-            let text = format!("{}: {}", asked.name(), failed.in_short());
+            let text = format!("{}: {}", request.name(), failed.in_short());
             Failure { error: StripeError::Unavailable(text), is_replayed: false }
         })?;
-        let call = asked.answered(answer.headers());
+        let call = request.answered(answer.headers());
         let is_replayed = answer.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
         let error = match answer.status() {
             status if status.is_success() => return Ok(Answered { call, body: answer.into_body() }),
@@ -299,12 +306,12 @@ impl Stripe {
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The settings were checked, and keys are plain text.
-fn header(asked: &Asked<'_>, text: &str) -> Result<HeaderValue, StripeError> {
-    HeaderValue::from_str(text).map_err(|_| StripeError::Malformed(asked.name()))
+fn header(request: &StripeRequest<'_>, text: &str) -> Result<HeaderValue, StripeError> {
+    HeaderValue::from_str(text).map_err(|_| StripeError::Malformed(request.name()))
 }
 
 /// A request to Stripe.
-struct Asked<'a> {
+struct StripeRequest<'a> {
     method: Method,
     /// Below `/v1`.
     path: &'a [&'a str],
@@ -312,13 +319,13 @@ struct Asked<'a> {
     key: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl StripeRequest<'_> {
     /// The name of the call, for the log.
     fn name(&self) -> String {
         format!("{} /v1/{}", self.method, self.path.join("/"))
     }
 
-    /// As [`Asked::name`], with Stripe's id of the request.
+    /// As [`StripeRequest::name`], with Stripe's id of the request.
     fn answered(&self, headers: &HeaderMap) -> String {
         let id = headers.get("request-id").and_then(|id| id.to_str().ok()).unwrap_or("none");
         let id: String = id.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '_').take(60).collect();
@@ -396,8 +403,8 @@ mod tests {
         // Others have taken the turns of the next three seconds: callers are refused, and events still get theirs.
         *stripe.next_call.lock().expect("the turns") = Instant::now() + CALLER_WAIT;
         let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
-        assert!(stripe.turn(Patience::Short.end(terms)).await.is_none());
-        assert!(stripe.turn(Patience::Long.end(terms)).await.is_some());
+        assert!(stripe.turn(WaitLimit::Short.end(terms)).await.is_none());
+        assert!(stripe.turn(WaitLimit::Long.end(terms)).await.is_some());
     }
 
     #[test]

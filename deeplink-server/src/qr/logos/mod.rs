@@ -24,7 +24,7 @@ use super::picture::{MAX_SAMPLE_BYTES, Picture};
 use super::{Logo, NotALogo};
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::outbound::http::{Call, Failed, Http, Terms};
+use crate::outbound::http::{Call, CallError, Http, Terms};
 use crate::shares::limit::{Permit, ShareLimit};
 
 /// Concurrent fetches.
@@ -206,7 +206,7 @@ impl Fetch {
             Ok(file) => self.decode(permit, file, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
-                Err(if matches!(error, Failed::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
+                Err(if matches!(error, CallError::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
             }
         }
     }

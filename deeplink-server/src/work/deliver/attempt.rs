@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::target::Target;
 use crate::db::deliveries::{AttemptRecord, DeliveryState, DeliveryUpdate, DueDelivery};
 use crate::metrics::Sent;
-use crate::outbound::http::{Failed, Post, Terms};
+use crate::outbound::http::{CallError, Post, Terms};
 use crate::state::App;
 
 /// The recorded error of an attempt without an answer: the same for every reason, so that it reveals nothing about the
@@ -44,7 +44,7 @@ pub(super) async fn make(app: &App, target: &Target, due: &DueDelivery, body: &s
         Ok(answer) => (Some(answer.status), Some(NOT_SUCCESS), text(&answer.body_start), Sent::Refused),
         Err(failed) => {
             tracing::debug!(delivery = due.id, error = failed.in_short(), "delivery attempt got no valid answer");
-            let why = if matches!(failed, Failed::Late(_)) { TIMED_OUT } else { NO_ANSWER };
+            let why = if matches!(failed, CallError::Late(_)) { TIMED_OUT } else { NO_ANSWER };
             (None, Some(why), String::new(), Sent::Unanswered)
         }
     };
@@ -104,8 +104,9 @@ pub(super) fn update(due: &DueDelivery, record: &AttemptRecord, now: i64) -> Del
     }
 }
 
-/// The update of a delivery whose event is no longer kept: there is nothing to send.
-pub(super) fn cancellation(due: &DueDelivery, now: i64) -> DeliveryUpdate {
+/// The update of a delivery that is not sent: its event is no longer kept, or it was created before its webhook was
+/// re-enabled.
+pub(super) fn canceled_update(due: &DueDelivery, now: i64) -> DeliveryUpdate {
     DeliveryUpdate {
         id: due.id.clone(),
         expected_attempts: due.tries,

@@ -28,7 +28,7 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum growth of the pending deliveries in a second.
 const MAX_GROWTH_PER_SECOND: i64 = 5_000;
 /// With this many queued behind a failure, it is checked at once whether the webhook has failed for too long.
-const BACKLOG: usize = 8;
+const MANY_QUEUED: usize = 8;
 
 pub(super) struct WebhookQueue {
     pub(super) target: Arc<Target>,
@@ -115,8 +115,8 @@ impl WebhookQueue {
 
     /// Whether enough are queued that the webhook may be paused after any failure, not only after a delivery's last
     /// one, which may be days away.
-    pub(super) fn has_backlog(&self) -> bool {
-        self.queued.len() >= BACKLOG
+    pub(super) fn has_many_queued(&self) -> bool {
+        self.queued.len() >= MANY_QUEUED
     }
 
     /// Notes that more may be due than are queued.

@@ -180,9 +180,9 @@ impl RecentHealth {
         for (webhook, health) in all {
             let is_failing = health.first_failed_at.is_some();
             // Failures after a success start a new failing period, which is stored.
-            let has_turned = is_failing && health.delivered_at.is_some();
+            let fails_again = is_failing && health.delivered_at.is_some();
             let is_written = |written: &WrittenHealth| {
-                written.is_failing == is_failing && written.may_pause >= health.may_pause && !has_turned
+                written.is_failing == is_failing && written.may_pause >= health.may_pause && !fails_again
             };
             if !self.0.get(webhook).is_some_and(is_written) {
                 let written = WrittenHealth { at_millis: now, is_failing, may_pause: health.may_pause };

@@ -75,8 +75,8 @@ async fn scan(
     let mut reader = app.db.read().await?;
     let pending = deliveries::pending_webhooks(&mut reader.conn(), after, SCAN_PAGE_SIZE, holder, now).await?;
     drop(reader);
-    let is_full = i64::try_from(pending.len()) == Ok(SCAN_PAGE_SIZE);
-    let last = pending.last().filter(|_| is_full).map(|last| last.webhook.to_string()).unwrap_or_default();
+    let is_full_page = i64::try_from(pending.len()) == Ok(SCAN_PAGE_SIZE);
+    let last = pending.last().filter(|_| is_full_page).map(|last| last.webhook.to_string()).unwrap_or_default();
     let may_be_sent =
         |one: &&PendingWebhook| one.is_active && one.due_at <= now && !one.is_leased_elsewhere && !one.is_suspended;
     for one in pending.iter().filter(may_be_sent) {
@@ -109,7 +109,7 @@ async fn clean_up_all(app: &App, cleanups: Vec<(WebhookId, Cleanup)>) -> Result<
 /// Cleans up some deliveries of a webhook. `true` if there may be more.
 async fn clean_up_some(app: &App, webhook: &WebhookId, cleanup: Cleanup) -> Result<bool, DbError> {
     let write = app.db.write(Share::Service, webhook.clone(), move |tx, webhook| match cleanup {
-        Cleanup::CancelPending => deliveries::cancel(tx, webhook).boxed(),
+        Cleanup::CancelPending => deliveries::cancel_pending(tx, webhook).boxed(),
         Cleanup::Reschedule(now) => deliveries::reschedule_too_far(tx, webhook, now).boxed(),
     });
     write.await

@@ -146,13 +146,13 @@ impl TenantTask {
     async fn start_attempts(&mut self) {
         let active = self.queues.iter().filter(|queue| queue.is_enabled()).count();
         let share = (MAX_IN_FLIGHT / active.max(1)).max(1);
-        let mut without_event = Vec::new();
+        let mut canceled = Vec::new();
         for queue in &mut self.queues {
             let max = if queue.limit.is_one_at_a_time() { 1 } else { share };
             while queue.in_flight < max && self.attempts.len() < MAX_IN_FLIGHT {
                 let Some(mut due) = queue.next() else { break };
                 let Some(body) = due.body.take() else {
-                    without_event.push((queue.target.id().clone(), due));
+                    canceled.push((queue.target.id().clone(), due));
                     continue;
                 };
                 queue.in_flight += 1;
@@ -160,8 +160,8 @@ impl TenantTask {
                 self.attempts.spawn(attempt_when_permitted(context, target, due, body, queue.limit.is_slow()));
             }
         }
-        for (webhook, due) in without_event {
-            let update = attempt::cancellation(&due, self.context.app.clock.now().as_millis());
+        for (webhook, due) in canceled {
+            let update = attempt::canceled_update(&due, self.context.app.clock.now().as_millis());
             self.store(webhook, update, None).await;
         }
     }
@@ -184,7 +184,7 @@ impl TenantTask {
         tokio::select! {
             () = self.context.app.ending.cancelled() => {}
             Some(ended) = self.attempts.join_next() => self.finish_attempt(ended).await?,
-            Some(stored) = self.stored.recv() => self.forget_settled(&stored),
+            Some(stored) = self.stored.recv() => self.result_stored(&stored),
             () = self.wakeup.notify.notified() => {}
             () = self.context.app.clock.pause(length, now) => {}
         }
@@ -192,7 +192,7 @@ impl TenantTask {
             self.finish_attempt(ended).await?;
         }
         while let Ok(stored) = self.stored.try_recv() {
-            self.forget_settled(&stored);
+            self.result_stored(&stored);
         }
         Ok(())
     }
@@ -209,16 +209,16 @@ impl TenantTask {
             }
             return Ok(());
         };
-        let mut has_backlog = false;
+        let mut has_many_queued = false;
         if let Some(queue) = queue {
             queue.in_flight -= 1;
             queue.limit.record(record.status.is_some(), record.ms);
-            has_backlog = queue.has_backlog();
+            has_many_queued = queue.has_many_queued();
         }
         due.body = None;
         let now = self.context.app.clock.now();
         let update = attempt::update(&due, &record, now.as_millis());
-        let may_pause = has_backlog || update.state == DeliveryState::Failed;
+        let may_pause = has_many_queued || update.state == DeliveryState::Failed;
         let outcome = AttemptOutcome { at: now, succeeded: record.error.is_none(), may_pause };
         self.store(webhook, update, Some(outcome)).await;
         Ok(())
@@ -230,7 +230,7 @@ impl TenantTask {
         let _ = self.context.results.send(result).await;
     }
 
-    fn forget_settled(&mut self, stored: &ResultStored) {
+    fn result_stored(&mut self, stored: &ResultStored) {
         if let Some(queue) = self.queues.iter_mut().find(|queue| *queue.target.id() == stored.webhook) {
             queue.remove(&stored.delivery);
             if stored.is_pending {

@@ -5,11 +5,11 @@ use crate::config::TrustedRoots;
 use deeplink_doubles::authority::{Authority, Identity};
 
 /// Whether a failure is the expected one.
-type Judge = fn(&Failed) -> bool;
+type Judge = fn(&CallError) -> bool;
 
 const URL: &str = "http://8.8.8.8/x";
 
-async fn outcome_of(answer: impl Into<Vec<u8>>) -> Result<Bytes, Failed> {
+async fn outcome_of(answer: impl Into<Vec<u8>>) -> Result<Bytes, CallError> {
     Bench::new(says(answer).await.0).await.get(URL).await
 }
 
@@ -68,26 +68,26 @@ async fn q5_answers_are_short_and_plain() {
 
     let failing: [(&str, Vec<u8>, Judge); 13] = [
         ("gzip", with("Content-Encoding: gzip\r\nContent-Length: 4\r\n", "fine").into(), |e| {
-            matches!(e, Failed::Encoded)
+            matches!(e, CallError::Encoded)
         }),
         ("two encodings", with("Content-Encoding: identity\r\nContent-Encoding: br\r\n", "x").into(), |e| {
-            matches!(e, Failed::Encoded)
+            matches!(e, CallError::Encoded)
         }),
         ("a list of encodings", with("Content-Encoding: identity, gzip\r\n", "x").into(), |e| {
-            matches!(e, Failed::Encoded)
+            matches!(e, CallError::Encoded)
         }),
-        ("an announced body", with("Content-Length: 1001\r\n", "").into(), |e| matches!(e, Failed::TooLarge(1_000))),
-        ("an unannounced body", with("", &"x".repeat(1_001)).into(), |e| matches!(e, Failed::TooLarge(_))),
-        ("chunks", chunked(11), |e| matches!(e, Failed::TooLarge(_))),
-        ("half a body", with("Content-Length: 5\r\n", "fine").into(), |e| matches!(e, Failed::Answer(_))),
-        ("a huge head", with(&long(16_400), "fine").into(), |e| matches!(e, Failed::Answer(_))),
-        ("many headers", with(&"A: b\r\n".repeat(200), "").into(), |e| matches!(e, Failed::Answer(_))),
-        ("no HTTP", b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(), |e| matches!(e, Failed::Answer(_))),
-        ("nothing", Vec::new(), |e| matches!(e, Failed::Answer(_))),
+        ("an announced body", with("Content-Length: 1001\r\n", "").into(), |e| matches!(e, CallError::TooLarge(1_000))),
+        ("an unannounced body", with("", &"x".repeat(1_001)).into(), |e| matches!(e, CallError::TooLarge(_))),
+        ("chunks", chunked(11), |e| matches!(e, CallError::TooLarge(_))),
+        ("half a body", with("Content-Length: 5\r\n", "fine").into(), |e| matches!(e, CallError::Answer(_))),
+        ("a huge head", with(&long(16_400), "fine").into(), |e| matches!(e, CallError::Answer(_))),
+        ("many headers", with(&"A: b\r\n".repeat(200), "").into(), |e| matches!(e, CallError::Answer(_))),
+        ("no HTTP", b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(), |e| matches!(e, CallError::Answer(_))),
+        ("nothing", Vec::new(), |e| matches!(e, CallError::Answer(_))),
         ("two lengths", with("Content-Length: 4\r\nContent-Length: 5\r\n", "fine!").into(), |e| {
-            matches!(e, Failed::Answer(_))
+            matches!(e, CallError::Answer(_))
         }),
-        ("no content", b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(), |e| matches!(e, Failed::Status(_))),
+        ("no content", b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(), |e| matches!(e, CallError::Status(_))),
     ];
     for (what, answer, is_expected) in failing {
         let error = outcome_of(answer).await.expect_err(what);
@@ -100,7 +100,7 @@ async fn q5_answers_are_short_and_plain() {
     })
     .await;
     let began = Instant::now();
-    assert!(matches!(Bench::new(address).await.get(URL).await, Err(Failed::TooLarge(_))));
+    assert!(matches!(Bench::new(address).await.get(URL).await, Err(CallError::TooLarge(_))));
     // It did not wait until the call's time was over.
     assert!(began.elapsed() < Duration::from_secs(4));
 }
@@ -156,7 +156,7 @@ async fn q7_redirects_are_not_followed() {
         let mut bench = Bench::new(first).await;
         bench.http.allow = "127.0.0.0/8".parse().expect("a network");
         let outcome = bench.get(&format!("http://{first}/")).await;
-        assert!(matches!(outcome, Err(Failed::Status(_))), "{status}: {outcome:?}");
+        assert!(matches!(outcome, Err(CallError::Status(_))), "{status}: {outcome:?}");
         assert_eq!(hits.load(Ordering::SeqCst), 1);
     }
     assert_eq!(second_hits.load(Ordering::SeqCst), 0);
@@ -204,7 +204,7 @@ async fn q5_only_who_proves_the_name_is_believed() {
                 // In a container without certificates there is no authority to trust.
                 Err(error) => {
                     assert!(
-                        !is_believed && matches!(error, Failed::Tls(_) | Failed::NoTls(_)),
+                        !is_believed && matches!(error, CallError::Tls(_) | CallError::NoTls(_)),
                         "{identity:?}: {error:?}"
                     );
                     assert!(began.elapsed() >= STEP, "{identity:?}");
@@ -246,7 +246,7 @@ async fn q8_failures_take_tenths_of_a_second() {
 /// Q9: text from the other side is short and plain in a log line.
 #[tokio::test]
 async fn q9_causes_are_short_and_printable() {
-    let cause = Failed::NoTls(format!("names: \u{1b}[31m{}", "x".repeat(5_000))).in_short();
+    let cause = CallError::NoTls(format!("names: \u{1b}[31m{}", "x".repeat(5_000))).in_short();
     assert!(cause.starts_with("TLS cannot be used: names:  [31mxxx") && cause.len() == 300, "{cause}");
     let marked = "HTTP/1.1 200 OK\r\nMARKER\u{1b}: MARKER\r\n\r\nMARKER";
     let error = outcome_of(marked).await.expect_err("no header").in_short();

@@ -53,7 +53,7 @@ impl Bench {
         Self { http, names, dialled }
     }
 
-    async fn get(&self, url: &str) -> Result<Bytes, Failed> {
+    async fn get(&self, url: &str) -> Result<Bytes, CallError> {
         self.http.call(call(url)).await
     }
 

@@ -62,7 +62,7 @@ async fn w6_a_post_ends_with_its_time() {
         let post = Post { url: &url, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), terms };
         let outcome = bench.http.post(post).await;
         let took = terms.began.elapsed();
-        assert!(matches!(outcome, Err(Failed::Late(_))), "{said:?}: {outcome:?}");
+        assert!(matches!(outcome, Err(CallError::Late(_))), "{said:?}: {outcome:?}");
         assert!((total..=total + STEP).contains(&took), "{said:?}: {took:?}");
     }
 }
@@ -87,7 +87,7 @@ async fn an_answer_at_the_last_moment_counts() {
         match bench.http.post(post).await {
             Ok(answer) => answers.push((answer.status, answer.body_start)),
             // On a busy machine not even the status arrives in time.
-            Err(error) => assert!(matches!(error, Failed::Late(_)), "{error:?}"),
+            Err(error) => assert!(matches!(error, CallError::Late(_)), "{error:?}"),
         }
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }

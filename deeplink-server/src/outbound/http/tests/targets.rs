@@ -31,7 +31,10 @@ async fn q5_only_public_addresses_are_dialled() {
     let outcomes = futures_util::future::join_all(urls.iter().map(|url| bench.get(url))).await;
     for (url, outcome) in urls.iter().zip(outcomes) {
         assert!(
-            matches!(outcome, Err(Failed::Url(_) | Failed::NotPublic(_) | Failed::Port(_) | Failed::NoAddress)),
+            matches!(
+                outcome,
+                Err(CallError::Url(_) | CallError::NotPublic(_) | CallError::Port(_) | CallError::NoAddress)
+            ),
             "{url}: {outcome:?}"
         );
     }
@@ -109,7 +112,10 @@ async fn q6_names_do_not_lead_inside() {
         let outcomes = futures_util::future::join_all(urls.iter().map(|url| bench.get(url))).await;
         for (url, outcome) in urls.iter().zip(outcomes) {
             assert!(
-                matches!(outcome, Err(Failed::NotPublic(_) | Failed::NoAddress | Failed::Dns(_) | Failed::Late(_))),
+                matches!(
+                    outcome,
+                    Err(CallError::NotPublic(_) | CallError::NoAddress | CallError::Dns(_) | CallError::Late(_))
+                ),
                 "{url}: {outcome:?}"
             );
         }
@@ -125,7 +131,7 @@ async fn q6_names_do_not_lead_inside() {
     assert!(bench.get("http://rebound.example.com/").await.is_ok());
     assert_eq!(names.asked("rebound.example.com"), 2, "once for each kind of address");
     let again = bench.get("http://rebound.example.com/").await;
-    assert!(matches!(again, Err(Failed::NotPublic(_))), "nothing is remembered: {again:?}");
+    assert!(matches!(again, Err(CallError::NotPublic(_))), "nothing is remembered: {again:?}");
     assert_eq!(bench.dialled().len(), 3);
 }
 
@@ -170,7 +176,7 @@ async fn a_dead_address_holds_the_others_up_for_a_moment_only() {
     let crowd: Vec<_> = (1..=40).map(|last| format!("8.8.8.{last}")).collect();
     bench.names.addresses("crowd.example.com", &crowd.iter().map(String::as_str).collect::<Vec<_>>());
     let outcome = bench.get("http://crowd.example.com/").await;
-    assert!(matches!(outcome, Err(Failed::Connect(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(CallError::Connect(_))), "{outcome:?}");
     assert_eq!(bench.dialled().len(), 2 + 4);
 }
 
