@@ -211,7 +211,7 @@ impl Context {
         Ok(token)
     }
 
-    /// The address of a source, from stdin.
+    /// The URL of a source, from stdin.
     pub(crate) async fn read_source_url(&self) -> Outcome<SourceUrl> {
         let text = self.read_secret(Path::new("-"), "-", "Address of the source: ").await?;
         let url = SourceUrl::new(text.trim());
@@ -219,7 +219,7 @@ impl Context {
         Ok(url)
     }
 
-    /// Masks the address of a source, and any part of it, in all later output.
+    /// Masks the URL of a source, and any part of it, in all later output.
     pub(crate) fn hide_source(&self, url: &SourceUrl) {
         self.console.hide(url.expose());
         if let Some((_, token)) = url.expose().rsplit_once('/').filter(|(_, token)| token.len() >= 16) {

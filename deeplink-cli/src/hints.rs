@@ -72,7 +72,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
         Some(ErrorCode::CredentialLimit) => "dl affiliates creds delete makes room".to_owned(),
         Some(ErrorCode::NameTaken) => {
-            "dl sources list shows who has it; dl sources rotate gives a new address".to_owned()
+            "dl sources list shows who has it; dl sources rotate gives a new URL".to_owned()
         }
         Some(ErrorCode::IdentifyConflict) => "an install stays with the user it was first bound to".to_owned(),
         Some(

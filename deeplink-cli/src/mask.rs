@@ -16,7 +16,7 @@ const KINDS: &[(&str, usize)] = &[
     ("\"token\":\"", 9),
 ];
 
-/// The part of a source's address before its token, which is never shown.
+/// The part of a source's URL before its token, which is never shown.
 const SOURCE: &str = "/in/";
 /// Hex digits of that token.
 const TOKEN: usize = 64;
@@ -57,7 +57,7 @@ fn next(text: &str) -> Option<(usize, usize, usize)> {
     kinds.chain(source(text)).min()
 }
 
-/// The first token in the address of a source. Other addresses may look the same except for the token.
+/// The first token in the URL of a source. Other URLs may look the same except for the token.
 fn source(text: &str) -> Option<(usize, usize, usize)> {
     let is_token = |at: &usize| {
         let hex = |byte: &u8| byte.is_ascii_hexdigit();

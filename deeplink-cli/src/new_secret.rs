@@ -46,10 +46,10 @@ impl Kind {
         Self { member: "secret", delete: "dl webhooks rotate-secret".to_owned(), what: "secret", again: None }
     }
 
-    /// The address of a source, which can be shown again.
-    pub(crate) fn address() -> Self {
+    /// The URL of a source, which can be shown again.
+    pub(crate) fn source_url() -> Self {
         let again = Some(("dl sources get", "--reveal"));
-        Self { member: "webhook_url", delete: "dl sources delete".to_owned(), what: "address", again }
+        Self { member: "webhook_url", delete: "dl sources delete".to_owned(), what: "URL", again }
     }
 }
 
@@ -168,9 +168,9 @@ fn unshown(why: Stop, again: &str) -> Stop {
     match why {
         Stop::ClosedPipe => {
             let what = "it was created, but stdout was closed before it was printed";
-            Failure::new(Exit::Failure, what).code("not_shown").hint(format!("{again} shows the address")).into()
+            Failure::new(Exit::Failure, what).code("not_shown").hint(format!("{again} shows the URL")).into()
         }
-        other => other.hinting(&format!("it was created; {again} shows the address")),
+        other => other.hinting(&format!("it was created; {again} shows the URL")),
     }
 }
 

@@ -13,7 +13,7 @@ use deeplink_testing::dl::{Dl, KEY, mode};
 use deeplink_testing::double::{Answer, Double, Gate};
 
 #[test]
-fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
+fn a_url_is_shown_when_it_is_made_and_cut_from_then_on() {
     let double = service();
     let dl = Dl::at(&double.url);
     let url = format!("{}/in/{SECRET}", double.url);
@@ -45,7 +45,7 @@ fn an_address_is_shown_when_it_is_made_and_cut_from_then_on() {
 /// A URL that the service cannot decrypt is left out of lists, and commands that need it say so and how to get another
 /// one.
 #[test]
-fn r10_an_address_that_the_service_cannot_read_is_said_to_be_so() {
+fn r10_a_url_that_the_service_cannot_read_is_said_to_be_so() {
     let double = Double::new(|request| match request.line().as_str() {
         "GET /v1/sources" => Answer::json(200, &json!({"sources": [unread()]})),
         line if line == format!("GET /v1/sources/{SOURCE}") => Answer::json(200, &unread()),
@@ -61,7 +61,7 @@ fn r10_an_address_that_the_service_cannot_read_is_said_to_be_so() {
     assert_eq!(dl.run(&format!("sources get {SOURCE} -o json")).json()["webhook_url"], json!(null));
     let refused = dl.run(&format!("sources send {SOURCE} --user ann --type purchase"));
     let said = refused.fails(1);
-    assert!(said.contains("the service cannot read the address") && said.contains("dl sources rotate"), "{said}");
+    assert!(said.contains("the service cannot read the URL") && said.contains("dl sources rotate"), "{said}");
     assert!(double.lines().iter().all(|line| !line.starts_with("POST")), "{:?}", double.lines());
     let rotated = dl.run(&format!("sources rotate {SOURCE} --yes"));
     assert_eq!(rotated.ok(), format!("{}/in/{SECRET}\n", double.url), "which is what helps");
@@ -74,25 +74,25 @@ fn unread() -> Value {
 }
 
 #[test]
-fn an_address_goes_into_a_file_of_its_own() {
+fn a_url_goes_into_a_file_of_its_own() {
     let double = service();
     let dl = Dl::at(&double.url);
     let ran = dl.run("sources create Shop --out-file source.txt");
-    assert_eq!((ran.ok(), ran.stderr.as_str()), (format!("{SOURCE}\n").as_str(), "the address is in source.txt\n"));
+    assert_eq!((ran.ok(), ran.stderr.as_str()), (format!("{SOURCE}\n").as_str(), "the URL is in source.txt\n"));
     assert_eq!(dl.read("source.txt"), format!("{}/in/{SECRET}\n", double.url));
     assert_eq!(mode(&dl.dir().join("source.txt")), 0o600);
     assert!(dl.run("sources create Shop --out-file source.txt").fails(2).contains("file_exists"));
     assert_eq!(double.requests().len(), 1, "no source is created if the file exists");
     assert!(dl.run("sources create ' '").fails(3).starts_with("error[invalid_name]"));
     let taken = Double::new(|_| Answer::error(409, "name_taken", "no"));
-    assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate gives a new address"));
+    assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate gives a new URL"));
     let full = Double::new(|_| Answer::error(402, "quota_exceeded", "no"));
     assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("dl sources delete makes room"));
 }
 
 /// Replaces a source with one of the same name; therefore the old one is deleted first.
 #[test]
-fn a_source_gets_a_new_address() {
+fn a_source_gets_a_new_url() {
     let double = service();
     let dl = Dl::at(&double.url);
     let ran = dl.run(&format!("sources rotate {SOURCE} --yes"));
@@ -166,7 +166,7 @@ fn a_lost_reply_of_a_rotation_is_no_lost_source() {
 
 /// A closed pipe or a full disk: the source exists all the same, and can be shown again.
 #[test]
-fn an_address_that_cannot_be_shown_is_not_lost() {
+fn a_url_that_cannot_be_shown_is_not_lost() {
     let double = service();
     let dl = Dl::at(&double.url);
     for line in ["sources create Shop".to_owned(), format!("sources rotate {SOURCE} --yes")] {
@@ -210,7 +210,7 @@ fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::
 
 /// Ctrl-C during or after the deletion of the old source waits until there is a new one, and its URL is shown.
 #[test]
-fn a_signal_waits_for_the_new_address() {
+fn a_signal_waits_for_the_new_url() {
     for (slow, signal, code) in [("DELETE", "-INT", 130), ("POST", "-INT", 130), ("POST", "-TERM", 143)] {
         let (output, _, url) = interrupted(slow, signal, None);
         assert_eq!(output.status.code(), Some(code), "{slow} {signal}");
@@ -234,9 +234,9 @@ fn the_second_signal_says_what_may_be_gone() {
 fn what_is_lost_is_asked_about() {
     let double = service();
     for (line, question, answer, code, sent) in [
-        ("delete", "Delete the source Shop? Its address stops working at once. [y/N] ", "y\n", 0, 2),
+        ("delete", "Delete the source Shop? Its URL stops working at once. [y/N] ", "y\n", 0, 2),
         ("delete", "[y/N] ", "\n", 2, 1),
-        ("rotate", "Give the source Shop a new address? The old one stops working at once. [y/N] ", "y\n", 0, 3),
+        ("rotate", "Give the source Shop a new URL? The old one stops working at once. [y/N] ", "y\n", 0, 3),
         ("rotate", "[y/N] ", "n\n", 2, 1),
     ] {
         let before = double.requests().len();
@@ -294,13 +294,13 @@ fn x17_a_conversion_is_posted_without_a_key() {
 }
 
 #[test]
-fn what_is_no_address_is_not_posted_to() {
+fn what_is_no_url_is_not_posted_to() {
     let double = service();
     let dl = Dl::at(&double.url);
     let here = double.url.clone();
     for (stdin, code) in [
         (String::new(), "invalid_url"),
-        ("not an address".to_owned(), "invalid_url"),
+        ("not a URL".to_owned(), "invalid_url"),
         (format!("{here}/r/{SECRET}"), "invalid_url"),
         (format!("ftp://127.0.0.1/in/{SECRET}"), "invalid_input"),
         (format!("http://example.com/in/{SECRET}"), "invalid_input"),

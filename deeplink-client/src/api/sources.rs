@@ -1,4 +1,4 @@
-//! Sources: addresses that conversions can be posted to without a key.
+//! Sources: URLs that conversions can be posted to without a key.
 
 use deeplink_core::lifecycle::{Convert, Converted};
 use deeplink_core::routes;
@@ -16,13 +16,13 @@ use crate::{clock, decode, path};
 pub struct Sources(pub(crate) Connection);
 
 impl Sources {
-    /// The sources, newest first, with their addresses if the service can read them: all of them when awaited, or as
+    /// The sources, newest first, with their URLs if the service can read them: all of them when awaited, or as
     /// pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// for source in dl.sources().list().await? {
-    ///     println!("{} {:?}", source.name, source.webhook_url); // the address does not print its token
+    ///     println!("{} {:?}", source.name, source.webhook_url); // the URL does not print its token
     /// }
     /// # Ok(()) });
     /// ```
@@ -30,13 +30,13 @@ impl Sources {
         Pages::listing(&self.0, &routes::LIST_SOURCES, None)
     }
 
-    /// Creates a source. Anyone who knows its address can post to it.
+    /// Creates a source. Anyone who knows its URL can post to it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// use deeplink_client::CreateSource;
     /// let source = dl.sources().create(&CreateSource::custom("Shop")).await?;
-    /// let url = source.webhook_url.expect("a new source has an address");
+    /// let url = source.webhook_url.expect("a new source has a URL");
     /// assert!(url.expose().starts_with("https://api.example.com/in/"));
     /// # Ok(()) });
     /// ```
@@ -44,7 +44,7 @@ impl Sources {
         call::json(&self.0, &routes::CREATE_SOURCE, &[]).body(source).valid(source.validate())
     }
 
-    /// Shows a source, with its address.
+    /// Shows a source, with its URL.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -55,7 +55,7 @@ impl Sources {
         call::json(&self.0, &routes::GET_SOURCE, &[id.as_ref()])
     }
 
-    /// Deletes a source; its address stops working at once. What was posted to it stays.
+    /// Deletes a source; its URL stops working at once. What was posted to it stays.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -66,7 +66,7 @@ impl Sources {
         Call::new(&self.0, call::draft(&routes::DELETE_SOURCE, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Posts a conversion to a source: to exactly this address, with no other credential. A failed attempt that may have taken
+    /// Posts a conversion to a source: to exactly this URL, with no other credential. A failed attempt that may have taken
     /// effect is repeated only when the conversion has an idempotency key.
     ///
     /// ```
@@ -86,21 +86,21 @@ impl Sources {
     }
 }
 
-/// A request to a source's address. Errors do not repeat it.
+/// A request to a source's URL. Errors do not repeat it.
 fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
     let wrong = |why: &'static str| Error::validation("webhook_url", why);
-    let url = Url::parse(to.expose()).map_err(|_| wrong("not the address of a source"))?;
+    let url = Url::parse(to.expose()).map_err(|_| wrong("not the URL of a source"))?;
     let has_user = !url.username().is_empty() || url.password().is_some();
     if !matches!(url.scheme(), "http" | "https") || has_user || url.fragment().is_some() {
-        return Err(wrong("the address of a source starts with http:// or https:// and has no user name or fragment"));
+        return Err(wrong("the URL of a source starts with http:// or https:// and has no user name or fragment"));
     }
     if !allow_insecure_http && !is_confidential(&url) {
-        return Err(wrong("the address of a source does not go over plain http to another machine; use https"));
+        return Err(wrong("the URL of a source does not go over plain http to another machine; use https"));
     }
     let mut draft = call::draft(&routes::SEND_TO_SOURCE, &["token"])?;
-    // The address is absolute, so the base URL plays no part.
+    // This URL is absolute, so the base URL plays no part.
     let target = Target::Secret(url.clone());
-    path::uri(&url, &target).map_err(|_| wrong("not the address of a source"))?;
+    path::uri(&url, &target).map_err(|_| wrong("not the URL of a source"))?;
     draft.target = target;
     Ok(draft)
 }

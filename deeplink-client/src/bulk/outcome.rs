@@ -31,17 +31,17 @@ pub struct RowOutcome {
 pub enum RowResult {
     /// The link was made.
     Created {
-        /// Its address.
+        /// The short link.
         url: String,
     },
     /// The link was there with the same content.
     Existed {
-        /// Its address.
+        /// The short link.
         url: String,
     },
     /// The link was there and now has the row's content.
     Updated {
-        /// Its address.
+        /// The short link.
         url: String,
     },
     /// The id is in use, and such rows are skipped.

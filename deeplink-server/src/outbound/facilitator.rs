@@ -242,7 +242,7 @@ impl Facilitator {
                 Some(kinds)
             }
             Err(error) => {
-                tracing::error!(%error, "the facilitator does not say what it settles");
+                tracing::error!(%error, "supported networks of the facilitator could not be read");
                 None
             }
         };

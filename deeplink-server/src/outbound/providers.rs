@@ -116,7 +116,10 @@ impl Providers {
         let provider = |name: Name| {
             let made = Provider::new(name, name.of(config).filter(|_| config.sessions)?, public_url);
             // The parts were URLs before, so this should not fail.
-            made.inspect_err(|error| tracing::error!(provider = name.as_str(), %error, "cannot be used")).ok()
+            made.inspect_err(
+                |error| tracing::error!(provider = name.as_str(), %error, "sign-in provider cannot be used"),
+            )
+            .ok()
         };
         Self {
             http: Http::for_operator(config),

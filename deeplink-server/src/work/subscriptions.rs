@@ -124,7 +124,7 @@ fn raise(app: &App, alarm: StripeAlarm, concern: &Concern<'_>) {
         subscription,
         customer,
         tenant,
-        "a subscription at Stripe needs to be looked into"
+        "Stripe subscription needs operator action"
     );
 }
 

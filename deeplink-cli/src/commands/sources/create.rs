@@ -3,7 +3,7 @@
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
-use super::address_of;
+use super::url_of;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
@@ -11,10 +11,10 @@ use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Create a source and print its address
+/// Create a source and print its URL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows the address can post conversions to it, so it is kept like a key.",
+    "Anyone who knows the URL can post conversions to it, so it is kept like a key.",
     &["dl sources create Shop", "dl sources create Shop --out-file source.txt"]
 ))]
 pub(crate) struct Create {
@@ -31,7 +31,7 @@ impl Create {
         // Before a key is needed: invalid input fails first.
         wanted.validate()?;
         let client = ctx.client().await?;
-        let sink = self.out.prepare(ctx, &sheet, Kind::address())?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::source_url())?;
         let made = client.sources().create(&wanted).full().await;
         let made = made.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::Payment => {
@@ -39,7 +39,7 @@ impl Create {
             }
             other => other,
         })?;
-        let address = address_of(ctx, &made.value)?;
-        sink.take(&sheet, &made.raw, address.expose())
+        let url = url_of(ctx, &made.value)?;
+        sink.take(&sheet, &made.raw, url.expose())
     }
 }

@@ -10,7 +10,7 @@ use crate::{escape, given, ids};
 /// Delete sources
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The address stops working at once. What was posted to it stays.",
+    "The URL stops working at once. What was posted to it stays.",
     &[
     "dl sources delete src_0123456789abcdef01234567 --yes",
     "dl sources list -o id | dl sources delete - --yes",
@@ -30,10 +30,10 @@ impl Delete {
                 let source = ctx.client().await?.sources().get(id).await;
                 let source = source.map_err(|error| ctx.stop_among(&error, "sources"))?;
                 let name = escape::one_line(&source.name).into_owned();
-                format!("Delete the source {name}? Its address stops working at once.")
+                format!("Delete the source {name}? Its URL stops working at once.")
             }
-            [id] => format!("Delete the source {id}? Its address stops working at once."),
-            _ => format!("Delete {} sources? Their addresses stop working at once.", ids.len()),
+            [id] => format!("Delete the source {id}? Its URL stops working at once."),
+            _ => format!("Delete {} sources? Their URLs stop working at once.", ids.len()),
         };
         let delete = |client: &deeplink_client::Client, id: &str| client.sources().delete(id);
         ids::delete(ctx, "sources", &self.ids, &ids, Some(&question), delete).await

@@ -11,7 +11,7 @@ use crate::{given, output};
 /// Show a source
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows the address can post to it, so it is shown only with --reveal.",
+    "Anyone who knows the URL can post to it, so it is shown only with --reveal.",
     &[
     "dl sources get src_0123456789abcdef01234567",
     "dl sources get src_0123456789abcdef01234567 --reveal --fields webhook_url",
@@ -20,7 +20,7 @@ use crate::{given, output};
 pub(crate) struct Get {
     /// Id of the source
     id: String,
-    /// Show the address
+    /// Show the URL
     #[arg(long)]
     reveal: bool,
 }

@@ -12,11 +12,11 @@ use crate::paging::{Fetched, Part};
 /// List the sources
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows an address can post to it, so addresses are shown only with --reveal.",
+    "Anyone who knows a URL can post to it, so URLs are shown only with --reveal.",
     &["dl sources list", "dl sources list --reveal -o jsonl"]
 ))]
 pub(crate) struct List {
-    /// Show the addresses
+    /// Show the URLs
     #[arg(long)]
     reveal: bool,
 }
@@ -33,7 +33,7 @@ impl List {
         Part::default().print(ctx, &sheet, "no sources yet; dl sources create NAME creates one", fetch).await
     }
 
-    /// A page with its addresses masked or revealed.
+    /// A page with its URLs masked or revealed.
     fn shown(&self, page: &[u8]) -> String {
         let body = String::from_utf8_lossy(page);
         let record = Record::read(&body).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `dl sources`: addresses that conversions are posted to without a key.
+//! `dl sources`: URLs that conversions are posted to without a key.
 
 mod create;
 mod delete;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::output::Record;
 
 commands! {
-    /// Manage the addresses that conversions are posted to without a key
+    /// Manage the URLs that conversions are posted to without a key
     Sources {
         List(list::List),
         Create(create::Create),
@@ -28,10 +28,10 @@ commands! {
     }
 }
 
-/// A source's address, masked in all later output.
-fn address_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a SourceUrl> {
+/// A source's URL, masked in all later output.
+fn url_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a SourceUrl> {
     let Some(url) = &source.webhook_url else {
-        let failure = Failure::new(Exit::Failure, format!("the service cannot read the address of {}", source.id));
+        let failure = Failure::new(Exit::Failure, format!("the service cannot read the URL of {}", source.id));
         let hint =
             format!("programs that have it can still post to it; dl sources rotate {} makes a new one", source.id);
         return Err(failure.field("webhook_url").hint(hint).into());
@@ -40,7 +40,7 @@ fn address_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a Source
     Ok(url)
 }
 
-/// A source as the service returned it, with its address masked unless it is to be revealed.
+/// A source as the service returned it, with its URL masked unless it is to be revealed.
 fn shown(json: &str, reveal: bool) -> Cow<'_, str> {
     if reveal {
         return json.into();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_cut_and_all_else_stays() {
+    fn a_url_is_cut_and_all_else_stays() {
         let source = r#"{"id":"src_1","webhook_url":"https://dl.example.com/in/5ec4e7","x":1e2}"#;
         let cut = r#"{"id":"src_1","webhook_url":"https://dl.example.com/in/...","x":1e2}"#;
         assert_eq!((shown(source, false).as_ref(), shown(source, true).as_ref()), (cut, source));

@@ -1,16 +1,16 @@
-//! `dl sources rotate`: a new address in place of one that may be known.
+//! `dl sources rotate`: a new URL in place of one that may be known.
 
 use clap::Args;
 use deeplink_core::source::CreateSource;
 
-use super::address_of;
+use super::url_of;
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::{escape, given, output};
 
-/// Replace a source by one of the same name with a new address, and print that
+/// Replace a source by one of the same name with a new URL, and print that
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Deletes the source and creates it again: its id changes too, and between the two nothing can be posted.",
@@ -30,7 +30,7 @@ impl Rotate {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SOURCES)?;
         given::source_id(&self.id)?;
-        let question = |name: &str| format!("Give the source {name} a new address? The old one stops working at once.");
+        let question = |name: &str| format!("Give the source {name} a new URL? The old one stops working at once.");
         if !ctx.will_ask() {
             ctx.confirm(&question(&self.id)).await?;
         }
@@ -47,7 +47,7 @@ impl Rotate {
             ctx.confirm(&question(&escape::one_line(&old.name))).await?;
         }
         // Signals are deferred from here on: between the two requests there is no source.
-        let sink = self.out.prepare(ctx, &sheet, Kind::address())?;
+        let sink = self.out.prepare(ctx, &sheet, Kind::source_url())?;
         let again = make_again(&old.name);
         let gone = format!("the source {} may be deleted", escape::one_line(&old.name));
         ctx.signal_hold.or_else_say(format!("{gone}; check whether it exists: dl sources list; if not: {again}"));
@@ -62,9 +62,9 @@ impl Rotate {
                 other => other.hinting(&create),
             }
         })?;
-        let address = address_of(ctx, &made.value)?;
+        let url = url_of(ctx, &made.value)?;
         ctx.console.say(&format!("{} is now {}", self.id, made.value.id));
-        sink.take(&sheet, &made.raw, address.expose())
+        sink.take(&sheet, &made.raw, url.expose())
     }
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use deeplink_client::Auth;
 use deeplink_core::source::SourceUrl;
 
-use super::address_of;
+use super::url_of;
 use crate::base_url::BaseUrl;
 use crate::commands::conversion::{self, Conversion};
 use crate::context::Context;
@@ -17,14 +17,14 @@ use crate::{given, output};
 /// Post a conversion to a source, and print the event's id
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Posts to the source's address, with no key. The address is looked up with the key, or read from stdin.",
+    "Posts to the source's URL, with no key. The URL is looked up with the key, or read from stdin.",
     &[
     "dl sources send src_0123456789abcdef01234567 --user user-7 --type signup",
     "dl sources send - --user user-7 --type refund --idempotency-key 8 < address.txt",
 ]
 ))]
 pub(crate) struct Send {
-    /// Id of the source, or - for its address on stdin
+    /// Id of the source, or - for its URL on stdin
     #[arg(value_name = "ID|-")]
     source: String,
     #[command(flatten)]
@@ -45,14 +45,14 @@ impl Send {
             Some(url) => url,
             None => {
                 let found = ctx.client().await?.sources().get(&self.source).await;
-                address_of(ctx, &found.map_err(|error| ctx.stop_among(&error, "sources"))?)?.clone()
+                url_of(ctx, &found.map_err(|error| ctx.stop_among(&error, "sources"))?)?.clone()
             }
         };
         let client = ctx.client_for(&host_of(&url)?, Auth::None, Reads::Held)?;
         let sent = client.sources().send(&url, &convert).full().await;
         let sent = sent.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::NotFound => failure
-                .hint("the address of a deleted or rotated source no longer works: dl sources list shows the others")
+                .hint("the URL of a deleted or rotated source no longer works: dl sources list shows the others")
                 .into(),
             other => other,
         })?;
@@ -60,10 +60,10 @@ impl Send {
     }
 }
 
-/// The host of an address, for messages.
+/// The host of a URL, for messages.
 fn host_of(url: &SourceUrl) -> Outcome<BaseUrl> {
     let wrong = || {
-        let failure = Failure::invalid("this is not the address of a source").code("invalid_url").field("webhook_url");
+        let failure = Failure::invalid("this is not the URL of a source").code("invalid_url").field("webhook_url");
         failure.hint("it looks like https://dl.example.com/in/… and is shown by dl sources get ID --reveal")
     };
     let parsed: url::Url = url.expose().parse().map_err(|_| wrong())?;
@@ -74,5 +74,5 @@ fn host_of(url: &SourceUrl) -> Outcome<BaseUrl> {
         .origin()
         .ascii_serialization()
         .parse()
-        .map_err(|why: String| Failure::invalid(format!("the address is {why}")).field("webhook_url").into())
+        .map_err(|why: String| Failure::invalid(format!("the URL is {why}")).field("webhook_url").into())
 }

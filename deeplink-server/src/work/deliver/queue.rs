@@ -213,7 +213,7 @@ impl WebhookQueue {
             if is_full {
                 tracing::warn!(webhook = %self.target.id(), pending, "webhook backlog full; dropping events");
             } else {
-                tracing::info!(webhook = %self.target.id(), pending, "webhook backlog drained");
+                tracing::info!(webhook = %self.target.id(), pending, "webhook backlog no longer full");
             }
         }
         Ok(())
