@@ -66,8 +66,8 @@ impl Sources {
         Call::new(&self.0, call::draft(&routes::DELETE_SOURCE, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Posts a conversion to a source: to exactly this URL, with no other credential. A failed attempt that may have taken
-    /// effect is repeated only when the conversion has an idempotency key.
+    /// Posts a conversion to a source: to exactly this URL, with no other credential. A failed attempt that may have
+    /// taken effect is repeated only when the conversion has an idempotency key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

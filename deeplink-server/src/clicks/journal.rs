@@ -22,13 +22,13 @@ use super::{Click, lock};
 use crate::clock::Clock;
 use crate::private;
 
-/// A segment is closed beyond this.
+/// The size at which a segment is closed.
 const SEGMENT_BYTES: u64 = 32 << 20;
-/// And after this time, however little it has: the database forgets segments that were begun long ago.
+/// The age at which a segment is closed, whatever its size: the database forgets segments that were begun long ago.
 pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
-/// The size of one in memory, which leaves the memory as a whole.
+/// The size at which a segment in memory is closed: small, because it is freed only as a whole.
 const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
-/// Clicks that are kept in memory.
+/// Maximum clicks that are kept in memory.
 const MAX_IN_MEMORY: u64 = 100_000;
 const SUFFIX: &str = "clicks";
 /// Segments that are not, or not wholly, what this program writes.
@@ -41,8 +41,9 @@ pub(super) struct Journal {
     folder: PathBuf,
     clock: Clock,
     state: Mutex<State>,
-    /// Clicks that were taken, and those for which there was no place.
+    /// Clicks that were accepted.
     appended: AtomicU64,
+    /// Clicks for which there was no room.
     dropped: AtomicU64,
 }
 
@@ -57,7 +58,7 @@ struct State {
     cannot_write: bool,
     in_memory: u64,
     unsynced: Vec<Arc<File>>,
-    /// How many segments this process has begun: what texts know their numbers by.
+    /// How many segments this process has begun: tells to which of them the number of a text belongs.
     begun: u32,
     buffer: Vec<u8>,
     /// Makes writing fail, as a full disk does.

@@ -19,18 +19,18 @@ use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, NewClick, NewT
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
 
-/// Pause after a round that stored clicks, so that each of the next stores more of them: short after few.
+/// Pause after a round that stored clicks, so that the next one stores more at once; a short one after a few clicks.
 const PACE: Duration = Duration::from_millis(100);
 const SHORT_PACE: Duration = Duration::from_millis(5);
-/// How many clicks are few.
+/// Fewer clicks than this are followed by the short pause.
 const FEW: u64 = 8;
 /// Time between two attempts while the database accepts nothing.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two counts while clicks arrive, so that other nodes show them too.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// The same where there are no other nodes and clicks are spread over many links, because each link costs.
+/// The same on SQLite, which has no other nodes, while clicks are spread over many links, because each link costs.
 const SPREAD_COUNT_INTERVAL: Duration = Duration::from_secs(10);
-/// How many groups are many.
+/// With more groups than this, clicks are spread over many links.
 const SPREAD: usize = 8_192;
 /// Groups in memory, some 20 MB.
 const MAX_GROUPS: usize = 1 << 17;
@@ -81,7 +81,7 @@ pub(super) struct Loader {
     /// When it was last logged that the log is behind.
     warned_at: Instant,
     has_failed: bool,
-    /// Whether what versions without a journal left is stored.
+    /// Whether the clicks that versions without a journal left behind are stored.
     has_taken_over: bool,
 }
 
@@ -100,7 +100,7 @@ impl Loader {
         }
     }
 
-    /// Loads what there is, and gives how long to wait before the next time.
+    /// Loads what there is, and returns how long to wait before the next round.
     async fn go_on(&mut self) -> Pause {
         let asked = self.intake.asked.swap(false, Ordering::SeqCst);
         let began = Instant::now();
@@ -126,7 +126,7 @@ impl Loader {
                     tracing::warn!(%error, "clicks cannot be stored in the database; they wait in the journal");
                 }
                 self.warn_if_late();
-                // Nobody waits for what cannot be stored now.
+                // Reports must not wait for clicks that cannot be stored now.
                 self.intake.is_failing.store(true, Ordering::Relaxed);
                 self.intake.progress.send_modify(|_| ());
                 Pause::For(RETRY_INTERVAL)
@@ -224,7 +224,8 @@ impl Loader {
         };
         let is_counted = load.groups.is_some();
         let loaded = self.db.write_relaxed(Share::Clicks, load, |tx, load| load.store(tx).boxed()).await?;
-        // `None`: it is there. Otherwise an attempt whose outcome was unknown has stored it, or the database was put back.
+        // `None`: the piece was stored now. Its end: an earlier attempt with an unknown outcome stored it. Another
+        // offset: the database was restored from a backup, so the segment is read again.
         if loaded.is_some_and(|loaded| loaded != piece.to) {
             self.reading = None;
             return Ok(0);
@@ -264,7 +265,7 @@ impl Loader {
                 count_chunk(tx, *segment, chunk, *months).boxed()
             });
             if !counted.await? {
-                // The database was put back: the segment is read again.
+                // The database was restored from a backup, so the segment is read again.
                 self.reading = None;
                 return Ok(());
             }
@@ -276,7 +277,7 @@ impl Loader {
         Ok(())
     }
 
-    /// The segment is read to its end: once all of it is counted and durable, it is not needed any more.
+    /// Removes a segment that was read to its end, once all of it is counted and durable.
     async fn finish(&mut self) -> Result<(), DbError> {
         self.count().await?;
         let Some(reading) = &self.reading else { return Ok(()) };
@@ -316,7 +317,7 @@ impl Loader {
         self.intake.note_left_behind();
     }
 
-    /// What is in memory only is let go as soon as the database has it.
+    /// Frees a segment in memory as soon as its clicks are in the database.
     async fn close_memory(&mut self) -> Result<(), DbError> {
         let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_in_memory()) else {
             return Ok(());
@@ -357,7 +358,7 @@ struct Load {
 }
 
 impl Load {
-    /// Stores them, unless the segment is not loaded up to where they begin; then gives how far it is.
+    /// Stores them if the segment is loaded up to where they begin; otherwise returns up to where it is loaded.
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Option<u64>, DbError> {
         if let Some(loaded) = clicks::claim_piece(tx, self.segment, (self.from, self.to), self.now).await? {
             return Ok(Some(loaded));
@@ -381,7 +382,7 @@ impl Load {
 async fn count_chunk(tx: &mut Conn<'_>, segment: i64, chunk: &Chunk, months: bool) -> Result<bool, DbError> {
     match clicks::claim_count(tx, segment, chunk.before, chunk.after).await? {
         Claim::Yours => clicks::add_counts(tx, &chunk.groups, months).await.map(|()| true),
-        // An attempt whose outcome was unknown.
+        // An earlier attempt with an unknown outcome has stored it.
         Claim::Stored => Ok(true),
         Claim::Other => Ok(false),
     }

@@ -152,12 +152,12 @@ impl Clicks {
         self.intake.news.subscribe()
     }
 
-    /// The user agents and referers known.
+    /// The user agents and referers in memory.
     pub(crate) fn texts(&self) -> &Texts {
         &self.intake.texts
     }
 
-    /// How the clicks are doing.
+    /// The state of storing clicks.
     pub(crate) fn status(&self) -> Status {
         let intake = &self.intake;
         let waiting = intake.journal.waiting();
@@ -302,23 +302,23 @@ impl Intake {
         }
     }
 
-    /// Where clicks go that are stored now: neither before the clock nor before any of them happened.
+    /// Where clicks that are stored now begin in the log: not before the present time or the time of any of them.
     fn append_position(&self, clicks: &[NewClick], now: i64) -> AppendPosition {
         let latest = clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now));
         let gap = i64::try_from(lock(&self.random).below(MAX_GAP)).unwrap_or(0);
         AppendPosition { after: position_at(latest), gap }
     }
 
-    /// So many clicks are in the log now.
+    /// Notes that this many more clicks are in the log, and wakes readers of the log.
     fn note_stored(&self, clicks: u64) {
         self.stored.fetch_add(clicks, Ordering::Relaxed);
-        // Nobody listens where nobody is told of clicks, and then this is one look.
+        // Without a webhook or stream that wants clicks there is no receiver, and this check is all the work.
         if clicks > 0 && self.news.receiver_count() > 0 {
             self.news.send_replace(());
         }
     }
 
-    /// How long ago the log had all that the journal had then.
+    /// Time since the log last held everything that was in the journal.
     fn behind_for(&self) -> Duration {
         lock(&self.caught_up).elapsed()
     }

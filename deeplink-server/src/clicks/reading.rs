@@ -194,15 +194,15 @@ impl Reading {
         (rows.collect(), new)
     }
 
-    /// The groups of the piece that is being stored, to be counted in the same transaction: of what is in memory only, nobody
-    /// could count it later.
+    /// The groups of the piece that is being stored, to be counted in the same transaction: clicks that are only in
+    /// memory could not be counted after a crash.
     pub(super) fn groups_of(&self, piece: &Piece) -> Vec<Group> {
         let mut sums = HashMap::new();
         piece.clicks.iter().for_each(|click| add(&mut sums, click));
         sums.into_iter().map(|(key, sum)| self.group(key, sum)).collect()
     }
 
-    /// The piece is in the log, and if so in the counts.
+    /// Notes that the piece is in the log and, if `is_counted`, in the counts.
     pub(super) fn stored(&mut self, texts: &[u32], day: i64, is_counted: bool) -> usize {
         for number in texts {
             if let Some(text) = self.texts.get_mut(*number as usize - 1) {

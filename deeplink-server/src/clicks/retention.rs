@@ -1,4 +1,4 @@
-//! Takes clicks that are past their time out of the log, and counts by platform and host out of the counts.
+//! Removes clicks from the log, and counts by platform and host, once they are older than their retention.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 /// How long a segment of the journal is remembered after its removal, since a node may come back late.
 const JOURNALS_KEPT_DAYS: i64 = 90;
 
-/// What is kept beyond its time, so that a report on just that time never begins in an hour that is being taken away.
+/// Days that clicks are kept beyond their retention, so that a report on exactly that period never begins in an hour
+/// that is being removed.
 const GRACE_DAYS: i64 = 1;
 
 /// How long hours are counted by platform and host: beyond the default window of a report. Their days are kept as long as
@@ -31,7 +32,7 @@ pub(crate) enum Retention {
     Plans,
 }
 
-/// Removes what is past its time.
+/// Removes what is older than its retention.
 pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
     let forgotten = now.plus_days(-JOURNALS_KEPT_DAYS).as_millis();
     db.write(Share::Service, (), move |tx, ()| clicks::forget_journals(tx, forgotten).boxed()).await?;

@@ -1,6 +1,5 @@
-//! Counts of clicks in any window: whole days and hours from their rollups, and the hours at the ends of the window from the
-//! log if they must be. They are exact as long as the log holds what lies in an hour that the window cuts, and nothing of
-//! it waits to be counted.
+//! Counts of clicks in any window: whole days and hours from their rollups, and an hour that the window cuts from the
+//! log. They are exact as long as the log holds all clicks of such an hour, and all of them are counted in the rollups.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,8 +16,8 @@ pub(super) const HOUR: i64 = 3_600_000;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-/// Hosts that leave the database by their names: more than anybody is told, so that the ends of the window change little
-/// in their order.
+/// Maximum hosts read by name: more than a report shows, because the hours at the ends of the window, which are added
+/// later, may change their order a little.
 const MAX_READ_HOSTS: i64 = 1_000;
 /// The number of the row that holds the rest of them.
 const REST: i64 = 1;
@@ -69,7 +68,7 @@ pub(crate) enum By {
     /// By `links.position`.
     Link,
     Kind,
-    /// By the platform's number; -1 for clicks of the time before it was counted.
+    /// By the platform's number; -1 for clicks from before it was counted.
     Platform,
 }
 
@@ -87,8 +86,8 @@ pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result
     Ok(counted.into_iter().map(|((number, _), clicks)| (number, clicks)).collect())
 }
 
-/// Clicks of the funnel by the host of the page that led to them. Where there are more hosts than anybody reads, those with
-/// few clicks are counted together, as `other`.
+/// Clicks of the funnel by the host of the referring page. If there are too many hosts, those with the fewest clicks
+/// are counted together as `other`.
 pub(crate) async fn count_by_host(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<BTreeMap<String, i64>, DbError> {
     let counted = count_keys(db, scope, Key::Host).await?;
     let mut hosts = BTreeMap::new();
@@ -271,11 +270,11 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
     if key == Key::Host {
         return largest_hosts(&sums, &cells);
     }
-    // A sum over nothing is a row of null, which is no count.
+    // The sum of no rows is NULL, which is not a count.
     format!("SELECT * FROM ({sums} UNION ALL {cells}) AS counted WHERE clicks IS NOT NULL")
 }
 
-/// The hosts that most clicks came from, and in a row of its own (with the number 1) the sum of the rest.
+/// The hosts with the most clicks, and the sum of all others in a separate row with the number 1.
 fn largest_hosts(sums: &str, cells: &str) -> String {
     let clicks = "CAST(COALESCE(SUM(clicks), 0) AS BIGINT)";
     format!(

@@ -33,9 +33,9 @@ pub(super) async fn count(
     Ok(counted)
 }
 
-/// The clicks of an hour's cells in the window, by what lies on the shorter side of the edge that cuts it: nothing of the
-/// log stands before its own time, so where the window begins only what follows is read, and where it ends what follows is
-/// read and taken away. `None` when retention may have taken clicks that this would read.
+/// The clicks of an hour's cells in the window, from the part of the log after the edge that cuts the hour. A click's
+/// position is never before its time, so all clicks after the edge are in that part: where the window begins they are
+/// counted, and where it ends they are subtracted. `None` if retention may have removed clicks of that part.
 async fn beside_edge(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -43,7 +43,7 @@ async fn beside_edge(
     hour: i64,
     cells: &[Cell],
 ) -> Result<Option<Vec<i64>>, DbError> {
-    // The mark is read last: what was taken before the scan lies below it.
+    // The mark is read last, so that it covers everything removed before the scan.
     const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE SUBSTR(name, 1, 7) = 'removed'";
     let (first, last) = span(cells);
     let begins = scope.from > hour;
@@ -147,7 +147,8 @@ mod tests {
     use super::*;
     use crate::db::tests::Scratch;
 
-    /// Only what retention has taken sends a count to the whole hour: the marks of those who read the log stand at its end.
+    /// A count reads the whole hour only if retention has removed clicks of it. The marks of readers of the log, which
+    /// are at its end, do not cause that.
     #[tokio::test]
     async fn an_hour_is_counted_beside_its_edge_unless_clicks_were_removed() {
         const BEGIN: i64 = 10 * HOUR;

@@ -1,4 +1,4 @@
-//! Hosts of referers are words of whoever visits, so a day of a link names only so many of them.
+//! Limits how many referer hosts are counted by name for a link and day, because visitors can send any host.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::super::sets::padded_length;
 use super::super::{Conn, DbError, on};
 use super::add::Group;
 
-/// Hosts that a day of a link names.
+/// Maximum hosts counted by name for a link and day.
 const MAX_HOSTS: usize = 200;
 /// Days of links that are looked up at one time.
 const MAX_DAYS: usize = 100;

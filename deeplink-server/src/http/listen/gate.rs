@@ -83,7 +83,8 @@ impl Gate {
         }
     }
 
-    /// Waits for one of the permits, all of which are taken. `None` if the address has many itself and others have no more.
+    /// Waits for one of the permits, all of which are taken. `None` if the address has many itself and others have no
+    /// more.
     async fn wait_for_permit(&self, of: &Share) -> Option<OwnedSemaphorePermit> {
         self.shared.set_waiting(true);
         let has_many = of.open() > self.shared.limits.connections_always() / 2;
