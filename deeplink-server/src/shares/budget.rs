@@ -1,7 +1,7 @@
 //! A budget of bytes that all clients share.
 //!
 //! One address may use an eighth of it. So that eight addresses cannot shut out all others, an address that has little may
-//! exceed what is left for all, until twice the budget is in use.
+//! exceed what is left for all, until a quarter more than the budget is in use.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -34,7 +34,7 @@ impl Budget {
 
     /// Maximum bytes of all addresses, for one that itself has this many.
     pub(crate) const fn of_all(self, has: usize) -> usize {
-        if has <= self.always { self.all.saturating_mul(2) } else { self.all }
+        if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
     }
 
     /// Counts bytes that an address uses, unless they exceed its part or what is left for all.
@@ -85,18 +85,18 @@ mod tests {
             take(address, 100).expect("its part");
             assert_eq!(take(address, 1), Err(Excess::OfAddress));
         }
-        for address in 8..88 {
+        for address in 8..28 {
             assert_eq!(take(address, 11), Err(Excess::OfAll), "much is refused");
             take(address, 10).expect("little is not");
             assert_eq!(take(address, 1), Err(Excess::OfAll));
         }
-        assert_eq!(take(88, 1), Err(Excess::OfAll), "twice the budget is in use");
+        assert_eq!(take(88, 1), Err(Excess::OfAll), "a quarter more than the budget is in use");
         of[0].give_back(100);
         all.give_back(100);
         take(88, 10).expect("something was released");
         let proxies = Used::default();
         assert_eq!(budget.take(usize::MAX, &all, &proxies, true), Err(Excess::OfAll));
         let refused = [89, 8].map(|address| of[address].get());
-        assert_eq!((refused, proxies.get(), all.get()), ([0, 10], 0, 700 + 81 * 10));
+        assert_eq!((refused, proxies.get(), all.get()), ([0, 10], 0, 700 + 21 * 10));
     }
 }

@@ -103,7 +103,7 @@ impl Default for Limits {
             write_stall: Duration::from_secs(30),
             keep_alive_idle: Duration::from_secs(75),
             drain: Duration::from_secs(6),
-            unread: 32 << 20,
+            unread: 24 << 20,
             unread_per_connection: 1 << 20,
             heads: 64 << 20,
             trusted: Vec::new(),
@@ -137,7 +137,7 @@ impl Limits {
     /// Bytes of answers that clients have not accepted yet.
     fn unread_budget(&self) -> Budget {
         // By default 1 MiB: most answers.
-        Budget { all: self.unread, always: self.unread / 32 }
+        Budget { all: self.unread, always: self.unread / 24 }
     }
 
     /// Bytes of HTTP/2 requests in progress.

@@ -24,8 +24,8 @@ const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a request head while crowded, from its first byte or from when crowding began; also between two reads of
 /// a body.
 pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of a client that accepts nothing while the budget for unread answers is nearly used up and its address has much
-/// of it.
+/// Timeout of a client that accepts nothing while the budget for unread answers is used up, or nearly so if its address has
+/// much of it.
 const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
 /// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
 /// the connection, and the client could lose the response.
@@ -371,7 +371,7 @@ impl ConnectionState {
         // Stored times may be a tick old, so an extra tick keeps this from being early.
         let past = |since: u64, limit: Duration| now.saturating_sub(since) >= millis(limit + TICK);
         let has_much = self.share.unread.get() > limits.unread_budget().always;
-        let is_pressing = has_much && self.all_unread().is_pressing(limits.unread);
+        let is_pressing = self.all_unread().is_pressing(limits.unread, has_much);
         let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         let blocked_since = self.blocked_since.load(Relaxed);
         if blocked_since > 0 && past(blocked_since, stall) {

@@ -164,8 +164,8 @@ impl Counter {
 pub(super) struct AllUnread(pub(super) AtomicUsize);
 
 impl AllUnread {
-    /// Whether more than three quarters of `most` are unread.
-    pub(super) fn is_pressing(&self, most: usize) -> bool {
-        self.0.load(Relaxed) > most / 4 * 3
+    /// Whether more than `most` are unread, or for a client whose address has much of them, more than three quarters.
+    pub(super) fn is_pressing(&self, most: usize, has_much: bool) -> bool {
+        self.0.load(Relaxed) > if has_much { most / 4 * 3 } else { most }
     }
 }
