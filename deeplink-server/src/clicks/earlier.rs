@@ -17,7 +17,7 @@ use deeplink_core::visitor::referer_host;
 use futures_util::FutureExt;
 
 use super::Intake;
-use crate::db::clicks::{self, Group, Hash, NewClick, NewText, StoredBatch};
+use crate::db::clicks::{self, Group, Hash, JournalState, NewClick, NewText, StoredBatch};
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
 
@@ -73,7 +73,9 @@ async fn store_file(intake: &Intake, db: &Db, file: SpillFile) -> Result<(), DbE
         let stored = db.write(Share::Clicks, job, move |tx, (file, head, months)| {
             async move {
                 let (begin, end) = (from as u64, to as u64);
-                if let Some(stored) = clicks::claim_piece(tx, file.number, (begin, end), now).await? {
+                if let Some(stored) =
+                    clicks::claim_piece(tx, file.number, JournalState::beginning(0), (begin, end), now).await?
+                {
                     return Ok::<_, DbError>(Some(stored));
                 }
                 let clicks = file.unstored(tx, from, to).await?;

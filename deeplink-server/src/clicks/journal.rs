@@ -41,7 +41,7 @@ pub(super) struct Journal {
     folder: PathBuf,
     clock: Clock,
     state: Mutex<State>,
-    /// Clicks that were accepted.
+    /// Bytes of the records that were accepted.
     appended: AtomicU64,
     /// Clicks for which there was no room.
     dropped: AtomicU64,
@@ -83,6 +83,8 @@ pub(super) struct Segment {
     pub(super) id: i64,
     /// Whether this process wrote it.
     pub(super) is_own: bool,
+    /// If so, the bytes of the records that it had accepted before.
+    before: u64,
     bytes: Mutex<Bytes>,
     /// How many bytes hold whole records.
     length: AtomicU64,
@@ -106,9 +108,16 @@ pub(super) struct Waiting {
 }
 
 impl Segment {
-    fn new(id: i64, is_own: bool, bytes: Bytes, length: u64) -> Self {
+    /// One of this process, after this many bytes of records, or of an earlier process.
+    fn new(id: i64, before: Option<u64>, bytes: Bytes, length: u64) -> Self {
+        let is_own = before.is_some();
         let (length, clicks, is_closed) = (AtomicU64::new(length), AtomicU64::new(0), AtomicBool::new(!is_own));
-        Self { id, is_own, bytes: Mutex::new(bytes), length, clicks, is_closed }
+        Self { id, is_own, before: before.unwrap_or(0), bytes: Mutex::new(bytes), length, clicks, is_closed }
+    }
+
+    /// How much of what this process has accepted ends at an offset of this segment.
+    pub(super) fn accepted_at(&self, offset: u64) -> u64 {
+        self.before + offset.saturating_sub(HEADER)
     }
 
     /// How far it can be read now.
@@ -178,10 +187,7 @@ impl Journal {
     /// Appends a click: it is stored from now on, unless the power fails within a second.
     pub(super) fn append(&self, click: &Click) {
         let mut state = lock(&self.state);
-        let taken = state.append_to_file(self, click) || state.append_to_memory(click);
-        // Counted before another thread can read it.
-        if taken {
-            self.appended.fetch_add(1, Ordering::Release);
+        if state.append_to_file(self, click) || state.append_to_memory(self, click) {
             return;
         }
         drop(state);
@@ -190,7 +196,7 @@ impl Journal {
         }
     }
 
-    /// Clicks that were taken.
+    /// Bytes of the records that were accepted.
     pub(super) fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
@@ -251,6 +257,10 @@ impl Journal {
         if state.waiting.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
             state.waiting.pop_front();
         }
+        // Another program may have cut what is still written.
+        if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.segment, segment)) {
+            state.close();
+        }
         let path = segment.path();
         if path.is_none() {
             state.in_memory -= segment.clicks.load(Ordering::Relaxed);
@@ -290,12 +300,15 @@ impl Journal {
         if !state.cannot_write {
             return Ok(());
         }
-        state.begin(self)?;
-        state.cannot_write = false;
+        if state.open.as_ref().is_none_or(|open| open.file.is_none()) {
+            state.begin(self)?;
+        }
         let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
         for segment in kept {
             state.save(self, &segment)?;
         }
+        // Only now: until then it is tried again.
+        state.cannot_write = false;
         drop(state);
         tracing::info!("the click journal can be written again");
         Ok(())
@@ -361,19 +374,20 @@ impl State {
             self.fail(&error);
             return false;
         }
-        if open.grow(buffer.len(), SEGMENT_BYTES) {
+        if open.grow(journal, buffer.len(), SEGMENT_BYTES) {
             self.close();
         }
         true
     }
 
-    fn append_to_memory(&mut self, click: &Click) -> bool {
+    fn append_to_memory(&mut self, journal: &Journal, click: &Click) -> bool {
         if self.in_memory >= MAX_IN_MEMORY {
             return false;
         }
         if self.open.is_none() {
             let id = draw(&mut self.random);
-            self.open(Segment::new(id, true, Bytes::Memory(header(id).to_vec()), HEADER), None);
+            let bytes = Bytes::Memory(header(id).to_vec());
+            self.open(Segment::new(id, Some(journal.appended()), bytes, HEADER), None);
         }
         let Some(open) = &mut self.open else { return false };
         let segment = Arc::clone(&open.segment);
@@ -382,7 +396,7 @@ impl State {
         let before = bytes.len();
         open.put(bytes, click);
         self.in_memory += 1;
-        if open.grow(bytes.len() - before, MEMORY_SEGMENT_BYTES) {
+        if open.grow(journal, bytes.len() - before, MEMORY_SEGMENT_BYTES) {
             self.close();
         }
         true
@@ -403,7 +417,8 @@ impl State {
             return Err(error);
         }
         self.close();
-        self.open(Segment::new(id, true, Bytes::File(path), HEADER), Some(Arc::new(file)));
+        let segment = Segment::new(id, Some(journal.appended()), Bytes::File(path), HEADER);
+        self.open(segment, Some(Arc::new(file)));
         Ok(())
     }
 
@@ -472,8 +487,10 @@ impl Open {
     }
 
     /// Another click is there. `true` once the segment is full.
-    fn grow(&mut self, bytes: usize, most: u64) -> bool {
+    fn grow(&mut self, journal: &Journal, bytes: usize, most: u64) -> bool {
         self.is_synced = false;
+        // First: what is read was accepted.
+        journal.appended.fetch_add(bytes as u64, Ordering::Release);
         self.segment.clicks.fetch_add(1, Ordering::Relaxed);
         self.segment.length.fetch_add(bytes as u64, Ordering::Release) + bytes as u64 >= most
     }
@@ -502,7 +519,7 @@ fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
             tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
             continue;
         };
-        left.push_back(Arc::new(Segment::new(id, false, Bytes::File(path), length)));
+        left.push_back(Arc::new(Segment::new(id, None, Bytes::File(path), length)));
     }
     Ok(left)
 }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
+use super::journal::Segment;
 use super::reading::{Chunk, Reading, SegmentText};
 use super::record::HEADER;
 use super::{Intake, earlier, lock};
-use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, NewClick, NewText};
+use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, JournalState, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
 
@@ -73,11 +74,9 @@ enum Pause {
 pub(super) struct Loader {
     intake: Arc<Intake>,
     db: Db,
-    reading: Option<Reading>,
+    pub(super) reading: Option<Reading>,
     /// When counts were last stored.
     counted_at: Instant,
-    /// Clicks of this process that were read.
-    read: u64,
     /// When it was last logged that the log is behind.
     warned_at: Instant,
     has_failed: bool,
@@ -88,16 +87,7 @@ pub(super) struct Loader {
 impl Loader {
     pub(super) fn new(intake: Arc<Intake>, db: Db) -> Self {
         let now = Instant::now();
-        Self {
-            intake,
-            db,
-            reading: None,
-            counted_at: now,
-            read: 0,
-            warned_at: now,
-            has_failed: false,
-            has_taken_over: false,
-        }
+        Self { intake, db, reading: None, counted_at: now, warned_at: now, has_failed: false, has_taken_over: false }
     }
 
     /// Loads what there is, and returns how long to wait before the next round.
@@ -147,7 +137,7 @@ impl Loader {
         }
     }
 
-    /// One round: stores what is in the journal now, and counts it if that is due.
+    /// One round: stores what is in the journal when it begins, and counts it if it is asked to or that is due.
     pub(super) async fn round(&mut self, asked: bool) -> Result<u64, DbError> {
         if !self.has_taken_over {
             earlier::take_over(&self.intake, &self.db).await?;
@@ -155,7 +145,7 @@ impl Loader {
             self.intake.note_left_behind();
         }
         let goal = self.intake.journal.appended();
-        let (mut loaded, mut owes) = (0, asked);
+        let mut loaded = 0;
         loop {
             if !self.open_next().await? {
                 return Ok(loaded);
@@ -164,25 +154,28 @@ impl Loader {
             match reading.next_piece() {
                 Ok(true) => {
                     loaded += self.store_piece().await?;
-                    if owes && self.read >= goal {
-                        self.count().await?;
-                        owes = false;
-                    }
                     self.count_if_due().await?;
                     self.warn_if_late();
+                    // What came meanwhile waits for the next round, so that it is stored in few transactions.
+                    if self.has_read(goal) {
+                        break;
+                    }
                 }
                 Ok(false) if reading.ends_a_part() => self.count().await?,
                 Ok(false) if reading.is_at_end() => self.finish().await?,
+                // Another program wrote into it.
+                Ok(false) if reading.is_torn() => self.intake.journal.close(None),
                 Ok(false) => break,
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
                     let path = reading.segment.path().unwrap_or_default();
                     tracing::error!(path = %path.display(), %error, "journal segment was cut by another program; set aside");
+                    self.count().await?;
                     self.leave();
                 }
                 Err(error) => return Err(DbError::Unavailable(format!("the click journal cannot be read: {error}"))),
             }
         }
-        if owes {
+        if asked {
             self.count().await?;
         }
         self.count_if_due().await?;
@@ -231,11 +224,8 @@ impl Loader {
             return Ok(0);
         }
         let clicks = reading.stored(&new, day, is_counted) as u64;
-        if segment.is_own {
-            self.read += clicks;
-        }
         if is_counted {
-            self.intake.progress.send_modify(|progress| progress.counted += clicks);
+            self.note_counted();
         }
         self.note_loaded();
         self.intake.note_stored(clicks);
@@ -256,11 +246,11 @@ impl Loader {
     /// Stores the counts of what was read.
     async fn count(&mut self) -> Result<(), DbError> {
         self.counted_at = Instant::now();
-        let Some(reading) = &mut self.reading else { return Ok(()) };
-        reading.begin_count();
-        let (segment, is_own) = (reading.segment.id, reading.segment.is_own);
-        while let Some(chunk) = self.reading.as_ref().and_then(|reading| reading.chunks.last().cloned()) {
-            let job = (segment, chunk, self.intake.months);
+        // Again, because what was read after a count that failed is not in its chunks.
+        while let Some(reading) = self.reading.as_mut().filter(|reading| reading.is_uncounted()) {
+            reading.begin_count();
+            let Some(chunk) = reading.chunks.last().cloned() else { return Ok(()) };
+            let job = (reading.segment.id, chunk, self.intake.months);
             let counted = self.db.write_relaxed(Share::Clicks, job, |tx, (segment, chunk, months)| {
                 count_chunk(tx, *segment, chunk, *months).boxed()
             });
@@ -269,12 +259,35 @@ impl Loader {
                 self.reading = None;
                 return Ok(());
             }
-            let clicks = self.reading.as_mut().map_or(0, Reading::counted);
-            if is_own && clicks > 0 {
-                self.intake.progress.send_modify(|progress| progress.counted += clicks);
+            if let Some(reading) = &mut self.reading {
+                reading.counted();
             }
         }
+        self.note_counted();
         Ok(())
+    }
+
+    /// Whether this much of what this process has accepted was read.
+    fn has_read(&self, accepted: u64) -> bool {
+        let own = self.reading.as_ref().filter(|reading| reading.segment.is_own);
+        own.is_some_and(|reading| reading.segment.accepted_at(reading.offset()) >= accepted)
+    }
+
+    /// Says how much of what this process has accepted is counted: segments are, in their order.
+    fn note_counted(&self) {
+        if let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_own) {
+            let counted = reading.segment.accepted_at(reading.state().counted);
+            self.intake.progress.send_modify(|progress| progress.counted = counted);
+        }
+    }
+
+    /// The segment waits no more: nothing of it will be counted.
+    fn note_gone(&self, segment: &Segment) {
+        if segment.is_own {
+            let counted = segment.accepted_at(segment.length());
+            self.intake.progress.send_modify(|progress| progress.counted = counted);
+        }
+        self.intake.note_left_behind();
     }
 
     /// Removes a segment that was read to its end, once all of it is counted and durable.
@@ -282,10 +295,16 @@ impl Loader {
         self.count().await?;
         let Some(reading) = &self.reading else { return Ok(()) };
         let segment = Arc::clone(&reading.segment);
-        if !segment.is_in_memory() {
+        let is_empty = reading.state() == JournalState::beginning(HEADER);
+        if !segment.is_in_memory() && !is_empty {
             // The commit waits for the disk, and with it for all that was committed before.
-            let id = segment.id;
-            self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id).boxed()).await?;
+            let (id, state) = (segment.id, reading.state());
+            let has_all = self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id, state).boxed());
+            if !has_all.await? {
+                // The database was put back: the segment is read again.
+                self.reading = None;
+                return Ok(());
+            }
         }
         let journal = &self.intake.journal;
         let path = segment.path();
@@ -306,7 +325,7 @@ impl Loader {
         }
         self.reading = None;
         self.note_loaded();
-        self.intake.note_left_behind();
+        self.note_gone(&segment);
         Ok(())
     }
 
@@ -314,7 +333,7 @@ impl Loader {
     fn leave(&mut self) {
         let Some(reading) = self.reading.take() else { return };
         drop(self.intake.journal.set_aside(&reading.segment));
-        self.intake.note_left_behind();
+        self.note_gone(&reading.segment);
     }
 
     /// Frees a segment in memory as soon as its clicks are in the database.
@@ -360,7 +379,8 @@ struct Load {
 impl Load {
     /// Stores them if the segment is loaded up to where they begin; otherwise returns up to where it is loaded.
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Option<u64>, DbError> {
-        if let Some(loaded) = clicks::claim_piece(tx, self.segment, (self.from, self.to), self.now).await? {
+        let beginning = JournalState::beginning(HEADER);
+        if let Some(loaded) = clicks::claim_piece(tx, self.segment, beginning, (self.from, self.to), self.now).await? {
             return Ok(Some(loaded));
         }
         let texts: Vec<_> = self.texts.iter().map(|text| NewText { hash: text.hash, text: &text.text }).collect();

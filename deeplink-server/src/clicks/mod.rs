@@ -119,7 +119,7 @@ struct Intake {
 /// What the loader has done.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
-    /// Clicks of this process that are counted.
+    /// How much of what this process has accepted is counted, in bytes of the journal.
     counted: u64,
     /// Segments of earlier processes that are not.
     left_behind: usize,
@@ -343,7 +343,8 @@ async fn sync(intake: Arc<Intake>) {
             if shared.journal.cannot_write() {
                 drop(shared.journal.leave_memory());
             }
-            shared.journal.unsynced().iter().try_for_each(|file| File::sync_data(file))
+            // All, whether or not one fails.
+            shared.journal.unsynced().iter().map(|file| File::sync_data(file)).fold(Ok(()), io::Result::and)
         });
         match synced.await {
             Ok(Err(error)) if !std::mem::replace(&mut has_failed, true) => {

@@ -57,8 +57,6 @@ pub(super) struct Chunk {
     /// How far the segment is counted before it, and after it.
     pub(super) before: JournalState,
     pub(super) after: JournalState,
-    /// Clicks that are counted once this is, if it is the last of its range.
-    pub(super) clicks: u64,
 }
 
 /// A segment that is being loaded.
@@ -72,8 +70,6 @@ pub(super) struct Reading {
     /// The piece that is being stored.
     pub(super) piece: Option<Arc<Piece>>,
     sums: HashMap<Key, Sum>,
-    /// Clicks that were read since the last count.
-    uncounted: u64,
     /// Counts that are being stored.
     pub(super) chunks: Vec<Arc<Chunk>>,
     is_torn: bool,
@@ -89,7 +85,6 @@ impl Reading {
             texts: Vec::new(),
             piece: None,
             sums: HashMap::new(),
-            uncounted: 0,
             chunks: Vec::new(),
             is_torn: false,
         }
@@ -111,7 +106,7 @@ impl Reading {
 
     /// Whether something of it is read and not counted.
     pub(super) fn is_uncounted(&self) -> bool {
-        !self.chunks.is_empty() || self.uncounted > 0
+        !self.chunks.is_empty() || self.offset > self.state.counted
     }
 
     /// Whether all of it is read, and nothing more will come.
@@ -224,7 +219,6 @@ impl Reading {
         if piece.to <= self.state.counted {
             return;
         }
-        self.uncounted += piece.clicks.len() as u64;
         // Of a part that an earlier process was counting, links come in their order.
         let counted_link = if piece.to <= self.state.counting { self.state.counted_link } else { i64::MIN };
         for click in &piece.clicks {
@@ -234,9 +228,10 @@ impl Reading {
         }
     }
 
-    /// Turns what was read into chunks, unless some are being stored.
+    /// Turns what was read into chunks, unless some are being stored. A part that an earlier process was counting is counted
+    /// as a whole.
     pub(super) fn begin_count(&mut self) {
-        if !self.chunks.is_empty() || self.uncounted == 0 && !self.ends_a_part() {
+        if !self.is_uncounted() || !self.chunks.is_empty() || self.offset < self.state.counting {
             return;
         }
         let sums = std::mem::take(&mut self.sums);
@@ -262,21 +257,23 @@ impl Reading {
                 Some(last) if !is_last => JournalState { counting: self.offset, counted_link: last.link, ..before },
                 _ => JournalState { counted: self.offset, counting: 0, counted_link: i64::MIN, ..before },
             };
-            let clicks = if is_last { std::mem::take(&mut self.uncounted) } else { 0 };
-            self.chunks.push(Arc::new(Chunk { groups, before, after, clicks }));
+            self.chunks.push(Arc::new(Chunk { groups, before, after }));
             before = after;
         }
         // The next one is taken from the end.
         self.chunks.reverse();
     }
 
-    /// The next chunk is counted. Gives how many clicks that completes.
-    pub(super) fn counted(&mut self) -> u64 {
-        self.chunks.pop().map_or(0, |chunk| {
-            let loaded = self.state.loaded;
-            self.state = JournalState { loaded, ..chunk.after };
-            chunk.clicks
-        })
+    /// The next chunk is counted.
+    pub(super) fn counted(&mut self) {
+        if let Some(chunk) = self.chunks.pop() {
+            self.state = JournalState { loaded: self.state.loaded, ..chunk.after };
+        }
+    }
+
+    /// What the database has of it.
+    pub(super) fn state(&self) -> JournalState {
+        self.state
     }
 
     fn group(&self, key: Key, sum: Sum) -> Group {

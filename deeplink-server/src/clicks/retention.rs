@@ -34,8 +34,7 @@ pub(crate) enum Retention {
 
 /// Removes what is older than its retention.
 pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
-    let forgotten = now.plus_days(-JOURNALS_KEPT_DAYS).as_millis();
-    db.write(Share::Service, (), move |tx, ()| clicks::forget_journals(tx, forgotten).boxed()).await?;
+    db.write(Share::Service, (), |tx, ()| clicks::forget_journals(tx, JOURNALS_KEPT_DAYS * 86_400_000).boxed()).await?;
     let longest = match retention {
         Retention::Days(days) => i64::from(days),
         Retention::Plans => sweep_by_plan(db, now).await?,

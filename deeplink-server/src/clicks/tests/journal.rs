@@ -1,6 +1,9 @@
 //! When the database, or the disk too, takes no clicks (F4, F6), and when the process or the power goes (F1, F2).
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::super::record::{HEADER_BYTES, Record, header, put_click, take};
@@ -232,5 +235,136 @@ async fn an_old_segment_is_closed_and_goes() {
     settled(&clicks).await;
     eventually("the first is gone", LONG, || async { home.segments().len() == 1 }).await;
     assert_eq!(home.other().await.links().await, [1, 2]);
+    db.close().await;
+}
+
+/// A round of the loader ends though clicks do not: what came meanwhile is for the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_ends_while_clicks_come() {
+    let home = Home::new();
+    let db = home.open().await;
+    let intake = home.intake();
+    let mut loader = load::Loader::new(Arc::clone(&intake), db.clone());
+    loader.round(false).await.expect("nothing is there");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let visitor = {
+        let (intake, is_over) = (Arc::clone(&intake), Arc::clone(&is_over));
+        tokio::task::spawn_blocking(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                intake.record(&super::click_at(&intake.texts, 1, NOW));
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        })
+    };
+    for _ in 0..5 {
+        let round = tokio::time::timeout(LONG, loader.round(false));
+        round.await.expect("a round ends").expect("it is stored");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    visitor.await.expect("a visitor");
+    loader.round(true).await.expect("the rest is stored");
+    let stored = home.other().await.links().await.len() as u64;
+    assert_eq!((stored, intake.progress.borrow().counted), (intake.journal.appended() / 33, intake.journal.appended()));
+    intake.journal.kill();
+    db.close().await;
+}
+
+/// What was read after a count that failed is counted before its segment is removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_that_failed_leaves_nothing_uncounted() {
+    let home = Home::new();
+    let db = home.open().await;
+    let intake = home.intake();
+    let mut loader = load::Loader::new(Arc::clone(&intake), db.clone());
+    let record = |links: std::ops::Range<i64>| {
+        links.for_each(|link| intake.record(&super::click_at(&intake.texts, link, NOW)));
+    };
+    record(0..10);
+    loader.round(false).await.expect("they are stored");
+    // As when the write of this count has failed.
+    loader.reading.as_mut().expect("a segment").begin_count();
+    record(10..20);
+    loader.round(false).await.expect("they are stored");
+    intake.journal.close(None);
+    loader.round(false).await.expect("the segment is finished");
+    assert_eq!((home.segments().len(), intake.progress.borrow().counted), (0, intake.journal.appended()));
+    assert_eq!(home.other().await.counted().await, (20, 20));
+    db.close().await;
+}
+
+/// A crash of PostgreSQL undoes the last commits that did not wait for the disk: the journal has those clicks still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_crash_of_the_database_undid_is_stored_again() {
+    let home = Home::new();
+    let db = home.open().await;
+    let intake = home.intake();
+    let mut loader = load::Loader::new(Arc::clone(&intake), db.clone());
+    let mut other = home.other().await;
+    let record = |links: std::ops::Range<i64>| {
+        links.for_each(|link| intake.record(&super::click_at(&intake.texts, link, NOW)));
+    };
+    for is_closed in [false, true] {
+        record(0..10);
+        loader.round(true).await.expect("they are stored and counted");
+        for table in [
+            "clicks",
+            "visitor_texts",
+            "click_journals",
+            "click_hours",
+            "click_days",
+            "click_facets",
+            "click_facet_days",
+        ] {
+            other.run_all(format!("DELETE FROM {table}")).await;
+        }
+        if is_closed {
+            intake.journal.close(None);
+        } else {
+            record(10..20);
+        }
+        // The first finds what is undone.
+        loader.round(true).await.expect("a round");
+        loader.round(true).await.expect("a round");
+        intake.journal.close(None);
+        loader.round(true).await.expect("the segment is finished");
+        let all = if is_closed { 10 } else { 20 };
+        assert_eq!((other.counted().await, home.segments().len()), ((all, all), 0), "closed: {is_closed}");
+        assert!(other.stored().await.iter().all(|click| click.5.is_some()), "each has its texts");
+        assert_eq!(intake.progress.borrow().counted, intake.journal.appended());
+        for table in ["clicks", "click_hours", "click_days", "click_facets", "click_facet_days"] {
+            other.run_all(format!("DELETE FROM {table}")).await;
+        }
+    }
+    db.close().await;
+}
+
+/// Another program removes the segment that is written, cuts it, or writes into it: what it held is lost and said, what
+/// comes after is stored, and a report does not wait for what is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_another_program_spoils_is_given_up() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    type Spoil = fn(&std::path::Path);
+    let ways: [Spoil; 3] = [
+        |path| std::fs::remove_file(path).expect("removed"),
+        |path| std::fs::OpenOptions::new().write(true).open(path).expect("open").set_len(40).expect("cut"),
+        |path| {
+            std::fs::OpenOptions::new().append(true).open(path).expect("open").write_all(&[0xff; 64]).expect("written");
+        },
+    ];
+    for (way, spoil) in (0..).zip(ways) {
+        clicks.record(&click(&clicks, 100 * way));
+        settled(&clicks).await;
+        spoil(home.segments().last().expect("a segment"));
+        // Lost.
+        clicks.record(&click(&clicks, 100 * way + 1));
+        settled(&clicks).await;
+        eventually("a further click is stored", LONG, || async {
+            clicks.record(&click(&clicks, 100 * way + 2));
+            settled(&clicks).await;
+            home.other().await.links().await.last() == Some(&(100 * way + 2))
+        })
+        .await;
+    }
     db.close().await;
 }

@@ -17,7 +17,7 @@ use deeplink_doubles::wait::{PATIENCE as LONG, eventually};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::time::Instant;
 
-use super::{Click, Clicks, Status};
+use super::{Click, Clicks, Intake, Status};
 use crate::clock::Clock;
 use crate::config::TEST_DATABASE_TIMEOUT;
 use crate::db::{Access, Conn, Db, OpenError, on};
@@ -60,6 +60,13 @@ impl Home {
         let db = self.open().await;
         let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false).expect("a start");
         (db, clicks)
+    }
+
+    /// What a process has without its tasks.
+    fn intake(&self) -> Arc<Intake> {
+        let folder = self.directory.path().join(super::FOLDER);
+        let intake = Intake::open(self.clock.clone(), self.directory.path(), &folder, false);
+        Arc::new(intake.expect("a journal"))
     }
 
     /// A connection of somebody else.
@@ -151,6 +158,14 @@ impl Other {
             ORDER BY position";
         let mut conn = self.conn();
         on!(&mut conn, c => sqlx::query_as(SQL).fetch_all(c).await).expect("the clicks")
+    }
+
+    /// How many clicks are in the log, and in the counts.
+    async fn counted(&mut self) -> (i64, i64) {
+        const SQL: &str = "
+            SELECT (SELECT COUNT(*) FROM clicks), (SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_hours)";
+        let mut conn = self.conn();
+        on!(&mut conn, c => sqlx::query_as(SQL).fetch_one(c).await).expect("the numbers")
     }
 
     /// The links of all clicks, in order.

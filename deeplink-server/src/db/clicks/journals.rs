@@ -58,18 +58,23 @@ pub(crate) async fn journal_state(db: &mut Conn<'_>, segment: i64) -> Result<Opt
 pub(crate) async fn claim_piece(
     db: &mut Conn<'_>,
     segment: i64,
+    beginning: JournalState,
     (from, to): (u64, u64),
     now: i64,
 ) -> Result<Option<u64>, DbError> {
-    const MOVE: &str = "UPDATE click_journals SET loaded = $3 WHERE segment = $1 AND loaded = $2";
+    const MOVE: &str = "UPDATE click_journals SET loaded = $3, used_at = $4 WHERE segment = $1 AND loaded = $2";
     const ADD: &str = "
-        INSERT INTO click_journals (segment, loaded, counted, counting, counted_link, created_at)
+        INSERT INTO click_journals (segment, loaded, counted, counting, counted_link, used_at)
         VALUES ($1, $3, $2, 0, $4, $5) ON CONFLICT (segment) DO NOTHING";
-    if execute!(db, MOVE; segment, signed(from), signed(to))? == 1 {
+    if execute!(db, MOVE; segment, signed(from), signed(to), now)? == 1 {
         return Ok(None);
     }
     if let Some(state) = journal_state(db, segment).await? {
         return Ok(Some(state.loaded));
+    }
+    if from != beginning.loaded {
+        // A crash of the database has undone what came before.
+        return Ok(Some(0));
     }
     let added = execute!(db, ADD; segment, signed(from), signed(to), i64::MIN, now)?;
     Ok((added == 0).then_some(0))
@@ -104,9 +109,9 @@ pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Re
     Ok(())
 }
 
-/// Changes nothing, so that a commit waits for the disk.
-pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64) -> Result<(), DbError> {
-    const SQL: &str = "UPDATE click_journals SET loaded = loaded WHERE segment = $1";
-    execute!(db, SQL; segment)?;
-    Ok(())
+/// Changes nothing, so that a commit waits for the disk. `false` if the database does not have this of the segment: a crash
+/// has undone the rest.
+pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
+    const SQL: &str = "UPDATE click_journals SET loaded = loaded WHERE segment = $1 AND loaded = $2 AND counted = $3";
+    Ok(execute!(db, SQL; segment, signed(state.loaded), signed(state.counted))? == 1)
 }

@@ -101,9 +101,10 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
     Ok(false)
 }
 
-/// Forgets segments of journals that were begun before `before`.
-pub(crate) async fn forget_journals(db: &mut Conn<'_>, before: i64) -> Result<(), DbError> {
-    const SQL: &str = "DELETE FROM click_journals WHERE created_at < $1";
-    execute!(db, SQL; before)?;
+/// Forgets segments of journals that were not used for `age` milliseconds before the last use of one, so that a step of the
+/// clock forgets none in use.
+pub(crate) async fn forget_journals(db: &mut Conn<'_>, age: i64) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM click_journals WHERE used_at < (SELECT MAX(used_at) FROM click_journals) - $1";
+    execute!(db, SQL; age)?;
     Ok(())
 }
