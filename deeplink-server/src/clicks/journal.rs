@@ -5,7 +5,7 @@
 //! has what they hold.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -163,9 +163,14 @@ impl Journal {
         private::create_dir(folder)?;
         let path = folder.join(LOCK);
         let held = private::options().create(true).truncate(false).write(true).open(&path)?;
-        if held.try_lock().is_err() {
-            let text = format!("{} is in use by another process; each needs its own data directory", folder.display());
-            return Err(io::Error::other(text));
+        match held.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let folder = folder.display();
+                let text = format!("{folder} is in use by another process; each needs its own data directory");
+                return Err(io::Error::other(text));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
         }
         let state = State {
             lock: Some(held),
@@ -506,22 +511,33 @@ fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
     paths.sort();
     let mut left = VecDeque::new();
     for path in paths {
-        let (mut start, file) = ([0; HEADER_BYTES], File::open(&path)?);
-        let length = file.metadata()?.len();
-        if length < HEADER {
-            std::fs::remove_file(&path)?;
-            continue;
+        match opened(&path) {
+            Ok(segment) => left.extend(segment.map(Arc::new)),
+            // It stays for the next start; the others and the service must not wait for it.
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "segment of the click journal cannot be read; left as it is");
+            }
         }
-        file.read_exact_at(&mut start, 0)?;
-        let Some(id) = super::record::segment_of(&start) else {
-            let aside = path.with_extension(SET_ASIDE);
-            std::fs::rename(&path, &aside)?;
-            tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
-            continue;
-        };
-        left.push_back(Arc::new(Segment::new(id, None, Bytes::File(path), length)));
     }
     Ok(left)
+}
+
+/// A segment that an earlier process left; `None` if the file is none.
+fn opened(path: &Path) -> io::Result<Option<Segment>> {
+    let (mut start, file) = ([0; HEADER_BYTES], File::open(path)?);
+    let length = file.metadata()?.len();
+    if length < HEADER {
+        std::fs::remove_file(path)?;
+        return Ok(None);
+    }
+    file.read_exact_at(&mut start, 0)?;
+    let Some(id) = super::record::segment_of(&start) else {
+        let aside = path.with_extension(SET_ASIDE);
+        std::fs::rename(path, &aside)?;
+        tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
+        return Ok(None);
+    };
+    Ok(Some(Segment::new(id, None, Bytes::File(path.to_owned()), length)))
 }
 
 /// The files of segments in a folder.

@@ -35,8 +35,6 @@ const SPREAD_COUNT_INTERVAL: Duration = Duration::from_secs(10);
 const SPREAD: usize = 8_192;
 /// Groups in memory, some 20 MB.
 const MAX_GROUPS: usize = 1 << 17;
-/// How far behind the database may be before that is logged, and how often.
-const LATE: Duration = Duration::from_secs(10);
 
 /// Loads the journal for as long as the service runs.
 pub(super) async fn run(intake: Arc<Intake>, db: Db) {
@@ -56,6 +54,8 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
                         Some(count) => drop(timeout(count, woken).await),
                         None => woken.await,
                     }
+                    // Until then nothing waited.
+                    *lock(&loader.intake.caught_up) = Instant::now();
                 }
                 intake.is_idle.store(false, Ordering::SeqCst);
             }
@@ -77,8 +77,6 @@ pub(super) struct Loader {
     pub(super) reading: Option<Reading>,
     /// When counts were last stored.
     counted_at: Instant,
-    /// When it was last logged that the log is behind.
-    warned_at: Instant,
     has_failed: bool,
     /// Whether the clicks that versions without a journal left behind are stored.
     has_taken_over: bool,
@@ -87,7 +85,7 @@ pub(super) struct Loader {
 impl Loader {
     pub(super) fn new(intake: Arc<Intake>, db: Db) -> Self {
         let now = Instant::now();
-        Self { intake, db, reading: None, counted_at: now, warned_at: now, has_failed: false, has_taken_over: false }
+        Self { intake, db, reading: None, counted_at: now, has_failed: false, has_taken_over: false }
     }
 
     /// Loads what there is, and returns how long to wait before the next round.
@@ -115,7 +113,6 @@ impl Loader {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     tracing::warn!(%error, "clicks cannot be stored in the database; they wait in the journal");
                 }
-                self.warn_if_late();
                 // Reports must not wait for clicks that cannot be stored now.
                 self.intake.is_failing.store(true, Ordering::Relaxed);
                 self.intake.progress.send_modify(|_| ());
@@ -155,7 +152,6 @@ impl Loader {
                 Ok(true) => {
                     loaded += self.store_piece().await?;
                     self.count_if_due().await?;
-                    self.warn_if_late();
                     // What came meanwhile waits for the next round, so that it is stored in few transactions.
                     if self.has_read(goal) {
                         break;
@@ -343,14 +339,6 @@ impl Loader {
         };
         self.intake.journal.close(Some((&reading.segment, reading.offset())));
         if reading.is_at_end() { self.finish().await } else { Ok(()) }
-    }
-
-    fn warn_if_late(&mut self) {
-        let behind = self.intake.behind_for();
-        if behind >= LATE && self.warned_at.elapsed() >= LATE {
-            self.warned_at = Instant::now();
-            tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
-        }
     }
 
     /// Bytes of the segment that are in the log.

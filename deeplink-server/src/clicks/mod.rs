@@ -47,6 +47,8 @@ pub(crate) use self::texts::{TextRef, Texts};
 
 /// The folder of the journal in the data directory.
 const FOLDER: &str = "clicks";
+/// How far behind the database may be before that is logged, and how often.
+const LATE: Duration = Duration::from_secs(10);
 /// How often the journal is synced to the disk: a power failure costs the last second at most.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is tried whether files can be written again.
@@ -160,8 +162,7 @@ impl Clicks {
     /// The state of storing clicks.
     pub(crate) fn status(&self) -> Status {
         let intake = &self.intake;
-        let waiting = intake.journal.waiting();
-        let behind_bytes = waiting.bytes.saturating_sub(intake.loaded_bytes.load(Ordering::Relaxed));
+        let (waiting, behind_bytes) = (intake.journal.waiting(), intake.behind_bytes());
         Status {
             stored_total: intake.stored.load(Ordering::Relaxed),
             dropped_total: intake.journal.dropped(),
@@ -265,6 +266,11 @@ pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bo
     while intake.journal.first().is_some() {
         loader.round(true).await?;
     }
+    let left = journal::files(folder)?;
+    if let Some(path) = left.first() {
+        let text = format!("{} of the segments could not be read, such as {}", left.len(), path.display());
+        return Err(io::Error::other(text).into());
+    }
     Ok(intake.stored.load(Ordering::Relaxed))
 }
 
@@ -323,6 +329,11 @@ impl Intake {
         lock(&self.caught_up).elapsed()
     }
 
+    /// Bytes of the journal that are not in the log.
+    fn behind_bytes(&self) -> u64 {
+        self.journal.waiting().bytes.saturating_sub(self.loaded_bytes.load(Ordering::Relaxed))
+    }
+
     fn note_left_behind(&self) {
         let left_behind = self.journal.left_behind();
         self.progress.send_modify(|progress| progress.left_behind = left_behind);
@@ -331,12 +342,18 @@ impl Intake {
 
 /// Syncs the journal while it grows, and finds out when files can be written again.
 async fn sync(intake: Arc<Intake>) {
-    let mut has_failed = false;
+    let (mut has_failed, mut warned_at) = (false, Instant::now());
     loop {
         let cannot_write = intake.journal.cannot_write();
         sleep(if cannot_write { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
+        }
+        // Here, because the loader may be waiting for a write.
+        let behind = intake.behind_for();
+        if behind >= LATE && warned_at.elapsed() >= LATE && intake.behind_bytes() > 0 {
+            warned_at = Instant::now();
+            tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
         }
         let shared = Arc::clone(&intake);
         let synced = spawn_blocking(move || {

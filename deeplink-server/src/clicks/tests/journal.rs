@@ -238,6 +238,22 @@ async fn an_old_segment_is_closed_and_goes() {
     db.close().await;
 }
 
+/// A segment that cannot be read stops neither the start nor the others; a load of a copy fails, and says which it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_segment_that_cannot_be_read_stops_nothing() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.directory.path().join(FOLDER).join("0.clicks")).expect("a folder");
+    let (db, clicks) = home.start().await;
+    clicks.record(&click(&clicks, 1));
+    settled(&clicks).await;
+    assert_eq!(home.other().await.links().await, [1]);
+    clicks.drain(LONG).await;
+    let loaded = super::super::load_folder(&db, home.clock.clone(), &home.directory.path().join(FOLDER), false).await;
+    let error = loaded.expect_err("one is left").to_string();
+    assert!(error.contains("1 of the segments could not be read") && error.contains("0.clicks"), "{error}");
+    db.close().await;
+}
+
 /// A round of the loader ends though clicks do not: what came meanwhile is for the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_ends_while_clicks_come() {
