@@ -5,6 +5,7 @@
 //! for a slow server. Bodies are the exception (`exchange::RequestBody`): one HTTP/2 connection can carry several, and
 //! waiting for one is rare enough for a timer.
 
+use std::cmp::Reverse;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,31 +137,30 @@ impl Shared {
         self.send_commands(|state| state.stop_command(now, since));
     }
 
-    /// Closes connections of the address that has most, for one of `newcomer` that waits for a place: those without a request,
-    /// and any of an address that has much more. Returns whether there were some.
+    /// Closes a few connections for one of `newcomer` that waits for a place: those that lose least, and of these those of the
+    /// address that has most. Returns whether there were some.
     pub(super) fn make_room(&self, newcomer: &Share) -> bool {
-        let connections = lock(&self.connections);
-        let limited = || connections.iter().filter(|state| !state.share.is_trusted);
-        let Some(from) = limited().map(|state| &state.share).max_by_key(|share| share.open()) else { return false };
-        let (has, wants) = (from.open(), newcomer.open());
-        if has < 2 || has < wants {
-            return false;
-        }
-        let has_much = has > self.limits.connections_always() && has >= 2 * wants;
-        let may_close = |state: &Arc<ConnectionState>| {
-            let (in_use, since) = state.in_use()?;
-            (has_much || in_use == InUse::Not).then(|| (in_use, since, Arc::clone(state)))
+        let (connections, wants) = (lock(&self.connections), newcomer.open());
+        let candidates = || {
+            connections.iter().filter(|state| !state.share.is_trusted).filter_map(|state| {
+                let (in_use, since) = state.in_use()?;
+                let has = state.share.open();
+                let may_close = has >= wants.max(2)
+                    && (in_use < InUse::Request || has > self.limits.connections_always() && has >= 2 * wants);
+                may_close.then_some((in_use, Reverse(has), since, state))
+            })
         };
-        let mut found: Vec<_> =
-            limited().filter(|state| Arc::ptr_eq(&state.share, from)).filter_map(may_close).collect();
-        found.sort_unstable_by_key(|(in_use, since, _)| (*in_use, *since));
-        found.truncate(((has - wants) / 2).clamp(1, CLOSED_AT_ONCE));
-        let least = found.first().map(|(in_use, ..)| *in_use);
-        found.retain(|(in_use, ..)| Some(*in_use) == least);
-        for (_, _, state) in &found {
+        let first = candidates().min_by_key(|(in_use, has, since, _)| (*in_use, *has, *since));
+        let Some((least, Reverse(has), _, first)) = first else { return false };
+        let alike = |(in_use, _, since, state): (InUse, _, u64, &Arc<ConnectionState>)| {
+            (in_use == least && Arc::ptr_eq(&state.share, &first.share)).then(|| (since, Arc::clone(state)))
+        };
+        let mut found: Vec<_> = candidates().filter_map(alike).collect();
+        found.sort_unstable_by_key(|(since, _)| *since);
+        for (_, state) in found.iter().take(((has - wants) / 2).clamp(1, CLOSED_AT_ONCE)) {
             state.send(Command::Close);
         }
-        !found.is_empty()
+        true
     }
 
     /// Cuts all connections and returns their number.

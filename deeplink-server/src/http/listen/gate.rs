@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch::Receiver};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::deadline::{Shared, lock};
+use super::deadline::{Shared, TICK, lock};
 use super::files::OpenFiles;
 use super::share::{Addresses, Entry, Share};
 use super::{Accepted, Limits, Listeners, Stop, stop_requested};
@@ -88,10 +88,14 @@ impl Gate {
     async fn wait_for_permit(&self, of: &Share) -> Option<OwnedSemaphorePermit> {
         self.shared.set_waiting(true);
         let has_many = of.open() > self.shared.limits.connections_always() / 2;
-        let permit = if self.shared.make_room(of) || !has_many {
-            Arc::clone(&self.permits).acquire_owned().await.ok()
-        } else {
-            None
+        let permit = loop {
+            if !self.shared.make_room(of) && has_many {
+                break None;
+            }
+            // What loses little may have changed.
+            if let Ok(permit) = timeout(TICK, Arc::clone(&self.permits).acquire_owned()).await {
+                break permit.ok();
+            }
         };
         self.shared.set_waiting(false);
         permit

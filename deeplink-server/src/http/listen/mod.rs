@@ -51,9 +51,11 @@ use crate::shares::budget::{Budget, SHARES};
 
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
-/// Bytes of answers that the kernel holds for one connection; without a limit it takes megabytes for a client that asks for
-/// much and reads nothing. Enough for 1 MB/s to a client that is 100 ms away.
-const SEND_BUFFER: u32 = 128 << 10;
+/// Bytes of answers that the kernel takes for one connection before they can be sent; without a limit it takes megabytes for
+/// a client that asks for much and reads nothing. A slow reader makes room for more in steps of half of this.
+const MAX_UNSENT: u32 = 32 << 10;
+/// How long the kernel keeps a connection whose client accepts nothing, also after it was closed here.
+const KERNEL_TIMEOUT: Duration = Duration::from_mins(1);
 /// File descriptors reserved for the database, the click journal and outgoing connections.
 const RESERVED_FILES: u64 = 64;
 /// More than there can be file descriptors, and within what a semaphore can count.
@@ -159,14 +161,19 @@ pub enum Stop {
     AtOnce,
 }
 
-/// Opens a listener with a backlog for bursts: beyond the usual 128, clients would retry only after a second. Its connections
-/// hold at most 128 KiB that clients have not read.
+/// Opens a listener with a backlog for bursts: beyond the usual 128, clients would retry only after a second. On Linux the
+/// kernel holds little for its connections, and not for long.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // A restart must not fail because of connections of the last run in TIME_WAIT.
     socket.set_reuseaddr(true)?;
-    // Accepted sockets inherit it.
-    socket.set_send_buffer_size(SEND_BUFFER)?;
+    // Accepted sockets inherit both.
+    #[cfg(target_os = "linux")]
+    {
+        let options = socket2::SockRef::from(&socket);
+        options.set_tcp_notsent_lowat(MAX_UNSENT)?;
+        options.set_tcp_user_timeout(Some(KERNEL_TIMEOUT))?;
+    }
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

@@ -203,6 +203,10 @@ impl ConnectionState {
     /// The socket started or stopped refusing bytes.
     pub(super) fn blocked(&self, blocked: bool) {
         self.blocked_since.store(if blocked { self.now() } else { 0 }, Relaxed);
+        // Over HTTP/1 a large answer is sent long after its exchange has ended.
+        if !blocked && !self.is_busy() && self.phase().0 == Phase::Idle {
+            self.enter(Phase::Idle);
+        }
     }
 
     /// Our side is closed; further data is discarded.
@@ -387,7 +391,7 @@ impl ConnectionState {
         if shut_since > 0 {
             return (crowded || past(shut_since, LINGER_TIMEOUT)).then_some(Command::Close);
         }
-        if self.is_busy() {
+        if self.is_busy() || blocked_since > 0 {
             return None;
         }
         let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE_TIMEOUT) } else { limits.keep_alive_idle };
