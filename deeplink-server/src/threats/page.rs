@@ -1,8 +1,8 @@
 //! Web addresses in one spelling, by which destinations that were taken down are recognized.
 //!
 //! Spellings of one address have http or https, any port, with or without `www.`, user name, repeated or last slashes or
-//! fragment, a path in upper or lower case, parameters in any order and number, and whatever is percent-encoded needlessly
-//! (RFC 3986, 6.2.2).
+//! fragment, a path in upper or lower case, parameters in any order and number, and percent-encoding where nearly all
+//! servers read the same without it: everywhere but for what separates segments, parameters and the encoding itself.
 
 use std::collections::BTreeSet;
 
@@ -27,9 +27,10 @@ impl Page {
     fn of_url(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
-        let path = without_needless_encoding(url.path()).to_ascii_lowercase();
+        let path = decoded(url.path(), b"/%").to_ascii_lowercase();
         let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-        let query = without_needless_encoding(url.query().unwrap_or_default());
+        // In queries, forms write a space as +.
+        let query = decoded(&url.query().unwrap_or_default().replace('+', "%20"), b"&=+%");
         let parameters = query.split('&').map(without_empty_value).filter(|parameter| !parameter.is_empty());
         Self {
             address: format!("//{host}/{}", segments.join("/")),
@@ -82,8 +83,18 @@ fn without_empty_value(parameter: &str) -> &str {
     parameter.strip_suffix('=').filter(|name| !name.contains('=')).unwrap_or(parameter)
 }
 
-/// Decodes what is percent-encoded although it is an unreserved character; other encodings get upper-case digits.
+/// Decodes what is percent-encoded needlessly (RFC 3986, 6.2.2): unreserved characters.
 fn without_needless_encoding(url: &str) -> String {
+    decode(url, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
+/// Decodes all characters of ASCII that are percent-encoded, but for these and control characters.
+fn decoded(url: &str, except: &[u8]) -> String {
+    decode(url, |byte| (b' '..0x7f).contains(&byte) && !except.contains(&byte))
+}
+
+/// Decodes these percent-encoded characters; other encodings get upper-case digits.
+fn decode(url: &str, which: impl Fn(u8) -> bool) -> String {
     let mut parts = url.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -92,7 +103,7 @@ fn without_needless_encoding(url: &str) -> String {
             u8::from_str_radix(digits, 16).ok().filter(|_| is_hex).map(|byte| (byte, digits, rest))
         });
         match escape {
-            Some((byte, _, rest)) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+            Some((byte, _, rest)) if which(byte) => {
                 text.push(char::from(byte));
                 text.push_str(rest);
             }

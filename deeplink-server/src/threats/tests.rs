@@ -175,13 +175,17 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
         "https://www.bad.example.com/login?next=%2Fa",
         "https://bad.example.com//login/?next=%2Fa",
         "https://bad.example.com/LogIn?next=%2Fa",
+        "https://bad.example.com/login?next=/a",
+        "https://bad.example.com/login?n%65xt=/%61",
     ] {
         assert_eq!(destination_hash(spelling), hash, "{spelling}");
     }
     assert_eq!(destination_hash("http://bad.example.com"), destination_hash("https://bad.example.com/?"));
     for other in [
         "https://bad.example.com/login",
-        "https://bad.example.com/login?next=/a",
+        "https://bad.example.com/login?next=%252Fa",
+        "https://bad.example.com/login?next%3D/a",
+        "https://bad.example.com/login%2F?next=/a",
         "https://bad.example.com/login?next=%2Fa%",
         "https://login.bad.example.com/login?next=%2Fa",
         "https://bad.example.com/log/in?next=%2Fa",
@@ -190,6 +194,20 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
         assert_ne!(destination_hash(other), hash, "{other}");
     }
     assert_ne!(destination_hash("https://bad.example.com/%+f"), destination_hash("https://bad.example.com/%0F"));
+    for (one, other) in [
+        ("https://bad.example.com/@user/log,in(1)", "https://bad.example.com/%40user/log%2Cin%281)"),
+        ("https://bad.example.com/?q=a+b", "https://bad.example.com/?q=a%20b"),
+        (
+            "https://bad.example.com/?to=https%3A%2F%2Fbank.example%2Fa",
+            "https://bad.example.com/?to=https://bank.example/a",
+        ),
+    ] {
+        assert_eq!(destination_hash(one), destination_hash(other), "{other}");
+    }
+    assert_ne!(
+        destination_hash("https://bad.example.com/?q=a%2Bb"),
+        destination_hash("https://bad.example.com/?q=a+b")
+    );
     assert_ne!(destination_hash("https://www.example/x"), destination_hash("https://example/x"));
 }
 
