@@ -57,13 +57,7 @@ async fn a_segment_cut_at_any_byte_loses_only_what_was_cut() {
     let db = home.open().await;
     let mut other = home.other().await;
     // A process that is killed before anything is loaded.
-    let clicks = super::super::Intake::open(
-        home.clock.clone(),
-        home.directory.path(),
-        &home.directory.path().join(super::super::FOLDER),
-        false,
-    )
-    .expect("a journal");
+    let clicks = home.intake();
     for link in 0..8 {
         clicks.record(&super::click_at(&clicks.texts, link, NOW));
     }
@@ -84,14 +78,8 @@ async fn a_segment_cut_at_any_byte_loses_only_what_was_cut() {
         // The second time as if the process had died before it removed the file.
         for _ in 0..2 {
             std::fs::write(&path, &whole[..cut]).expect("written");
-            let intake = super::super::Intake::open(
-                home.clock.clone(),
-                home.directory.path(),
-                &home.directory.path().join(super::super::FOLDER),
-                false,
-            );
-            let intake = std::sync::Arc::new(intake.expect("a journal"));
-            load::Loader::new(std::sync::Arc::clone(&intake), db.clone()).round(true).await.expect("a round");
+            let intake = home.intake();
+            load::Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("a round");
             intake.journal.kill();
             let kept = ends.iter().filter(|end| **end <= cut).count();
             assert_eq!(other.links().await, (0..8).take(kept).collect::<Vec<i64>>(), "cut at {cut}");
@@ -247,8 +235,9 @@ async fn a_segment_that_cannot_be_read_stops_nothing() {
     clicks.record(&click(&clicks, 1));
     settled(&clicks).await;
     assert_eq!(home.other().await.links().await, [1]);
-    clicks.drain(LONG).await;
-    let loaded = super::super::load_folder(&db, home.clock.clone(), &home.directory.path().join(FOLDER), false).await;
+    let copy = home.directory.path().join("copy");
+    std::fs::create_dir_all(copy.join("0.clicks")).expect("a folder");
+    let loaded = super::super::load_folder(&db, home.clock.clone(), &copy, false).await;
     let error = loaded.expect_err("one is left").to_string();
     assert!(error.contains("1 of the segments could not be read") && error.contains("0.clicks"), "{error}");
     db.close().await;

@@ -58,15 +58,15 @@ impl Home {
     /// Starts a process on this database and directory.
     async fn start(&self) -> (Db, Arc<Clicks>) {
         let db = self.open().await;
-        let clicks = Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false).expect("a start");
+        let start = || Clicks::start(db.clone(), self.clock.clone(), self.directory.path(), false);
+        let clicks = once_free(start);
         (db, clicks)
     }
 
     /// What a process has without its tasks.
     fn intake(&self) -> Arc<Intake> {
         let folder = self.directory.path().join(super::FOLDER);
-        let intake = Intake::open(self.clock.clone(), self.directory.path(), &folder, false);
-        Arc::new(intake.expect("a journal"))
+        Arc::new(once_free(|| Intake::open(self.clock.clone(), self.directory.path(), &folder, false)))
     }
 
     /// A connection of somebody else.
@@ -91,6 +91,19 @@ impl Home {
                 entry.as_ref().expect("an entry").path().extension().is_some_and(|kind| kind == "set-aside")
             })
             .count()
+    }
+}
+
+/// Opens a folder once nobody holds it: a program that another test is starting has the lock until it runs.
+fn once_free<T>(open: impl Fn() -> std::io::Result<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        match open() {
+            Err(error) if Instant::now() < end && error.to_string().contains("in use by another process") => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.expect("the journal"),
+        }
     }
 }
 

@@ -105,21 +105,9 @@ impl World<'_> {
                 std::fs::write(path, bytes).expect("a segment");
             }
         }
-        self.intake = open(self.home);
+        self.intake = self.home.intake();
         self.loader = Loader::new(Arc::clone(&self.intake), self.db.clone());
     }
-}
-
-fn open(home: &Home) -> Arc<Intake> {
-    Arc::new(
-        Intake::open(
-            home.clock.clone(),
-            home.directory.path(),
-            &home.directory.path().join(super::super::FOLDER),
-            false,
-        )
-        .expect("a journal"),
-    )
 }
 
 async fn check(home: &Home, db: &Db, other: &mut Other, first: i64, steps: Vec<Step>) {
@@ -131,7 +119,7 @@ async fn check(home: &Home, db: &Db, other: &mut Other, first: i64, steps: Vec<S
     for file in home.segments() {
         std::fs::remove_file(file).expect("a case that failed left this");
     }
-    let intake = open(home);
+    let intake = home.intake();
     let loader = Loader::new(Arc::clone(&intake), db.clone());
     let mut world =
         World { home, db, intake, loader, first, recorded: 0, excused: HashSet::new(), segments: Vec::new() };
@@ -168,7 +156,7 @@ fn whatever_happens_what_was_answered_is_stored_and_counted_once() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let home = Home::new();
     let (db, mut other) = runtime.block_on(async { (home.open().await, home.other().await) });
-    drop(open(&home));
+    drop(home.intake());
     let (other, cases) = (std::cell::RefCell::new(&mut other), std::cell::Cell::new(0));
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 60,
