@@ -15,23 +15,29 @@ use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, Service, gets_among, 
 use crate::shares;
 
 const LINK: &str = r#"{"web_url":"https://example.com/landing/page"}"#;
+/// 32 bytes in base64, which nodes share.
+const MASTER_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// 5,000 requests a second on all connections.
 const PACE: Duration = Duration::from_micros(12_800);
 /// How long everything may take to be counted afterwards.
 const PATIENCE: Duration = Duration::from_mins(5);
 
+/// The settings of each node.
+fn settings(database: &str) -> [(&'static str, &str); 2] {
+    [("DEEPLINK_DATABASE_URL", database), ("DEEPLINK_MASTER_KEY", MASTER_KEY)]
+}
+
 async fn service(plan: &Plan, database: &str, key: &str) -> Result<Service, Failure> {
     let folder = tempfile::tempdir_in(".")?;
     write_private(&folder.path().join("key"), key)?;
-    Service::on(plan, folder, &[("DEEPLINK_DATABASE_URL", database)]).await
+    Service::on(plan, folder, &settings(database)).await
 }
 
 async fn new_database(plan: &Plan, name: &str) -> Result<(String, String), Failure> {
     let server = plan.postgres.as_deref().ok_or("this scenario needs --postgres")?;
     let database = shares::database(server, name).await?;
     let folder = tempfile::tempdir_in(".")?;
-    let key =
-        shares::account(plan, &folder.path().join("data"), &[("DEEPLINK_DATABASE_URL", &*database)], name).await?;
+    let key = shares::account(plan, &folder.path().join("data"), &settings(&database), name).await?;
     Ok((database, key))
 }
 
