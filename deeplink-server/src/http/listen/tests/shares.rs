@@ -57,7 +57,7 @@ async fn r6_one_address_cannot_take_all_connections() {
     timeout(MOMENT, again).await.expect("a place is free again");
 }
 
-/// Connections of these addresses, so many of each, with a request in progress.
+/// Opens `each` connections from each address, with a request in progress on every one.
 #[cfg(target_os = "linux")]
 async fn hold(server: &Server, addresses: std::ops::RangeInclusive<u8>, each: usize) -> Vec<TcpStream> {
     let mut held = Vec::new();
@@ -90,7 +90,7 @@ async fn r6_eight_addresses_leave_places_to_others() {
     server.until_open(0).await;
     server.seen.paths.lock().unwrap().clear();
 
-    // So many addresses that none has much: what they do not read makes room, and no request does.
+    // No address has more than its guaranteed share: unread answers are closed for a newcomer, requests are not.
     let mut held = hold(&server, 41..=56, 2).await;
     let large = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n";
     for last in (61..=76).flat_map(|last| [last, last]) {
