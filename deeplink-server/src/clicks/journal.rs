@@ -294,29 +294,22 @@ impl Journal {
         is_old
     }
 
-    /// Whether clicks are kept in memory because no file could be written.
-    pub(super) fn cannot_write(&self) -> bool {
-        lock(&self.state).cannot_write
+    /// Whether clicks are in memory only, or will be.
+    pub(super) fn lacks_files(&self) -> bool {
+        let state = lock(&self.state);
+        state.cannot_write || state.in_memory > 0
     }
 
     /// Moves what is in memory to files, and further clicks too, if files can be written.
     pub(super) fn leave_memory(&self) -> io::Result<()> {
         let mut state = lock(&self.state);
-        if !state.cannot_write {
-            return Ok(());
-        }
-        if state.open.as_ref().is_none_or(|open| open.file.is_none()) {
+        if state.cannot_write {
             state.begin(self)?;
+            state.cannot_write = false;
+            tracing::info!("the click journal can be written again");
         }
         let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
-        for segment in kept {
-            state.save(self, &segment)?;
-        }
-        // Only now: until then it is tried again.
-        state.cannot_write = false;
-        drop(state);
-        tracing::info!("the click journal can be written again");
-        Ok(())
+        kept.iter().try_for_each(|segment| state.save(self, segment))
     }
 
     /// Closes the journal at the end of the process: what waits in memory goes to files. Gives how many clicks could not.

@@ -344,8 +344,8 @@ impl Intake {
 async fn sync(intake: Arc<Intake>) {
     let (mut has_failed, mut warned_at) = (false, Instant::now());
     loop {
-        let cannot_write = intake.journal.cannot_write();
-        sleep(if cannot_write { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
+        let lacks_files = intake.journal.lacks_files();
+        sleep(if lacks_files { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
         }
@@ -357,7 +357,7 @@ async fn sync(intake: Arc<Intake>) {
         }
         let shared = Arc::clone(&intake);
         let synced = spawn_blocking(move || {
-            if shared.journal.cannot_write() {
+            if shared.journal.lacks_files() {
                 drop(shared.journal.leave_memory());
             }
             // All, whether or not one fails.

@@ -226,6 +226,32 @@ async fn an_old_segment_is_closed_and_goes() {
     db.close().await;
 }
 
+/// Where files can be written again but what is in memory cannot be saved yet, further clicks go to a file, and saving is
+/// tried again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_click_is_dropped_while_memory_cannot_be_saved() {
+    let home = Home::new();
+    let db = home.open().await;
+    let intake = home.intake();
+    let journal = &intake.journal;
+    journal.set_full(true);
+    intake.record(&super::click_at(&intake.texts, 1, NOW));
+    journal.set_full(false);
+    let id = journal.first().expect("a segment").id;
+    let in_the_way = home.directory.path().join(FOLDER).join(format!("{NOW:015}-{id:016x}.new"));
+    std::fs::create_dir(&in_the_way).expect("a folder");
+    journal.leave_memory().expect_err("it cannot be saved");
+    intake.record(&super::click_at(&intake.texts, 2, NOW));
+    assert!(journal.lacks_files() && journal.dropped() == 0 && home.segments().len() == 1);
+    std::fs::remove_dir(&in_the_way).expect("removed");
+    journal.leave_memory().expect("saved");
+    assert!(!journal.lacks_files() && home.segments().len() == 2);
+    load::Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("they are stored");
+    assert_eq!(home.other().await.links().await, [1, 2]);
+    journal.kill();
+    db.close().await;
+}
+
 /// A segment that cannot be read stops neither the start nor the others; a load of a copy fails, and says which it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_segment_that_cannot_be_read_stops_nothing() {
