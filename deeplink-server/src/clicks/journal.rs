@@ -7,16 +7,16 @@
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
 use tokio::time::Instant;
 
-use super::record::{ClickRecord, HEADER, HEADER_BYTES, header, put_click, put_text};
+use super::record::{ClickRecord, HEADER, TextRecord, header, put_click, put_text};
+use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, left_behind};
 use super::texts::TextRef;
 use super::{Click, lock};
 use crate::clock::Clock;
@@ -30,9 +30,6 @@ pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
 const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
 /// Maximum clicks that are kept in memory.
 const MAX_IN_MEMORY: u64 = 100_000;
-const SUFFIX: &str = "clicks";
-/// Segments that are not, or not wholly, what this program writes.
-const SET_ASIDE: &str = "set-aside";
 /// Held by the process that writes here.
 const LOCK: &str = "lock";
 
@@ -77,26 +74,6 @@ struct Open {
     is_synced: bool,
 }
 
-/// A part of the journal.
-pub(super) struct Segment {
-    /// Random, so that segments of all nodes and times have different ones.
-    pub(super) id: i64,
-    /// Whether this process wrote it.
-    pub(super) is_own: bool,
-    /// If so, the bytes of the records that it had accepted before.
-    before: u64,
-    bytes: Mutex<Bytes>,
-    /// How many bytes hold whole records.
-    length: AtomicU64,
-    clicks: AtomicU64,
-    is_closed: AtomicBool,
-}
-
-enum Bytes {
-    File(PathBuf),
-    Memory(Vec<u8>),
-}
-
 /// How far the loader is behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
@@ -105,56 +82,6 @@ pub(super) struct Waiting {
     pub(super) bytes: u64,
     /// Clicks in memory only.
     pub(super) in_memory: u64,
-}
-
-impl Segment {
-    /// One of this process, after this many bytes of records, or of an earlier process.
-    fn new(id: i64, before: Option<u64>, bytes: Bytes, length: u64) -> Self {
-        let is_own = before.is_some();
-        let (length, clicks, is_closed) = (AtomicU64::new(length), AtomicU64::new(0), AtomicBool::new(!is_own));
-        Self { id, is_own, before: before.unwrap_or(0), bytes: Mutex::new(bytes), length, clicks, is_closed }
-    }
-
-    /// How much of what this process has accepted ends at an offset of this segment.
-    pub(super) fn accepted_at(&self, offset: u64) -> u64 {
-        self.before + offset.saturating_sub(HEADER)
-    }
-
-    /// How far it can be read now.
-    pub(super) fn length(&self) -> u64 {
-        self.length.load(Ordering::Acquire)
-    }
-
-    /// Whether nothing more will be appended.
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
-    }
-
-    pub(super) fn is_in_memory(&self) -> bool {
-        matches!(*lock(&self.bytes), Bytes::Memory(_))
-    }
-
-    /// The name of its file; `None` while it is in memory.
-    pub(super) fn path(&self) -> Option<PathBuf> {
-        match &*lock(&self.bytes) {
-            Bytes::File(path) => Some(path.clone()),
-            Bytes::Memory(_) => None,
-        }
-    }
-
-    /// The bytes from `from` up to `until`.
-    pub(super) fn read(&self, from: u64, until: u64) -> io::Result<Vec<u8>> {
-        let mut read = vec![0; usize::try_from(until - from).unwrap_or(0)];
-        match &*lock(&self.bytes) {
-            Bytes::File(path) => File::open(path)?.read_exact_at(&mut read, from)?,
-            Bytes::Memory(bytes) => {
-                let from = usize::try_from(from).unwrap_or(usize::MAX);
-                let kept = bytes.get(from..from.saturating_add(read.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
-                read.copy_from_slice(kept);
-            }
-        }
-        Ok(read)
-    }
 }
 
 impl Journal {
@@ -479,7 +406,7 @@ impl Open {
             return known;
         }
         self.texts += 1;
-        put_text(into, &text.hash(), text.text());
+        put_text(into, &TextRecord { hash: text.hash(), text: text.text(), is_beyond: text.is_beyond() });
         text.set_number(self.number, self.texts);
         self.texts
     }
@@ -496,51 +423,4 @@ impl Open {
 
 fn draw(random: &mut Random) -> i64 {
     i64::try_from(random.below(1 << 62)).unwrap_or(0) + 1
-}
-
-/// The segments that earlier processes left, oldest first.
-fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
-    let mut paths = files(folder)?;
-    paths.sort();
-    let mut left = VecDeque::new();
-    for path in paths {
-        match opened(&path) {
-            Ok(segment) => left.extend(segment.map(Arc::new)),
-            // It stays for the next start; the others and the service must not wait for it.
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "segment of the click journal cannot be read; left as it is");
-            }
-        }
-    }
-    Ok(left)
-}
-
-/// A segment that an earlier process left; `None` if the file is none.
-fn opened(path: &Path) -> io::Result<Option<Segment>> {
-    let (mut start, file) = ([0; HEADER_BYTES], File::open(path)?);
-    let length = file.metadata()?.len();
-    if length < HEADER {
-        std::fs::remove_file(path)?;
-        return Ok(None);
-    }
-    file.read_exact_at(&mut start, 0)?;
-    let Some(id) = super::record::segment_of(&start) else {
-        let aside = path.with_extension(SET_ASIDE);
-        std::fs::rename(path, &aside)?;
-        tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
-        return Ok(None);
-    };
-    Ok(Some(Segment::new(id, None, Bytes::File(path.to_owned()), length)))
-}
-
-/// The files of segments in a folder.
-pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|kind| kind == SUFFIX) {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 
-use super::journal::Segment;
 use super::reading::{Chunk, Reading, SegmentText};
 use super::record::HEADER;
+use super::segment::Segment;
 use super::{Intake, earlier, lock};
 use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, JournalState, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
@@ -190,7 +190,16 @@ impl Loader {
         Ok(true)
     }
 
+    /// Finds out which texts beyond an account's share the database has.
+    async fn settle_texts(&mut self) -> Result<(), DbError> {
+        let Some(reading) = &mut self.reading else { return Ok(()) };
+        let known = clicks::known_texts(&mut self.db.read().await?.conn(), &reading.beyond()).await?;
+        reading.settle(&known);
+        Ok(())
+    }
+
     async fn store_piece(&mut self) -> Result<u64, DbError> {
+        self.settle_texts().await?;
         let Some(reading) = &mut self.reading else { return Ok(0) };
         let Some(piece) = reading.piece.clone() else { return Ok(0) };
         let now = self.intake.clock.now().as_millis();
@@ -242,6 +251,7 @@ impl Loader {
     /// Stores the counts of what was read.
     async fn count(&mut self) -> Result<(), DbError> {
         self.counted_at = Instant::now();
+        self.settle_texts().await?;
         // Again, because what was read after a count that failed is not in its chunks.
         while let Some(reading) = self.reading.as_mut().filter(|reading| reading.is_uncounted()) {
             reading.begin_count();

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `texts` | user agents and referers, interned |
 //! | `record` | the format of the journal |
-//! | `journal` | segments: files, or memory while no file can be written |
+//! | `segment` | a part of the journal: a file, or memory while no file can be written |
+//! | `journal` | appends to segments and keeps their order |
 //! | `reading` | a segment as it is loaded: pieces for the log, and what they count |
 //! | `load` | the task that stores them |
 //! | `earlier` | what versions without a journal left |
@@ -19,6 +20,7 @@ mod load;
 mod reading;
 mod record;
 mod retention;
+mod segment;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -31,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deeplink_core::secret::Random;
-use deeplink_core::visitor::referer_host;
+use deeplink_core::visitor::{OTHER, referer_host};
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -43,6 +45,7 @@ use crate::db::clicks::{self, AppendPosition, Group, Head, MAX_GAP, NewClick, Ne
 use crate::db::{Conn, Db, DbError};
 
 pub(crate) use self::retention::Retention;
+use self::texts::{Text, hash_of};
 pub(crate) use self::texts::{TextRef, Texts};
 
 /// The folder of the journal in the data directory.
@@ -193,21 +196,29 @@ impl Clicks {
     pub(crate) async fn store(&self, tx: &mut Conn<'_>, click: &Click) -> Result<(), DbError> {
         let intake = &self.intake;
         let now = intake.clock.now().as_millis();
-        let mut texts: Vec<_> = [&click.agent, &click.referer].into_iter().flatten().collect();
-        texts.sort_unstable_by_key(|text| text.hash());
-        texts.dedup_by_key(|text| text.hash());
-        let new: Vec<_> = texts.iter().map(|text| NewText { hash: text.hash(), text: text.text() }).collect();
+        let texts = [&click.agent, &click.referer].map(Option::as_deref);
+        let beyond: Vec<_> = texts.into_iter().flatten().filter(|text| text.is_beyond()).map(Text::hash).collect();
+        let known = clicks::known_texts(tx, &beyond).await?;
+        let [agent, referer] = texts.map(|text| match text? {
+            text if text.is_beyond() && !known.contains(&text.hash()) => {
+                Some(NewText { hash: hash_of(OTHER), text: OTHER })
+            }
+            text => Some(NewText { hash: text.hash(), text: text.text() }),
+        });
+        let mut new: Vec<_> = [&agent, &referer].into_iter().flatten().cloned().collect();
+        new.sort_unstable_by_key(|text| text.hash);
+        new.dedup_by_key(|text| text.hash);
         clicks::insert_texts(tx, &new, now - now.rem_euclid(86_400_000)).await?;
         let row = NewClick {
             link: click.link,
             at: click.at,
             kind: click.kind,
             platform: click.platform,
-            agent: click.agent.as_ref().map(|text| text.hash()),
-            referer: click.referer.as_ref().map(|text| text.hash()),
+            agent: agent.map(|text| text.hash),
+            referer: referer.as_ref().map(|text| text.hash),
         };
         clicks::insert(tx, &intake.head, intake.append_position(&[row], now), &[row]).await?;
-        let host = click.referer.as_ref().map(|text| referer_host(text.text())).unwrap_or_default();
+        let host = referer.map(|text| referer_host(text.text)).unwrap_or_default();
         clicks::add_counts(tx, &[Group::of_one(&row, host)], intake.months).await
     }
 
@@ -266,7 +277,7 @@ pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bo
     while intake.journal.first().is_some() {
         loader.round(true).await?;
     }
-    let left = journal::files(folder)?;
+    let left = segment::files(folder)?;
     if let Some(path) = left.first() {
         let text = format!("{} of the segments could not be read, such as {}", left.len(), path.display());
         return Err(io::Error::other(text).into());

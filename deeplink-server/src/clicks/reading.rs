@@ -1,13 +1,14 @@
 //! One segment of the journal as the loader reads it: pieces for the log, and the counts that they come to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
-use deeplink_core::visitor::referer_host;
+use deeplink_core::visitor::{OTHER, referer_host};
 
-use super::journal::Segment;
-use super::record::{ClickRecord, HEADER, Record, take};
+use super::record::{ClickRecord, HEADER, Record, TextRecord, take};
+use super::segment::Segment;
+use super::texts::hash_of;
 use crate::db::clicks::{Group, Hash, JournalState, NewClick};
 
 /// Bytes that are read at one time: some 4,000 clicks, which hold the writer for a few milliseconds.
@@ -21,6 +22,8 @@ const MAX_GROUPS: usize = 2_048;
 pub(super) struct SegmentText {
     pub(super) hash: Hash,
     pub(super) text: Arc<str>,
+    /// It is stored as `other` unless the database has it already.
+    is_beyond: bool,
     /// The day on which it was last stored; texts are stored each day, so that the database knows which are in use.
     pub(super) stored_on: Option<i64>,
 }
@@ -67,6 +70,8 @@ pub(super) struct Reading {
     /// What the database has of it.
     state: JournalState,
     pub(super) texts: Vec<SegmentText>,
+    /// How many of them have the name that is stored.
+    settled: usize,
     /// The piece that is being stored.
     pub(super) piece: Option<Arc<Piece>>,
     sums: HashMap<Key, Sum>,
@@ -83,6 +88,7 @@ impl Reading {
             offset: HEADER,
             state,
             texts: Vec::new(),
+            settled: 0,
             piece: None,
             sums: HashMap::new(),
             chunks: Vec::new(),
@@ -154,14 +160,27 @@ impl Reading {
         let (mut rest, mut clicks) = (bytes, Vec::with_capacity(bytes.len() / 33));
         while let Some(record) = take(&mut rest) {
             match record {
-                Record::Text(hash, text) => {
-                    self.texts.push(SegmentText { hash, text: text.into(), stored_on: None });
+                Record::Text(TextRecord { hash, text, is_beyond }) => {
+                    self.texts.push(SegmentText { hash, text: text.into(), is_beyond, stored_on: None });
                 }
                 Record::Click(click) => clicks.push(click),
             }
         }
         let to = self.offset + (bytes.len() - rest.len()) as u64;
         Piece { from: self.offset, to, clicks }
+    }
+
+    /// The texts of which it is to be looked up whether the database has them.
+    pub(super) fn beyond(&self) -> Vec<Hash> {
+        self.texts[self.settled..].iter().filter(|text| text.is_beyond).map(|text| text.hash).collect()
+    }
+
+    /// Of those, the database has these; the others become `other`.
+    pub(super) fn settle(&mut self, known: &HashSet<Hash>) {
+        for text in self.texts[self.settled..].iter_mut().filter(|text| text.is_beyond && !known.contains(&text.hash)) {
+            (text.hash, text.text) = (hash_of(OTHER), OTHER.into());
+        }
+        self.settled = self.texts.len();
     }
 
     fn text(&self, number: u32) -> Option<&SegmentText> {

@@ -5,6 +5,7 @@
 //! header  "DLCLICK2", number of the segment (8)
 //! record  length of the body (2), body, CRC-32 of both (4)
 //! body    "T", hash (16), text
+//!         "K", the same: a text that is stored as "other" unless the database has it already
 //!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4)
 //! ```
 //! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order of their
@@ -17,6 +18,7 @@ const MAGIC: [u8; 8] = *b"DLCLICK2";
 pub(super) const HEADER_BYTES: usize = 16;
 pub(super) const HEADER: u64 = HEADER_BYTES as u64;
 const TEXT: u8 = b'T';
+const KNOWN_TEXT: u8 = b'K';
 const CLICK: u8 = b'C';
 const LENGTH: usize = 2;
 const CHECKSUM: usize = 4;
@@ -36,10 +38,19 @@ pub(super) struct ClickRecord {
     pub(super) referer: u32,
 }
 
+/// The record of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TextRecord<'a> {
+    pub(super) hash: Hash,
+    pub(super) text: &'a str,
+    /// Stored as `other` unless the database has it already.
+    pub(super) is_beyond: bool,
+}
+
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    Text(Hash, &'a str),
+    Text(TextRecord<'a>),
     Click(ClickRecord),
 }
 
@@ -58,12 +69,12 @@ pub(super) fn segment_of(header: &[u8]) -> Option<i64> {
 }
 
 /// Appends the record of a text.
-pub(super) fn put_text(into: &mut Vec<u8>, hash: &Hash, text: &str) {
+pub(super) fn put_text(into: &mut Vec<u8>, text: &TextRecord<'_>) {
     // 512 characters are at most 2,048 bytes.
     put(into, |body| {
-        body.push(TEXT);
-        body.extend_from_slice(hash);
-        body.extend_from_slice(text.as_bytes());
+        body.push(if text.is_beyond { KNOWN_TEXT } else { TEXT });
+        body.extend_from_slice(&text.hash);
+        body.extend_from_slice(text.text.as_bytes());
     });
 }
 
@@ -99,9 +110,10 @@ pub(super) fn take<'a>(from: &mut &'a [u8]) -> Option<Record<'a>> {
     }
     let (kind, body) = checked[LENGTH..].split_first()?;
     let record = match *kind {
-        TEXT => {
+        TEXT | KNOWN_TEXT => {
             let (hash, text) = body.split_first_chunk()?;
-            Record::Text(*hash, std::str::from_utf8(text).ok()?)
+            let (text, is_beyond) = (std::str::from_utf8(text).ok()?, *kind == KNOWN_TEXT);
+            Record::Text(TextRecord { hash: *hash, text, is_beyond })
         }
         CLICK => Record::Click(click(body)?),
         _ => return None,
@@ -132,7 +144,7 @@ mod tests {
 
     #[derive(Debug, Clone, PartialEq, Eq)]
     enum Put {
-        Text(Hash, String),
+        Text(Hash, String, bool),
         Click(ClickRecord),
     }
 
@@ -140,7 +152,8 @@ mod tests {
         let click = any::<(i64, i64, u8, u8, u32, u32)>().prop_map(|(link, at, kind, platform, agent, referer)| {
             Put::Click(ClickRecord { link, at, kind, platform, agent, referer })
         });
-        let text = (any::<Hash>(), ".{0,512}").prop_map(|(hash, text)| Put::Text(hash, text));
+        let text = (any::<Hash>(), ".{0,512}", any::<bool>())
+            .prop_map(|(hash, text, is_beyond)| Put::Text(hash, text, is_beyond));
         prop::collection::vec(prop_oneof![click, text], 1..12)
     }
 
@@ -149,7 +162,9 @@ mod tests {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for put in puts {
             match put {
-                Put::Text(hash, text) => put_text(&mut bytes, hash, text),
+                Put::Text(hash, text, is_beyond) => {
+                    put_text(&mut bytes, &TextRecord { hash: *hash, text, is_beyond: *is_beyond });
+                }
                 Put::Click(click) => put_click(&mut bytes, click),
             }
             ends.push(bytes.len());
@@ -160,7 +175,7 @@ mod tests {
     fn read(mut bytes: &[u8]) -> Vec<Put> {
         std::iter::from_fn(|| take(&mut bytes))
             .map(|record| match record {
-                Record::Text(hash, text) => Put::Text(hash, text.to_owned()),
+                Record::Text(text) => Put::Text(text.hash, text.text.to_owned(), text.is_beyond),
                 Record::Click(click) => Put::Click(click),
             })
             .collect()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use deeplink_core::text::clean;
 use deeplink_core::time::Timestamp;
-use deeplink_core::visitor::{AgentTraits, OTHER};
+use deeplink_core::visitor::AgentTraits;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use sha2::{Digest, Sha256};
 
@@ -25,7 +25,7 @@ const SHARDS: usize = 16;
 const MAX_AGENTS: usize = 7_008;
 const MAX_REFERERS: usize = 2_992;
 /// Most new texts that the visitors of one account may store on a day, user agents and referers together: whoever visits
-/// chooses them, and each is kept as long as its clicks.
+/// chooses them, and each is kept as long as its clicks. What the database has already can be named without end.
 const MAX_NEW: u32 = 100_000;
 const DAY: i64 = 86_400_000;
 
@@ -42,7 +42,9 @@ pub(crate) struct Text {
     /// The segment of the journal that has it, and its number there.
     place: AtomicU64,
     /// Within the share of an account, so it may be stored.
-    admitted: AtomicBool,
+    is_charged: AtomicBool,
+    /// Beyond the share of the account that it came to: named if the database has it already.
+    is_beyond: AtomicBool,
 }
 
 /// One text, shared by all clicks that name it.
@@ -51,11 +53,10 @@ pub(crate) type TextRef = Arc<Text>;
 impl Text {
     fn new(raw: &[u8], traits: AgentTraits) -> Self {
         let clean = clean(&String::from_utf8_lossy(raw), MAX_CHARS).into_boxed_str();
-        let mut hash = Hash::default();
-        hash.copy_from_slice(&Sha256::digest(clean.as_bytes())[..16]);
+        let hash = hash_of(&clean);
         let raw = (raw != clean.as_bytes()).then(|| raw.into());
-        let (seen, place, admitted) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
-        Self { hash, clean, raw, traits, seen, place, admitted }
+        let [seen, is_charged, is_beyond] = [const { AtomicBool::new(false) }; 3];
+        Self { hash, clean, raw, traits, seen, place: AtomicU64::new(0), is_charged, is_beyond }
     }
 
     fn raw(&self) -> &[u8] {
@@ -72,6 +73,16 @@ impl Text {
         &self.clean
     }
 
+    /// Whether it is stored only if the database has it already.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.is_beyond.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_beyond(&self) {
+        self.is_beyond.store(true, Ordering::Relaxed);
+    }
+
     /// Its number in the segment of the journal that is the process's `segment`-th, if it is there.
     pub(super) fn number_in(&self, segment: u32) -> Option<u32> {
         let place = self.place.load(Ordering::Relaxed);
@@ -81,6 +92,13 @@ impl Text {
     pub(super) fn set_number(&self, segment: u32, number: u32) {
         self.place.store(u64::from(segment) << 32 | u64::from(number), Ordering::Relaxed);
     }
+}
+
+/// What a text is stored under.
+pub(super) fn hash_of(text: &str) -> Hash {
+    let mut hash = Hash::default();
+    hash.copy_from_slice(&Sha256::digest(text)[..16]);
+    hash
 }
 
 /// What a User-Agent header says.
@@ -109,8 +127,6 @@ pub(crate) struct Texts {
     referers: Table,
     /// What no User-Agent at all says; also the traits of a referer, which has none.
     absent: AgentTraits,
-    /// Stands for what is beyond an account's share.
-    other: TextRef,
     new: Mutex<NewTexts>,
 }
 
@@ -125,13 +141,8 @@ struct NewTexts {
 impl Texts {
     pub(super) fn new() -> Self {
         let absent = AgentTraits::of("");
-        Self {
-            agents: Table::new(MAX_AGENTS),
-            referers: Table::new(MAX_REFERERS),
-            absent,
-            other: Arc::new(Text::new(OTHER.as_bytes(), absent)),
-            new: Mutex::default(),
-        }
+        let (agents, referers) = (Table::new(MAX_AGENTS), Table::new(MAX_REFERERS));
+        Self { agents, referers, absent, new: Mutex::default() }
     }
 
     /// Reads a User-Agent header.
@@ -150,10 +161,10 @@ impl Texts {
         header.map(|raw| self.referers.get(raw, || self.absent))
     }
 
-    /// The text to store for a click on a link of this account: [`OTHER`] once the account's share of the day is used up, unless the
-    /// text is in memory from before. A text is charged to the account that it came to first.
-    pub(crate) fn admit(&self, account: &TenantBranding, now: Timestamp, text: TextRef) -> TextRef {
-        if text.admitted.load(Ordering::Relaxed) {
+    /// Charges the text of a click on a link to this account, unless it is charged: a text is to the account that it came to
+    /// first. Once the account's share of the day is used up, texts that the database does not have are stored as `other`.
+    pub(crate) fn charge(&self, account: &TenantBranding, now: Timestamp, text: TextRef) -> TextRef {
+        if text.is_charged.load(Ordering::Relaxed) {
             return text;
         }
         let day = now.as_millis().div_euclid(DAY);
@@ -162,11 +173,13 @@ impl Texts {
             *new = NewTexts { day, ..NewTexts::default() };
         }
         let count = new.accounts.entry_ref(account.tenant.as_str()).or_default();
-        if *count >= MAX_NEW {
-            return Arc::clone(&self.other);
+        let has_room = *count < MAX_NEW;
+        *count += u32::from(has_room);
+        text.is_charged.store(has_room, Ordering::Relaxed);
+        if text.is_beyond.swap(!has_room, Ordering::Relaxed) == has_room {
+            // Its record in the journal says otherwise.
+            text.place.store(0, Ordering::Relaxed);
         }
-        *count += 1;
-        text.admitted.store(true, Ordering::Relaxed);
         text
     }
 }
@@ -283,24 +296,25 @@ mod tests {
         assert_eq!([1, 7, 8].map(|segment| text.number_in(segment)), [None, Some(u32::MAX), None]);
     }
 
-    /// An account's visitors store at most 100,000 new texts a day; what is beyond is `other`, and others have their own share.
+    /// An account's visitors store at most 100,000 new texts a day; others have their own share.
     #[test]
     fn r8_new_texts_of_a_day_have_a_share() {
         let texts = Texts::new();
         let [a, b] = ["a", "b"].map(|tenant| TenantBranding { tenant: tenant.into(), ..TenantBranding::default() });
         let at = |day: i64| Timestamp::from_millis(1_795_132_800_000 + day * DAY);
         let agent = |name: &str| texts.agent(Some(name.as_bytes())).text().expect("a text");
-        let known = texts.admit(&a, at(0), agent("known"));
+        let charge = |account, day, text| texts.charge(account, at(day), text).is_beyond();
+        assert!(!charge(&a, 0, agent("known")));
         for n in 1..MAX_NEW {
             let text = texts.referer(Some(format!("https://example.com/{n}").as_bytes())).expect("a text");
-            assert!(Arc::ptr_eq(&texts.admit(&a, at(0), Arc::clone(&text)), &text), "the {n}th");
+            assert!(!charge(&a, 0, text), "the {n}th");
             if n % 100 == 0 {
                 agent("known");
             }
         }
-        assert_eq!(texts.admit(&a, at(0), agent("one more")).text(), OTHER);
-        assert_eq!(texts.admit(&b, at(0), agent("of b")).text(), "of b");
-        assert!(Arc::ptr_eq(&texts.admit(&a, at(0), agent("known")), &known), "what is known keeps its name");
-        assert_eq!(texts.admit(&a, at(1), agent("one more")).text(), "one more");
+        assert!(charge(&a, 0, agent("one more")));
+        assert!(!charge(&b, 0, agent("of b")));
+        assert!(!charge(&a, 0, agent("known")), "what is charged stays so");
+        assert!(!charge(&a, 1, agent("one more")), "a day later there is room again");
     }
 }

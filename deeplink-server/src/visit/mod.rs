@@ -298,8 +298,8 @@ async fn respond(
             at: now.as_millis(),
             kind: kind.code(),
             platform: visitor.platform.code(),
-            agent: agent.text().map(|text| texts.admit(link.branding(), now, text)),
-            referer: referer.map(|text| texts.admit(link.branding(), now, text)),
+            agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
+            referer: referer.map(|text| texts.charge(link.branding(), now, text)),
         });
     }
     response

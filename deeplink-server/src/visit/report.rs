@@ -27,8 +27,8 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Opti
         // A person used the app, whatever its HTTP library calls itself.
         kind: ClickKind::Human.code(),
         platform: platform.code(),
-        agent: agent.text().map(|text| texts.admit(link.branding(), now, text)),
-        referer: referer.map(|text| texts.admit(link.branding(), now, text)),
+        agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
+        referer: referer.map(|text| texts.charge(link.branding(), now, text)),
     };
     let mut body = json::render(link, &status);
     // Drops the closing brace of the object.

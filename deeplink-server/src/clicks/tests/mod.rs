@@ -78,7 +78,7 @@ impl Home {
     }
 
     fn segments(&self) -> Vec<PathBuf> {
-        let mut files = super::journal::files(&self.directory.path().join(super::FOLDER)).expect("a folder");
+        let mut files = super::segment::files(&self.directory.path().join(super::FOLDER)).expect("a folder");
         files.sort();
         files
     }
@@ -179,6 +179,13 @@ impl Other {
             SELECT (SELECT COUNT(*) FROM clicks), (SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_hours)";
         let mut conn = self.conn();
         on!(&mut conn, c => sqlx::query_as(SQL).fetch_one(c).await).expect("the numbers")
+    }
+
+    /// The hosts that links have, by link.
+    async fn hosts(&mut self) -> Vec<(i64, String)> {
+        const SQL: &str = "SELECT DISTINCT link, host FROM click_facet_days WHERE host <> '' ORDER BY link, host";
+        let mut conn = self.conn();
+        on!(&mut conn, c => sqlx::query_as(SQL).fetch_all(c).await).expect("the hosts")
     }
 
     /// The links of all clicks, in order.

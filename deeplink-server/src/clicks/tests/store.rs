@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use deeplink_core::time::Timestamp;
 
+use futures_util::FutureExt;
+
+use super::super::Click;
 use super::{Home, LONG, NOW, click, eventually, settled, status};
 use crate::db::clicks::position_at;
+use crate::shares::Share;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_click_becomes_a_row_with_its_texts() {
@@ -24,6 +28,38 @@ async fn a_click_becomes_a_row_with_its_texts() {
     assert_eq!((&stored[0].6, stored[0].8), (&None, true));
     clicks.drain(LONG).await;
     assert_eq!(home.segments().len(), 0, "a stop leaves nothing to be loaded");
+    db.close().await;
+}
+
+/// Whoever invents texts until an account's share is used up takes no name from those that were known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r8_beyond_its_share_an_account_keeps_the_texts_that_are_known() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    clicks.record(&Click { kind: 0, ..click(&clicks, 3) });
+    clicks.drain(LONG).await;
+    drop((clicks, db));
+    let (db, clicks) = home.start().await;
+    for link in [3, 6, 9] {
+        let click = Click { kind: 0, ..click(&clicks, link) };
+        [&click.agent, &click.referer].into_iter().flatten().for_each(|text| text.set_beyond());
+        if link == 9 {
+            let stored =
+                db.write(Share::Clicks, (clicks.clone(), click), |tx, (clicks, click)| clicks.store(tx, click).boxed());
+            stored.await.expect("stored");
+        } else {
+            clicks.record(&click);
+        }
+    }
+    settled(&clicks).await;
+    let stored = home.other().await.stored().await;
+    let texts: Vec<_> = stored.iter().map(|click| (click.1, click.5.as_deref(), click.6.as_deref())).collect();
+    let other = Some("other");
+    let known = (3, Some("agent 3"), Some("https://example.com/3"));
+    assert_eq!(texts.iter().filter(|text| **text == known).count(), 2);
+    assert!(texts.contains(&(6, other, other)) && texts.contains(&(9, other, other)), "{texts:?}");
+    let hosts = home.other().await.hosts().await;
+    assert_eq!(hosts, [(3, "example.com".to_owned()), (6, "other".to_owned()), (9, "other".to_owned())]);
     db.close().await;
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use sqlx::SqliteConnection;
 
 pub(crate) use add::{Group, add_counts};
-pub(crate) use batch::{NewText, insert, insert_texts};
+pub(crate) use batch::{NewText, insert, insert_texts, known_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use earlier::{StoredBatch, count_earlier, is_stored, next_uncounted};
 pub(crate) use hosts::OTHER;
