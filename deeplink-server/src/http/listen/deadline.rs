@@ -43,6 +43,8 @@ pub(super) struct Shared {
     /// Bytes of HTTP/2 requests in progress on all connections.
     pub(super) heads: Used,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
+    /// When no connection could be closed for a newcomer, and how many its address had.
+    no_room: Mutex<(u64, usize)>,
     arrived: Notify,
 }
 
@@ -57,6 +59,7 @@ impl Shared {
             unread: AllUnread::default(),
             heads: Used::default(),
             connections: Mutex::default(),
+            no_room: Mutex::default(),
             arrived: Notify::new(),
         })
     }
@@ -140,7 +143,13 @@ impl Shared {
     /// Closes a few connections for one of `newcomer` that waits for a place: those that lose least, and of these those of the
     /// address that has most. Returns whether there were some.
     pub(super) fn make_room(&self, newcomer: &Share) -> bool {
-        let (connections, wants) = (lock(&self.connections), newcomer.open());
+        let (wants, now) = (newcomer.open(), self.now_ms());
+        // Looking at all connections for each newcomer would cost more than refusing it.
+        let (at, wanted) = *lock(&self.no_room);
+        if at == now && wants >= wanted {
+            return false;
+        }
+        let connections = lock(&self.connections);
         let candidates = || {
             connections.iter().filter(|state| !state.share.is_trusted).filter_map(|state| {
                 let (in_use, since) = state.in_use()?;
@@ -151,7 +160,10 @@ impl Shared {
             })
         };
         let first = candidates().min_by_key(|(in_use, has, since, _)| (*in_use, *has, *since));
-        let Some((least, Reverse(has), _, first)) = first else { return false };
+        let Some((least, Reverse(has), _, first)) = first else {
+            *lock(&self.no_room) = (now, wants);
+            return false;
+        };
         let alike = |(in_use, _, since, state): (InUse, _, u64, &Arc<ConnectionState>)| {
             (in_use == least && Arc::ptr_eq(&state.share, &first.share)).then(|| (since, Arc::clone(state)))
         };

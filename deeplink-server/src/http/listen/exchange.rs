@@ -22,6 +22,9 @@ use super::Excess;
 use super::framing::{self, Coding, Framing};
 use super::state::ConnectionState;
 
+/// A body that was not read ends an HTTP/1 connection, unless it is small enough to have arrived with its head.
+const SMALL_BODY: u64 = 8 << 10;
+
 /// Maximum header lines of a request; over HTTP/1 the parser enforces the same.
 const MAX_HEADERS: usize = 100;
 
@@ -188,7 +191,7 @@ where
         let mut exchange = me.exchange.take();
         if let Some(exchange) = &mut exchange {
             exchange.answered = true;
-            *me.last |= exchange.state.is_closing();
+            *me.last |= exchange.state.is_closing() || exchange.state.has_unread_body();
         }
         let mut response = match answer {
             Some(answer) => answer.map(|body| Reply { body: Some(body), text: None, exchange }),
@@ -380,6 +383,9 @@ impl Wait {
 impl RequestBody {
     fn new(incoming: Incoming, state: &Arc<ConnectionState>) -> Self {
         let state = (!incoming.is_end_stream()).then(|| Arc::clone(state));
+        if let Some(state) = state.as_ref().filter(|state| !state.speaks_http2()) {
+            state.set_unread_body(incoming.size_hint().lower() > SMALL_BODY);
+        }
         Self { incoming, state, wait: None }
     }
 
@@ -401,6 +407,9 @@ impl Body for RequestBody {
             Poll::Ready(frame) => {
                 if let Some(wait) = &mut self.wait {
                     wait.reading = false;
+                }
+                if let Some(state) = self.state.as_ref().filter(|_| self.incoming.is_end_stream()) {
+                    state.set_unread_body(false);
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }

@@ -93,6 +93,8 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     half_head: AtomicBool,
+    /// A large body of a request over HTTP/1 was not read to its end.
+    unread_body: AtomicBool,
     http2: AtomicBool,
     /// 0, or the time since which the socket accepts no bytes.
     blocked_since: AtomicU64,
@@ -128,6 +130,7 @@ impl ConnectionState {
             phase: AtomicU64::new(pack(Phase::Silent, now)),
             exchanges: AtomicU32::new(0),
             half_head: AtomicBool::new(false),
+            unread_body: AtomicBool::new(false),
             http2: AtomicBool::new(false),
             blocked_since: AtomicU64::new(0),
             streams: Semaphore::new(if is_known { MAX_STREAMS as usize } else { MAX_ANONYMOUS_STREAMS }),
@@ -304,6 +307,15 @@ impl ConnectionState {
     /// A body did not arrive in time.
     pub(super) fn set_slow(&self) {
         self.slow.store(true, Relaxed);
+    }
+
+    /// Sets whether a large body of a request over HTTP/1 is not read to its end.
+    pub(super) fn set_unread_body(&self, is_unread: bool) {
+        self.unread_body.store(is_unread, Relaxed);
+    }
+
+    pub(super) fn has_unread_body(&self) -> bool {
+        self.unread_body.load(Relaxed)
     }
 
     /// Whether this response is the connection's last.

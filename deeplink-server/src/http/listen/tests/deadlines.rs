@@ -214,6 +214,23 @@ async fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     }
     let (head, _) = read_answer(&mut stream).await;
     assert!(head.starts_with("http/1.1 302"), "{head}");
+    assert!(head.contains("connection: close"), "the client is told that the connection ends: {head}");
     drop(stream);
     server.until_open(0).await;
+}
+
+/// A body that arrived with its head and was not read is thrown away, and one that was read to its end was not in the way.
+#[tokio::test]
+async fn a_small_body_that_nobody_reads_and_a_large_one_that_is_read_end_no_connection() {
+    let server = Server::start(limits());
+    for (path, bytes) in [("/", 100), ("/read", 100_000)] {
+        let body = "x".repeat(bytes);
+        let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        let mut stream = server.send(request).await;
+        for _ in 0..2 {
+            let (head, _) = read_answer(&mut stream).await;
+            assert!(head.starts_with("http/1.1 ") && !head.contains("connection: close"), "{head}");
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("the connection is open");
+        }
+    }
 }
