@@ -89,7 +89,7 @@ impl ThreatList {
         url.map(|url| self.urls.insert(String::from(url).into())).is_some()
     }
 
-    /// The entry that covers a destination. Only http and https URLs are covered.
+    /// The entry that covers a destination. Only web addresses are covered, also those that name a browser.
     pub(crate) fn covers(&self, destination: &str) -> Option<&str> {
         let mut url = normal(destination)?;
         if let Some(entry) = self.urls.get(url.as_str()) {
@@ -137,14 +137,59 @@ fn without_comment(line: &str) -> &str {
     end.map_or(line, |(at, _)| &line[..at]).trim()
 }
 
-/// A web URL in the normal form for comparison.
+/// A web URL in the normal form for comparison; also of a link that only names the browser to open it with.
 fn normal(text: &str) -> Option<Url> {
-    let mut url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let mut url = web_url(Url::parse(text).ok()?)?;
     if let Some(name) = url.host_str().filter(|name| name.ends_with('.')) {
         let name = name.trim_end_matches('.').to_owned();
         url.set_host(Some(&name)).ok()?;
     }
     Some(url)
+}
+
+/// Schemes by which a browser opens a web address, each followed by the rest of one, and the scheme that it has.
+const BROWSER_SCHEMES: [(&str, &str); 11] = [
+    ("googlechrome", "http"),
+    ("googlechromes", "https"),
+    ("x-safari-http", "http"),
+    ("x-safari-https", "https"),
+    ("microsoft-edge-http", "http"),
+    ("microsoft-edge-https", "https"),
+    ("opera-http", "http"),
+    ("opera-https", "https"),
+    ("touch-http", "http"),
+    ("touch-https", "https"),
+    ("ddgquicklink", "https"),
+];
+
+/// Schemes by which a browser opens what the parameter `url` says, or what follows them.
+const BROWSERS: [&str; 8] = [
+    "brave",
+    "firefox",
+    "firefox-focus",
+    "firefox-klar",
+    "googlechrome",
+    "googlechrome-x-callback",
+    "microsoft-edge",
+    "vivaldi",
+];
+
+/// The web address that a URL opens by itself or in the browser that it names.
+fn web_url(url: Url) -> Option<Url> {
+    let is_web = |url: &Url| matches!(url.scheme(), "http" | "https");
+    if is_web(&url) {
+        return Some(url);
+    }
+    if BROWSERS.contains(&url.scheme()) {
+        let named = url.query_pairs().find(|(name, _)| name == "url").map(|(_, value)| value.into_owned());
+        let rest = || url.as_str().strip_prefix(url.scheme()).map(|rest| rest[1..].to_owned());
+        if let Some(url) = named.or_else(rest).and_then(|url| Url::parse(&url).ok()).filter(is_web) {
+            return Some(url);
+        }
+    }
+    let (_, scheme) = BROWSER_SCHEMES.iter().find(|(browser, _)| *browser == url.scheme())?;
+    let rest = url.as_str().strip_prefix(url.scheme())?;
+    Url::parse(&format!("{scheme}{rest}")).ok()
 }
 
 /// A host name or IP address in the normal form for comparison.

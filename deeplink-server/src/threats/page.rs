@@ -65,6 +65,9 @@ pub(crate) fn destination_hash(destination: &str) -> String {
 /// The hashes by which a destination may be refused: its own, and what [`destination_hash`] was in earlier versions.
 pub(crate) fn refusing_hashes(destination: &str) -> Vec<String> {
     let mut hashes = vec![destination_hash(destination)];
+    if !destination.starts_with("http") {
+        hashes.push(sha256_hex(destination));
+    }
     if let Some(mut url) = normal(destination) {
         url.set_fragment(None);
         if url.query() == Some("") {

@@ -208,6 +208,23 @@ fn a_destination_has_one_hash_however_it_is_spelled() {
         destination_hash("https://bad.example.com/?q=a%2Bb"),
         destination_hash("https://bad.example.com/?q=a+b")
     );
+    for browser in [
+        "googlechromes://bad.example.com/login?next=%2Fa",
+        "GoogleChrome://www.bad.example.com/login?next=%2Fa",
+        "googlechrome://navigate?url=https%3A%2F%2Fbad.example.com%2Flogin%3Fnext%3D%252Fa",
+        "googlechrome-x-callback://x-callback-url/open/?url=https%3A%2F%2Fbad.example.com%2Flogin%3Fnext%3D%252Fa",
+        "x-safari-https://bad.example.com/login?next=%2Fa",
+        "firefox://open-url?url=https%3A%2F%2Fbad.example.com%2Flogin%3Fnext%3D%252Fa",
+        "microsoft-edge:https://bad.example.com/login?next=%2Fa",
+        "microsoft-edge-https://bad.example.com/login?next=%2Fa",
+    ] {
+        assert_eq!(destination_hash(browser), hash, "{browser}");
+        assert!(refusing_hashes(browser).contains(&sha256_hex(browser)), "what earlier versions refused: {browser}");
+        assert_eq!(list("bad.example.com").covers(browser), Some("bad.example.com"), "{browser}");
+    }
+    for app in ["firefox://settings", "brave:about", "myapp://open?url=https://bad.example.com/login?next=%2Fa"] {
+        assert_eq!(destination_hash(app), sha256_hex(app), "{app}");
+    }
     assert_ne!(destination_hash("https://www.example/x"), destination_hash("https://example/x"));
 }
 
