@@ -155,15 +155,8 @@ impl Fetch {
             Ok(None) => return self.is_done = true,
             Err(why) => Err(why),
         };
-        {
-            let now = self.logos.clock.monotonic_millis();
-            let mut state = self.logos.state();
-            if let Ok(logo) = &outcome {
-                state.cache.insert(self.key.clone(), logo, now);
-            }
-            // Before the outcome is sent, so that a request after a failure starts another fetch.
-            state.in_flight.remove(&self.key);
-        }
+        // Before the outcome is sent, so that a request after a failure starts another fetch.
+        self.logos.state().in_flight.remove(&self.key);
         self.is_done = true;
         self.sender.send_replace(Some(outcome));
     }
@@ -212,15 +205,23 @@ impl Fetch {
     }
 
     async fn decode(&self, permit: Permit, file: Bytes, end: Instant) -> Result<Logo, LogoError> {
-        let (logos, tenant) = (Arc::clone(&self.logos), self.key.0.clone());
+        let (logos, key) = (Arc::clone(&self.logos), self.key.clone());
         let decoded = self.logos.decoder.run(&self.key.0, end, move || {
             // Held as long as the file, so that permits bound the files in memory.
             let _permit = permit;
+            let now = logos.clock.monotonic_millis();
+            // Decoded for a request that could not wait for it.
+            if let Some(logo) = logos.state().cache.get(&key, now) {
+                return Ok(logo);
+            }
             let picture = Picture::read(&file)?;
             // The cache and the samples share one limit: the cache shrinks, the tenant's own logos first.
             let left = usize::try_from(MAX_SAMPLE_BYTES.saturating_sub(picture.samples())).unwrap_or(0);
-            logos.state().cache.shrink_to(left, &tenant);
-            picture.decode()
+            logos.state().cache.shrink_to(left, &key.0);
+            let logo = picture.decode()?;
+            // Here, so that a logo that took too long is there when it is asked for again.
+            logos.state().cache.insert(key, &logo, now);
+            Ok::<_, NotALogo>(logo)
         });
         let logo: Result<Logo, LogoError> = match decoded.await {
             Ok(logo) => logo.map_err(LogoError::from),
