@@ -84,7 +84,7 @@ fn after<'t>(text: &'t [u8], start: &[u8]) -> Option<&'t [u8]> {
 }
 
 /// The `q` among a range's parameters: 1 if there is none, nothing if one is malformed, and the first of several.
-fn quality<'t>(parameters: impl Iterator<Item = &'t [u8]>) -> Option<u16> {
+pub(super) fn quality<'t>(parameters: impl Iterator<Item = &'t [u8]>) -> Option<u16> {
     let mut found = None;
     for parameter in parameters {
         let parameter = parameter.trim_ascii();

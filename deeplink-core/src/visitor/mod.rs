@@ -6,12 +6,14 @@
 
 mod accept;
 mod agent;
+mod language;
 mod referer;
 #[cfg(test)]
 mod tests;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
+pub use language::Language;
 pub use referer::{OTHER, referer_host};
 use serde::{Deserialize, Serialize};
 
