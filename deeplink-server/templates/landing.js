@@ -9,18 +9,19 @@
     ({ fallback, copy } = data.ios);
     if (open) {
       // Keep the button's previous target as a second button.
-      const web = open.cloneNode(true);
+      const web = open.cloneNode();
       web.id = "web";
+      web.textContent = open.lastElementChild.textContent;
       if (data.ios.open !== open.getAttribute("href")) find("ways").append(web);
     } else {
       open = document.createElement("a");
       open.id = "open";
       open.append(document.createElement("span"));
-      open.firstChild.dir = "auto";
       find("none").replaceWith(open);
     }
     open.href = data.ios.open;
-    open.firstChild.textContent = data.ios.label;
+    // Below the creator's call to action, if there is one.
+    open.lastElementChild.textContent = data.ios.label;
     // An iPad needs no code for another phone.
     const code = find("qr");
     if (code) code.parentNode.hidden = true;

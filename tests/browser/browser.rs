@@ -125,6 +125,14 @@ impl Browser {
         self.prefer(&[("prefers-color-scheme", scheme)]).await;
     }
 
+    /// A browser on this device, set to this language.
+    pub(crate) async fn be_in(&self, device: Device, language: &str, scheme: &str) {
+        self.be(device, scheme).await;
+        let mut identity = device.identity("");
+        identity["acceptLanguage"] = language.into();
+        self.command("Emulation.setUserAgentOverride", identity).await;
+    }
+
     /// Sets media features.
     pub(crate) async fn prefer(&self, features: &[(&str, &str)]) {
         let features: Vec<_> = features.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
@@ -264,9 +272,11 @@ impl Browser {
 
     /// Writes a picture of the whole page to `target/tmp/screenshots`.
     pub(crate) async fn picture(&self, name: &str) {
-        let size: (f64, f64) =
-            self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]").await;
-        let bytes = self.shot(0.0, 0.0, size.0, size.1).await;
+        let (width, height, whole): (f64, f64, f64) =
+            self.eval("[innerWidth, innerHeight, document.documentElement.scrollHeight]").await;
+        // Chromium moves a page that is written from right to left when it captures beyond the window.
+        let bytes =
+            if whole > height { self.shot(0.0, 0.0, width, whole).await } else { self.capture(json!({})).await };
         let file = screenshots().join(format!("{name}.png"));
         std::fs::write(&file, bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
@@ -274,7 +284,11 @@ impl Browser {
     /// A part of the page as PNG; the numbers are CSS pixels.
     pub(crate) async fn shot(&self, left: f64, top: f64, width: f64, height: f64) -> Vec<u8> {
         let clip = json!({ "x": left, "y": top, "width": width, "height": height, "scale": 1 });
-        let shot = self.command("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "clip": clip })).await;
+        self.capture(json!({ "captureBeyondViewport": true, "clip": clip })).await
+    }
+
+    async fn capture(&self, parameters: Value) -> Vec<u8> {
+        let shot = self.command("Page.captureScreenshot", parameters).await;
         let data = shot["data"].as_str().expect("a picture");
         base64::engine::general_purpose::STANDARD.decode(data).expect("base64")
     }

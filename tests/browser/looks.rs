@@ -44,7 +44,8 @@ const MEASURE: &str = "(() => {
   };
 })()";
 
-async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device: Device, scheme: &str) {
+/// Checks the open page's look, and keeps a picture of it.
+pub(crate) async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device: Device, scheme: &str) {
     let what = format!("{} {screen} {scheme}", scene.name);
     browser.open(url).await;
     // Two frames, so that any layout shift has happened.

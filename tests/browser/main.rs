@@ -14,6 +14,7 @@ mod buttons;
 mod code;
 mod device;
 mod elsewhere;
+mod languages;
 mod looks;
 mod people;
 mod plain;

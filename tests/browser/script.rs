@@ -129,6 +129,7 @@ async fn an_ipad_in_desktop_mode_is_corrected_and_a_mac_is_not() {
     world.a.make_of(&link).await;
     world.b.make_of(&link).await;
     world.a.make_of(&json!({"custom_id": "app-only", "ios_deep_link": APP})).await;
+    world.a.make_of(&json!({"custom_id": "with-cta", "ios_deep_link": APP, "web_url": WEB, "agent_context": {"cta": "Buy now"}})).await;
     world.a.make_of(&json!({"custom_id": "android", "android_store_url": "https://play.google.com/d?id=com.example.app", "web_url": WEB})).await;
     browse(world, async |browser| {
         let open = "document.getElementById('open')?.getAttribute('href') ?? null";
@@ -154,6 +155,10 @@ async fn an_ipad_in_desktop_mode_is_corrected_and_a_mac_is_not() {
         browser.until("seen.went.length === 2").await;
         let went = browser.went().await;
         assert_eq!((went[0].0.as_str(), went[1].0.as_str()), (APP, STORE), "with the timer of an iPhone");
+        browser.open(&browser.service("/r/with-cta")).await;
+        assert_eq!(state().await, (said(APP), said("Buy now Open in the app"), said(WEB)));
+        let second: String = browser.eval("document.getElementById('web').textContent").await;
+        assert_eq!(second, "Continue to shop.example.com", "without the call to action");
         open_held(browser, &browser.service("/r/app-only")).await;
         assert_eq!(state().await, (said(APP), said("Open in the app"), None), "the button is made");
         browser.tap("open").await;

@@ -42,7 +42,8 @@ words! {
 pub struct AgentContext {
     /// What the link is for.
     pub action: Option<Action>,
-    /// Short call to action, at most 120 characters.
+    /// Short call to action, at most 120 characters. If it is short enough for a button (some 48), it is the text of
+    /// the landing page's main one.
     #[cfg_attr(feature = "openapi", schema(max_length = 120))]
     pub cta: Option<String>,
     /// Free-form context, at most 500 characters.

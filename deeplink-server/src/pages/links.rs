@@ -207,7 +207,7 @@ fn more_groups() -> [Group; 3] {
     let none = std::iter::once((String::new(), "None".to_owned()));
     let agents = vec![
         Field::choice("agent_context.action", "Action", "What people can do there.", none.chain(actions)),
-        Field::line("agent_context.cta", "Call to action", "A short phrase, such as “Get 20% off”.")
+        Field::line("agent_context.cta", "Call to action", "The landing page’s button, such as “Get 20% off”.")
             .max_length(MAX_CTA),
         Field::area("agent_context.description", "Description", "").max_length(MAX_AGENT_DESCRIPTION),
     ];

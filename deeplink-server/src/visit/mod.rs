@@ -15,6 +15,7 @@ pub(crate) mod landing;
 pub(crate) mod notice;
 pub(crate) mod page;
 pub(crate) mod report;
+mod texts;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use deeplink_core::error::ErrorBody;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{AgentContext, LinkStatus, ResolvedLink, SocialPreview, is_link_id};
 use deeplink_core::resolve::{self, Fetch, HostContext, LandingPlan, Outcome};
-use deeplink_core::visitor::{Form, Platform, Visitor, is_prefetch, wants_json};
+use deeplink_core::visitor::{Form, Language, Platform, Visitor, is_prefetch, wants_json};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -62,8 +63,8 @@ pub(crate) enum VisitedHost {
 
 /// Follows a link.
 ///
-/// A browser gets a redirect or a page, a program that asks for JSON gets the link's data. One click is counted for
-/// each GET of an active link that is not a prefetch.
+/// A browser gets a redirect or a page in its language, a program that asks for JSON gets the link's data. One click is
+/// counted for each GET of an active link that is not a prefetch.
 #[utoipa::path(
     get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
     params(
@@ -109,12 +110,12 @@ pub(crate) async fn answer_at(
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
     let host = match host {
         Ok(host) => host,
-        Err(error) => return refused(app, error, form),
+        Err(error) => return refused(app, parts, error, form),
     };
     match find(app, peer, parts, &host).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host).await,
-        Ok(None) => refused(app, ApiError::not_found(), form),
-        Err(error) => refused(app, error, form),
+        Ok(None) => refused(app, parts, ApiError::not_found(), form),
+        Err(error) => refused(app, parts, error, form),
     }
 }
 
@@ -287,8 +288,8 @@ async fn respond(
     } else {
         match resolve::decide(&view, &around, visitor, parts.uri.query()) {
             Outcome::Redirect(target) => redirect(&target),
-            Outcome::Landing(plan) => landing_page(app, link, &plan).boxed().await,
-            Outcome::Notice => notice_page(app, &status),
+            Outcome::Landing(plan) => landing_page(app, link, &plan, language_of(parts)).boxed().await,
+            Outcome::Notice => notice_page(app, &status, language_of(parts)),
         }
     };
     if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
@@ -333,7 +334,17 @@ fn json_response(body: String) -> Response {
     with_negotiation(response)
 }
 
-fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> askama::Result<String>) -> Response {
+/// The visitor's language. Only pages depend on it.
+fn language_of(parts: &Parts) -> Language {
+    Language::preferred(parts.headers.get_all(header::ACCEPT_LANGUAGE))
+}
+
+fn page_response(
+    app: &App,
+    status: StatusCode,
+    language: Language,
+    render: impl FnOnce(&str) -> askama::Result<String>,
+) -> Response {
     let nonce = app.random(|random| {
         use base64::Engine;
         base64::engine::general_purpose::STANDARD.encode(random.bytes::<16>())
@@ -344,14 +355,14 @@ fn page_response(app: &App, status: StatusCode, render: impl FnOnce(&str) -> ask
             *response.status_mut() = status;
             // Reserves room for the headers that are added later.
             *response.headers_mut() = HeaderMap::with_capacity(16);
-            response.headers_mut().extend(page::headers(&nonce));
-            with_negotiation(response)
+            response.headers_mut().extend(page::headers(&nonce, language));
+            response
         }
         Err(error) => ApiError::Internal(error.to_string()).into_response(),
     }
 }
 
-async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>) -> Response {
+async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>, language: Language) -> Response {
     let qr = if plan.shows_qr() { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
     let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
     let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
@@ -371,11 +382,12 @@ async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>) -> R
         tenant_domain: link.branding().domain.as_deref(),
         tenant_verified: link.branding().domain.is_some(),
         qr: qr.as_deref(),
+        language,
     };
-    page_response(app, StatusCode::OK, |nonce| landing::render(&page, nonce))
+    page_response(app, StatusCode::OK, language, |nonce| landing::render(&page, nonce))
 }
 
-/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest.
+/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest, completed by the other platform's.
 fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
     let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
     let prefers_android = match platform {
@@ -383,29 +395,30 @@ fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
         Platform::Android => true,
         _ => branding.android_is_oldest,
     };
-    let display = if prefers_android { android.or(ios) } else { ios.or(android) };
+    let (first, second) = if prefers_android { (android, ios) } else { (ios, android) };
+    let shown = |of: fn(&AppBranding) -> Option<&str>| first.and_then(of).or(second.and_then(of));
     Apps {
-        display: display.map(|app| DisplayApp {
-            name: app.name.as_deref(),
-            icon_url: app.icon_url.as_deref(),
-            theme_color: app.theme_color.as_deref(),
+        display: first.or(second).map(|_| DisplayApp {
+            name: shown(AppBranding::name),
+            icon_url: shown(|app| app.icon_url.as_deref()),
+            theme_color: shown(|app| app.theme_color.as_deref()),
         }),
         ios_name: ios.and_then(AppBranding::name),
         android_name: android.and_then(AppBranding::name),
     }
 }
 
-fn notice_page(app: &App, status: &LinkStatus) -> Response {
+fn notice_page(app: &App, status: &LinkStatus, language: Language) -> Response {
     let notice = match status {
         LinkStatus::Flagged => Notice::Flagged,
         LinkStatus::Expired => Notice::Expired,
         _ => Notice::Disabled,
     };
-    page_response(app, notice.status(), |nonce| notice::render(notice, nonce))
+    page_response(app, notice.status(), language, |nonce| notice::render(notice, language, nonce))
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.
-fn refused(app: &App, error: ApiError, form: Form) -> Response {
+fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
         ApiError::TryLater(deeplink_core::error::ErrorCode::RateLimited, ..) => Notice::TooMany,
@@ -414,7 +427,8 @@ fn refused(app: &App, error: ApiError, form: Form) -> Response {
     if form != (Form::Html { explicit: true }) {
         return json_refusal(error);
     }
-    let mut response = page_response(app, notice.status(), |nonce| notice::render(notice, nonce));
+    let language = language_of(parts);
+    let mut response = page_response(app, notice.status(), language, |nonce| notice::render(notice, language, nonce));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

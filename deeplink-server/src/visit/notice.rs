@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 
 use askama::Template;
 use axum::http::StatusCode;
+use deeplink_core::visitor::Language;
 
 use super::page::{BASE_CSS, compact_css};
+use super::texts::Texts;
 
 static CSS: LazyLock<String> = LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../templates/notice.css")]));
 
@@ -42,6 +44,7 @@ impl Notice {
 #[template(path = "notice.html")]
 struct Page<'a> {
     nonce: &'a str,
+    language: Language,
     css: &'static str,
     title: &'static str,
     advice: &'static str,
@@ -51,36 +54,21 @@ struct Page<'a> {
 }
 
 const CLOCK: &str = "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M12 7.5V12l3 2";
-const BROKEN_LINK: &str = "m12.5 7.5 3.5-3.5a4.24 4.24 0 0 1 6 6l-3.5 3.5M11.5 16.5 8 20a4.24 4.24 0 0 1-6-6l3.5-3.5M8.5 5V2.5M5 8.5H2.5M15.5 19v2.5M19 15.5h2.5";
+const CROSSED_OUT: &str = "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18M5.7 5.7l12.6 12.6";
 const TRIANGLE: &str = "M12 3 2.5 20h19zM12 10v4.5M12 17.2v.1";
 const MAGNIFIER: &str = "M10.5 3.5a7 7 0 1 0 0 14 7 7 0 0 0 0-14M15.5 15.5l5 5";
 
 /// The page for a notice; send it with [`Notice::status`] and [`super::page::headers`].
-pub(crate) fn render(notice: Notice, nonce: &str) -> askama::Result<String> {
+pub(crate) fn render(notice: Notice, language: Language, nonce: &str) -> askama::Result<String> {
+    let texts = Texts::of(language);
     let (icon, title, advice) = match notice {
-        Notice::Expired => (
-            CLOCK,
-            "This link has expired",
-            "It was only valid for a limited time. Ask the person who shared it for a new one.",
-        ),
-        Notice::Disabled => (
-            BROKEN_LINK,
-            "This link is no longer available",
-            "It has been disabled. Ask the person who shared it where to find what you were looking for.",
-        ),
-        Notice::Flagged => (
-            TRIANGLE,
-            "This link has been reported as unsafe",
-            "To protect you, it has been blocked. You can close this page.",
-        ),
-        Notice::NotFound => (
-            MAGNIFIER,
-            "Link not found",
-            "Check that the address is complete. Uppercase and lowercase letters are different.",
-        ),
-        Notice::TooMany => (CLOCK, "Too many requests", "Wait a moment, then try again."),
+        Notice::Expired => (CLOCK, texts.expired, texts.expired_advice),
+        Notice::Disabled => (CROSSED_OUT, texts.disabled, texts.disabled_advice),
+        Notice::Flagged => (TRIANGLE, texts.flagged, texts.flagged_advice),
+        Notice::NotFound => (MAGNIFIER, texts.not_found, texts.not_found_advice),
+        Notice::TooMany => (CLOCK, texts.too_many, texts.too_many_advice),
     };
-    Page { nonce, css: &CSS, title, advice, icon, is_warning: notice == Notice::Flagged }.render()
+    Page { nonce, language, css: &CSS, title, advice, icon, is_warning: notice == Notice::Flagged }.render()
 }
 
 #[cfg(test)]
@@ -96,10 +84,14 @@ mod tests {
         (Notice::TooMany, 429, "Too many requests"),
     ];
 
+    fn dom(notice: Notice, language: Language) -> Dom {
+        Dom::parse(&render(notice, language, "bm9uY2U=").expect("the page renders"))
+    }
+
     #[test]
     fn every_notice_has_its_status_and_text() {
         for (notice, status, text) in ALL {
-            let page = Dom::parse(&render(notice, "bm9uY2U=").expect("the page renders"));
+            let page = dom(notice, Language::En);
             assert_eq!(notice.status(), status);
             assert_eq!(page.all("h1")[0].text(), text);
             assert_eq!(page.all("title")[0].text(), text);
@@ -109,9 +101,23 @@ mod tests {
     }
 
     #[test]
+    fn every_notice_is_in_every_language() {
+        for language in Language::ALL {
+            for (notice, _, english) in ALL {
+                let page = dom(notice, language);
+                let html = &page.all("html")[0];
+                assert_eq!(html.attr("lang").as_deref(), Some(language.tag()));
+                assert_eq!(html.attr("dir").as_deref(), language.is_rtl().then_some("rtl"));
+                assert_eq!(page.all("h1")[0].text() == english, language == Language::En, "{notice:?} {language:?}");
+            }
+        }
+        assert_eq!(dom(Notice::Expired, Language::Ko).all("h1")[0].text(), "만료된 링크입니다");
+    }
+
+    #[test]
     fn a_notice_leads_nowhere_and_runs_nothing() {
         for (notice, ..) in ALL {
-            let page = Dom::parse(&render(notice, "bm9uY2U=").expect("the page renders"));
+            let page = dom(notice, Language::En);
             for absent in ["a", "script", "form", "iframe", "img"] {
                 assert!(page.all(absent).is_empty(), "{absent}");
             }
@@ -121,7 +127,6 @@ mod tests {
             }
             assert_eq!(page.all("style")[0].attr("nonce").as_deref(), Some("bm9uY2U="));
             assert_eq!((page.all("main").len(), page.all("h1").len()), (1, 1));
-            assert_eq!(page.all("html")[0].attr("lang").as_deref(), Some("en"));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::io;
 
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
+use deeplink_core::visitor::Language;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
@@ -29,7 +30,7 @@ fn lines_of_code<'a>(source: &'a str, comment: &'static str) -> impl Iterator<It
 }
 
 /// The headers of every page; `nonce` is fresh for each response and is the one given to its template.
-pub(crate) fn headers(nonce: &str) -> [(HeaderName, HeaderValue); 7] {
+pub(crate) fn headers(nonce: &str, language: Language) -> [(HeaderName, HeaderValue); 8] {
     let policy = [
         "default-src 'none'; img-src https: data:; style-src 'nonce-",
         nonce,
@@ -43,7 +44,8 @@ pub(crate) fn headers(nonce: &str) -> [(HeaderName, HeaderValue); 7] {
     [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, policy),
-        (VARY, HeaderValue::from_static("Accept, User-Agent, Sec-CH-UA-Platform")),
+        (CONTENT_LANGUAGE, HeaderValue::from_static(language.tag())),
+        (VARY, HeaderValue::from_static("Accept, Accept-Language, User-Agent, Sec-CH-UA-Platform")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex")),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn pages_go_out_with_these_headers() {
-        let sent = headers("AAECAwQFBgcICQoLDA0ODw==");
+        let sent = headers("AAECAwQFBgcICQoLDA0ODw==", Language::ZhHant);
         let sent: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("ASCII"))).collect();
         let policy = "default-src 'none'; img-src https: data:; style-src 'nonce-AAECAwQFBgcICQoLDA0ODw=='; \
                       script-src 'nonce-AAECAwQFBgcICQoLDA0ODw=='; base-uri 'none'; form-action 'none'; \
@@ -104,7 +106,8 @@ mod tests {
         let expected = [
             ("content-type", "text/html; charset=utf-8"),
             ("content-security-policy", policy),
-            ("vary", "Accept, User-Agent, Sec-CH-UA-Platform"),
+            ("content-language", "zh-Hant"),
+            ("vary", "Accept, Accept-Language, User-Agent, Sec-CH-UA-Platform"),
             ("cache-control", "no-store"),
             ("x-robots-tag", "noindex"),
             ("x-content-type-options", "nosniff"),
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_nonce_that_is_no_header_text_lets_nothing_run() {
-        let policy = headers("a\nb").into_iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
+        let policy = headers("a\nb", Language::En).into_iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
         assert_eq!(policy.expect("a policy").1, "default-src 'none'");
     }
 

@@ -83,10 +83,57 @@ async fn l15_negotiated_answers_say_so() {
             for method in [Method::GET, Method::HEAD] {
                 let reply = world.nobody.ask(method, path).header("host", host).header("accept", accept).send().await;
                 let what = format!("{host} {path} {accept} {}", reply.status);
-                assert_eq!(reply.header("vary"), "Accept, User-Agent, Sec-CH-UA-Platform", "{what}");
+                let is_page = reply.header("content-type").starts_with("text/html");
+                let vary = if is_page {
+                    "Accept, Accept-Language, User-Agent, Sec-CH-UA-Platform"
+                } else {
+                    "Accept, User-Agent, Sec-CH-UA-Platform"
+                };
+                assert_eq!(reply.header("vary"), vary, "{what}");
                 assert_eq!(reply.header("cache-control"), "no-store", "{what}");
             }
         }
+    }
+}
+
+/// Pages are in the visitor's language. What programs get, and where people are sent, does not depend on it.
+#[tokio::test]
+async fn only_pages_have_a_language() {
+    let world = spawn().await;
+    world.own_domain(&world.b, "go.example.com", Role::Primary).await;
+    world.a.make("redirected").await;
+    world.a.make_of(&json!({"custom_id": "landing", "ios_deep_link": "myapp://x"})).await;
+    for (id, status) in [("flagged", "flagged"), ("disabled", "disabled")] {
+        world.a.make(id).await;
+        world.db.execute(format!("UPDATE links SET status = '{status}' WHERE link_id = '{id}'")).await;
+    }
+    for (host, path, words) in [
+        ("localhost", "/r/landing", "Der Absender dieses Links ist nicht verifiziert."),
+        ("localhost", "/r/flagged", "Dieser Link wurde als unsicher gemeldet"),
+        ("localhost", "/r/disabled", "Dieser Link ist nicht mehr verfügbar"),
+        ("localhost", "/r/nowhere", "Link nicht gefunden"),
+        ("go.example.com", "/", "Link nicht gefunden"),
+    ] {
+        let page = world
+            .nobody
+            .browse(Method::GET, path)
+            .header("host", host)
+            .header("accept-language", "sv, de-CH;q=0.9, en;q=0.8")
+            .send()
+            .await;
+        assert_eq!(page.header("content-language"), "de", "{path}");
+        let text = page.text();
+        assert!(text.contains(r#"<html lang="de">"#) && text.contains(words), "{path}: {text}");
+        let page = world.nobody.browse(Method::GET, path).header("host", host).send().await;
+        assert_eq!(page.header("content-language"), "en", "{path}: English if nothing is preferred");
+    }
+    for (path, accept) in
+        [("/r/redirected", "text/html"), ("/r/redirected", "application/json"), ("/r/flagged", "application/json")]
+    {
+        let ask = || world.nobody.ask(Method::GET, path).header("accept", accept);
+        let (plain, german) = (ask().send().await, ask().header("accept-language", "de").send().await);
+        assert!(german.header("content-language").is_empty(), "{path}");
+        assert_eq!((german.status, german.text()), (plain.status, plain.text()), "{path}");
     }
 }
 

@@ -81,7 +81,7 @@ fn link(id: &str, text: &str) -> serde_json::Value {
         "android_deep_link": "myapp://x",
         "web_url": format!("https://example.com/?q={text}"),
         "metadata": {"k": format!("shown nowhere {text}"), text: 1},
-        "agent_context": {"action": "open", "cta": cut(120), "description": cut(500)},
+        "agent_context": {"action": "open", "cta": cut(40), "description": cut(500)},
         "social_preview": {"title": cut(120), "description": cut(300), "image_url": format!("https://example.com/{text}.png")},
     })
 }

@@ -36,7 +36,7 @@ pub(crate) struct Content {
     /// Purpose of the link: purchase, subscribe, signup, download, read, book or open
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
-    /// Call to action, at most 120 characters
+    /// Call to action, at most 120 characters; if short, the text of the landing page's button
     #[arg(long, value_name = "TEXT")]
     cta: Option<String>,
     /// Context for agents, at most 500 characters

