@@ -26,6 +26,8 @@ async fn x12_headers_of_every_route() {
         (Method::GET, "/v1/auth/verify?token=t"),
         (Method::GET, "/account/confirm?token=t"),
         (Method::POST, "/account/confirm"),
+        (Method::GET, "/signin/once?token=t"),
+        (Method::POST, "/signin/once"),
         (Method::GET, "/signin"),
         (Method::POST, "/signin"),
         (Method::GET, "/account"),

@@ -29,6 +29,7 @@ mod misses;
 mod model;
 mod nodes;
 mod oauth;
+mod one_time_links;
 mod openapi;
 mod outbound;
 mod pages;

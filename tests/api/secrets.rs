@@ -50,6 +50,7 @@ async fn x17_no_secret_in_the_logs() {
         (Method::GET, format!("/v1/auth/callback?token={secret}")),
         (Method::POST, format!("/v1/auth/verify?token={secret}")),
         (Method::GET, format!("/account/confirm?token={secret}")),
+        (Method::GET, format!("/signin/once?token={secret}")),
         (Method::GET, format!("/in/{secret}")),
         (Method::POST, format!("/in/{secret}")),
         (Method::GET, format!("/r/spring-42?token={secret}")),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use deeplink_core::secret::Token;
 use deeplink_server::config::{Config, OauthProvider, StripeAccount, StripePrices};
 use serde::Deserialize;
 use serde_json::json;
@@ -349,7 +350,14 @@ fn with_providers(config: &mut Config) {
 #[tokio::test]
 async fn signing_in_fits_every_screen() {
     browse(spawn_with(with_providers).await, async |browser| {
+        let token = "0".repeat(64);
+        let (hash, tenant) = (Token::new(token.as_str()).hash(), &browser.world.a.tenant);
+        let one_time = format!("INSERT INTO one_time_links VALUES ('{hash}', '{tenant}', {})", i64::MAX);
+        browser.world.db.execute(one_time).await;
+        let once = format!("/signin/once?token={token}");
         let pages = [
+            ("once", once.as_str()),
+            ("once-invalid", "/signin?error=once_invalid"),
             ("signin", "/signin"),
             ("expired", "/signin?error=link_expired"),
             ("joined", "/signin?invite=accepted"),

@@ -42,6 +42,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("public URL", public_url(config)),
         ("mail", mail(config).await),
         ("sign-in", sign_in(config)),
+        ("link expiry", link_expiry(config)),
         ("billing", billing(config)),
         ("threat list", threats(config)),
         ("x402", x402(config, &payments)),
@@ -249,6 +250,17 @@ fn sign_in(config: &Config) -> Finding {
         Note("not possible: neither mail nor an OAuth provider is configured".into())
     } else {
         Fine(methods.join(", "))
+    }
+}
+
+/// How long links last whose account has no verified domain.
+fn link_expiry(config: &Config) -> Finding {
+    match config.unverified_link_ttl_days {
+        0 => Fine("links never expire (DEEPLINK_UNVERIFIED_LINK_TTL_DAYS is 0)".into()),
+        days => Note(format!(
+            "new links expire after {days} days unless their account has a verified domain; for a service of your own, \
+             set DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 to keep them"
+        )),
     }
 }
 

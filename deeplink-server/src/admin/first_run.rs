@@ -9,17 +9,16 @@ use futures_util::FutureExt;
 
 use super::Failure;
 use crate::api::links::new_link;
+use crate::api::one_time_links::url;
 use crate::caller::{Actor, Caller};
 use crate::config::MailTransport;
 use crate::db::accounts::{self, NewAccount};
 use crate::db::links::{self, Inserted, Link};
-use crate::db::users::Standing;
+use crate::db::one_time_links::{self, OneTimeLink};
+use crate::db::users::{PLACEHOLDER, Standing};
 use crate::db::{DbError, tenants};
 use crate::shares::Share;
 use crate::state::{App, Shared};
-
-/// An address that cannot exist: `invalid` is a reserved domain (RFC 2606).
-const OWNER: &str = "owner@deeplink.invalid";
 
 /// Creates an account if there is none and this is a loopback server on SQLite. Returns the text to print.
 pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
@@ -31,7 +30,7 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     let wrong = |error: Invalid| Failure::Refused(error.to_string());
-    let email = OWNER.parse().map_err(wrong)?;
+    let email = PLACEHOLDER.parse().map_err(wrong)?;
     let now = app.clock.now();
     let account = app.random(|random| NewAccount::draw(email, Standing::Verified, now, random));
     let caller = Caller {
@@ -41,8 +40,9 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
         is_suspended: false,
     };
     let link = new_link(app, &caller, sample().map_err(wrong)?, None, now);
-    let banner = banner(app, &account.key.key, &link);
-    store(app, account, link).await?;
+    let one_time = app.random(|random| OneTimeLink::draw(account.owner.tenant.clone(), now, random));
+    let banner = banner(app, &account.key.key, &link, &one_time);
+    store(app, account, link, one_time).await?;
     Ok(Some(banner))
 }
 
@@ -56,11 +56,12 @@ fn sample() -> Result<NewLink, Invalid> {
     CreateLink::new().web_url("https://example.com/").agent_context(context).check()
 }
 
-async fn store(app: &App, account: NewAccount, link: Link) -> Result<(), DbError> {
+async fn store(app: &App, account: NewAccount, link: Link, one_time: OneTimeLink) -> Result<(), DbError> {
     app.db
-        .write(Share::Service, (account, link), |tx, (account, link)| {
+        .write(Share::Service, (account, link, one_time), |tx, (account, link, one_time)| {
             async move {
                 let opened = accounts::open(tx, account).await?;
+                one_time_links::insert(tx, one_time).await?;
                 tenants::count_links(tx, &link.tenant, 1, None).await?;
                 // The database was empty, so neither the address nor the ID can be taken.
                 if opened && links::insert(tx, link, true).await? == Inserted::Yes {
@@ -74,7 +75,7 @@ async fn store(app: &App, account: NewAccount, link: Link) -> Result<(), DbError
         .await
 }
 
-fn banner(app: &App, key: &SecretKey, link: &Link) -> String {
+fn banner(app: &App, key: &SecretKey, link: &Link, one_time: &OneTimeLink) -> String {
     let base = app.public_url.as_str().trim_end_matches('/');
     let url = app.url_of(link, None);
     let key = key.expose();
@@ -100,26 +101,50 @@ Create a link:
   {url}
   curl -H 'Accept: application/json' {url}
 
-API documentation: {base}/docs. All data is stored in {data}. Press Ctrl-C to stop the server.
+{expiry}API documentation: {base}/docs. All data is stored in {data}{mails}. Press Ctrl-C to stop the server.
 
 ",
         data = app.config.data_dir.display(),
-        in_a_browser = in_a_browser(app, base),
+        in_a_browser = in_a_browser(app, one_time),
+        expiry = expiry(app.config.unverified_link_ttl_days),
+        mails = mails(app),
     )
 }
 
-/// How to sign in to the account, which needs a mail.
-fn in_a_browser(app: &App, base: &str) -> String {
-    let file = match app.config.mail_at(&app.public_url) {
-        Some(MailTransport::Directory(folder)) => format!(",\na file in {}", folder.display()),
-        Some(MailTransport::Smtp(_)) => String::new(),
-        None => return String::new(),
-    };
+/// How to sign in to the account in a browser.
+fn in_a_browser(app: &App, one_time: &OneTimeLink) -> String {
+    if !app.config.sessions {
+        return String::new();
+    }
     format!(
-        "To use this account in a browser, invite yourself, then follow the link in the invitation mail{file}.
-(Signing up at {base}/signin creates a separate account.)
+        "Open this account in a browser and enter your email address there; no email is sent. The link works once, for
+{hours} hours; `deeplink-server tenant signin --tenant {tenant}` prints another one.
 
-  dl team invite you@example.com
+  {url}
+
+",
+        hours = one_time_links::LINK_HOURS,
+        tenant = one_time.tenant,
+        url = url(&app.public_url, &one_time.token),
+    )
+}
+
+/// Where emails are, if they are files on this machine.
+fn mails(app: &App) -> String {
+    match app.config.mail_at(&app.public_url) {
+        Some(MailTransport::Directory(folder)) => format!(", and emails are files in {}", folder.display()),
+        Some(MailTransport::Smtp(_)) | None => String::new(),
+    }
+}
+
+/// How long links last without a verified domain.
+fn expiry(days: u32) -> String {
+    if days == 0 {
+        return String::new();
+    }
+    format!(
+        "Links expire {days} days after they are created, unless the account has a verified domain. For links that stay, start
+the server with DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to links that you create from then on.
 
 "
     )

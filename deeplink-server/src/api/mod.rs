@@ -18,6 +18,7 @@ pub(crate) mod key_requests;
 pub(crate) mod lifecycle;
 pub(crate) mod links;
 pub(crate) mod oauth;
+pub(crate) mod one_time_links;
 pub(crate) mod publishable_keys;
 pub(crate) mod qr;
 pub(crate) mod sdk;

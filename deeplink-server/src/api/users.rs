@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::id::{MailId, UserId};
+use deeplink_core::id::{MailId, TenantId, UserId};
 use deeplink_core::routes;
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
@@ -14,7 +14,7 @@ use http::StatusCode;
 use super::signin::{require_mail, unreachable};
 use crate::caller::Caller;
 use crate::db::mail_allowances::{self, Allowed, Purpose};
-use crate::db::users::{NewUser, Standing};
+use crate::db::users::{NewUser, PLACEHOLDER, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
 use crate::error::{ApiError, seconds_until};
 use crate::http::auth::FullScope;
@@ -104,7 +104,7 @@ pub(crate) async fn invite_for(
         app.random(|random| (UserId::new(now, random), MailId::new(now, random), Token::generate(random)));
     let until = now.plus_days(INVITE_DAYS);
     // A pure ASCII text is sent unencoded, with the link in one piece.
-    let from = from.filter(|address| address.is_ascii());
+    let from = from.filter(|address| address.is_ascii() && address != PLACEHOLDER);
     let sealed = Mail::invite(&email, &token, from, until).ok_or_else(unreachable)?.seal(&app.vault, &mail);
     let user =
         NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
@@ -132,7 +132,7 @@ impl Work for Invite {
         let id = match users::by_email(tx, &new.tenant, &new.email).await? {
             Some(known) if !known.verified => known.id,
             known => {
-                self.require_room(tx).await?;
+                require_room(tx, &new.tenant, self.enforced_at).await?;
                 if known.is_some() {
                     let message = format!("{} is already in the team", new.email);
                     return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
@@ -160,17 +160,18 @@ impl Work for Invite {
     }
 }
 
-impl Invite {
-    /// Fails if the account has the maximum number of people.
-    async fn require_room(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
-        let tenant = &self.user.tenant;
-        let limit = tenants::max_people(tx, tenant, self.enforced_at).await?;
-        let (current, _) = users::count(tx, tenant).await?;
-        if current < limit {
-            return Ok(());
-        }
-        Err(ApiError::one_too_many("team_members", limit, current, MAX_PEOPLE))
+/// Fails if an account has the maximum number of people.
+pub(super) async fn require_room(
+    tx: &mut Conn<'_>,
+    tenant: &TenantId,
+    enforced_at: Option<Timestamp>,
+) -> Result<(), ApiError> {
+    let limit = tenants::max_people(tx, tenant, enforced_at).await?;
+    let (current, _) = users::count(tx, tenant).await?;
+    if current < limit {
+        return Ok(());
     }
+    Err(ApiError::one_too_many("team_members", limit, current, MAX_PEOPLE))
 }
 
 /// Removes a person from the team. Their sessions, codes and invitations end at once; keys that they created stay.

@@ -4,20 +4,21 @@
 use deeplink_core::time::Timestamp;
 
 use super::{
-    Conn, DbError, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states, payments,
-    replies, sessions, sign_ins, tokens,
+    Conn, DbError, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states, one_time_links,
+    payments, replies, sessions, sign_ins, tokens,
 };
 
 /// Rows deleted by one sweep, so that other writes do not wait long.
 const ROWS_PER_SWEEP: i64 = 500;
 
 /// The statements of all tables with rows that expire.
-pub(crate) const STATEMENTS: [&str; 11] = [
+pub(crate) const STATEMENTS: [&str; 12] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
     key_requests::EXPIRED,
     sign_ins::EXPIRED,
+    one_time_links::EXPIRED,
     mail_allowances::EXPIRED,
     oauth_states::EXPIRED,
     conversions::EXPIRED_KEYS,

@@ -44,6 +44,7 @@ pub(crate) mod mail_allowances;
 pub(crate) mod mails;
 pub(crate) mod notices;
 pub(crate) mod oauth_states;
+pub(crate) mod one_time_links;
 pub(crate) mod pages;
 pub(crate) mod payments;
 pub(crate) mod people;

@@ -93,7 +93,7 @@ pub(crate) async fn confirm_sign_up(
 
 /// Deletes what can act for an account: keys of every kind, sessions, codes, invitations, webhooks and sources. Links,
 /// domains, apps and affiliates stay. Returns the hashes of the keys. The caller has locked the account's row.
-async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
+pub(crate) async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const KEYS: [&str; 2] = [
         "DELETE FROM secret_keys WHERE tenant_id = $1 RETURNING key_hash",
         "DELETE FROM publishable_keys WHERE tenant_id = $1 RETURNING key_hash",

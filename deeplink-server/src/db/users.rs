@@ -29,6 +29,10 @@ pub(crate) enum Standing {
     Unverified,
 }
 
+/// The address of the owner of an account that a first start creates, until a person enters theirs. It cannot exist:
+/// `invalid` is a reserved domain (RFC 2606).
+pub(crate) const PLACEHOLDER: &str = "owner@deeplink.invalid";
+
 /// Stores an account's owner. `false`: the address already belongs to an account, and nothing is stored.
 pub(crate) async fn insert_owner(db: &mut Conn<'_>, user: &NewUser) -> Result<bool, DbError> {
     // The unique index decides between two verified users; for an unverified one a read is enough.
@@ -176,6 +180,14 @@ pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<
     execute!(db, SQL;
         user.id.as_str(), user.tenant.as_str(), user.email.as_str(), user.standing == Standing::Verified, false,
         user.created_at.as_millis())?;
+    Ok(())
+}
+
+/// Gives a user another mail address, which is not verified yet. The caller has locked the account, and no other user of
+/// it has the address.
+pub(crate) async fn set_address(db: &mut Conn<'_>, id: &UserId, email: &Email) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE users SET email = $2, verified = FALSE WHERE id = $1";
+    execute!(db, SQL; id.as_str(), email.as_str())?;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod headers;
 mod keys;
 mod links;
 mod notice;
+mod one_time;
 mod person;
 mod plan;
 mod secret;
@@ -50,6 +51,7 @@ macro_rules! table {
 
 table! {
     .route("/signin", get(signin::show).post(signin::send))
+    .route("/signin/once", get(one_time::show).post(one_time::enter))
     .route("/account", get(account::show))
     .route("/account/signout", post(account::sign_out))
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))

@@ -60,6 +60,9 @@ fn text_of(error: &str) -> &'static str {
         "invite_invalid" => {
             "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you."
         }
+        "once_invalid" => {
+            "That link has already been used, or it is more than 24 hours old. Ask the operator of this service for a new one."
+        }
         "signup_invalid" => {
             "That confirmation link has already been used, is more than 7 days old, or is for an address that already has its own account. A new key is shown only once; if you have lost it, create another one under Keys."
         }

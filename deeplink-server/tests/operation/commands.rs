@@ -132,6 +132,12 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
 
     home.serve().stop();
     let mut home = home;
+    let expiry = "note   link expiry     new links expire after 30 days unless their account has a verified domain";
+    assert!(
+        home.ok(&["check"])
+            .lines()
+            .any(|line| { line.starts_with(expiry) && line.contains("DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0") })
+    );
     assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     server keys")));
     assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     TLS             off")));
     home.set("DEEPLINK_ACME_DIRECTORY", "https://acme.example.com/directory");

@@ -7,8 +7,22 @@ use std::time::{Duration, Instant};
 
 use deeplink_core::secret::Random;
 
-use crate::process::{Home, PATIENCE, Server, ask};
+use crate::process::{Home, PATIENCE, Server, ask, enter};
 use deeplink_doubles::wait::eventually_blocking;
+
+const EXPIRY: &str = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0";
+
+/// What a first start does not offer is not printed.
+#[test]
+fn the_first_run_speaks_of_what_there_is() {
+    let mut home = Home::on_sqlite();
+    home.set("DEEPLINK_SESSIONS", "off");
+    home.set("DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", "0");
+    let banner = home.serve().stop();
+    assert!(banner.contains("dl_live_") && !banner.contains("/signin/once") && !banner.contains(EXPIRY), "{banner}");
+    let check = home.ok(&["check"]);
+    assert!(check.contains("ok     link expiry     links never expire"), "{check}");
+}
 
 #[test]
 fn the_first_run_gives_a_key_and_a_link_once() {
@@ -24,8 +38,24 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     let start = banner.find(&format!("http://{address}/r/")).expect("a sample link");
     let url = banner[start..].split_whitespace().next().expect("a word");
     let id = url.rsplit('/').next().expect("an id");
+    let entry = banner.split_whitespace().find(|word| word.contains("/signin/once?token=")).expect("a link to sign in");
+    assert!(entry.starts_with(&format!("http://{address}/")), "{banner}");
+    for part in
+        ["works once, for\n24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
+    {
+        assert!(banner.contains(part), "{part}: {banner}");
+    }
 
     let server = home.serve();
+    // Its owner has a real address from then on.
+    let (_, session) = enter(&server, entry, "ana@example.com");
+    assert!(session.starts_with("session_token="), "{session}");
+    assert_eq!(enter(&server, entry, "ben@example.com"), ("/signin?error=once_invalid".into(), String::new()));
+    let people = home.ok(&["tenant", "show", "--tenant", "ana@example.com"]);
+    assert!(
+        people.contains("person        ana@example.com, owner\n") && !people.contains("deeplink.invalid"),
+        "{people}"
+    );
     assert_eq!(server.tap(id), 302);
     assert_eq!(server.post("/v1/links", Some(&key), "{}").status, 201);
     let second = server.stop();
@@ -259,12 +289,12 @@ fn the_first_start_says_where_mails_are() {
         }
         let banner = home.serve().stop();
         let shown = folder.map_or("./data/mail", |_| mails.to_str().expect("UTF-8"));
-        assert!(banner.contains(&format!("\na file in {shown}.\n")), "{banner}");
+        assert!(banner.contains(&format!("emails are files in {shown}. ")), "{banner}");
     }
     let mut home = Home::on_sqlite();
     home.set("DEEPLINK_SESSIONS", "off");
     let banner = home.serve().stop();
-    assert!(!banner.contains("invitation mail") && banner.contains("Open the sample link"), "{banner}");
+    assert!(!banner.contains("emails are files") && banner.contains("Open the sample link"), "{banner}");
 }
 
 /// PostgreSQL's notices during the schema check are not shown to the operator.

@@ -242,6 +242,21 @@ impl Reply {
 }
 
 /// One request on its own connection; if the server says that its database is busy, repeated as it asks for.
+/// Submits the form of a one-time link: where it leads, and the cookie that it sets, if any.
+pub(crate) fn enter(server: &Server, link: &str, email: &str) -> (String, String) {
+    let (_, token) = link.trim().split_once("token=").expect("a token");
+    let body = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("token", token), ("email", email)])
+        .finish();
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let reply = ask(server.address, "POST", "/signin/once", &form, &body);
+    let header = |name: &str| {
+        let line = reply.head.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    (header("location:"), header("set-cookie:"))
+}
+
 pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Ended, Home, PATIENCE, Server, ask};
+use crate::process::{Ended, Home, PATIENCE, Server, ask, enter};
 use deeplink_doubles::wait::eventually_blocking;
 
 const NOBODY: &str = "tnt_000000000000000000000000";
@@ -186,6 +186,37 @@ fn a_key_that_the_operator_makes_works_at_once() {
     server.stop();
 }
 
+/// A link that the operator prints lets a person in beside a running server, once, and to that account.
+#[test]
+fn a_link_that_the_operator_prints_works_once() {
+    let home = Home::new();
+    let server = home.serve();
+    let (tenant, _) = account(&home, "owner@example.com");
+    let made = home.run(&["tenant", "signin", "--tenant", "owner@example.com"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(made.stderr.contains("works once"), "{made:?}");
+    let names: Vec<_> = made.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["tenant_id", "url", "expires_at"]);
+    let url = made.stdout.lines().nth(1).and_then(|line| line.split_whitespace().nth(1)).expect("a link");
+    assert!(enter(&server, url, "owner@example.com").1.starts_with("session_token="));
+    assert_eq!(enter(&server, url, "owner@example.com").0, "/signin?error=once_invalid");
+
+    let made = read(&home.ok(&["tenant", "signin", "--tenant", &tenant, "--json"]));
+    assert_eq!(made["tenant_id"], tenant);
+    assert!(made["expires_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{made}");
+    let (to, _) = enter(&server, made["url"].as_str().expect("a link"), "member@example.com");
+    assert_eq!(to, "/account");
+    let shown = home.ok(&["tenant", "show", "--tenant", &tenant]);
+    assert!(shown.contains("person        member@example.com, member\n"), "{shown}");
+    let log = server.log();
+    assert!(!log.contains(url.rsplit('=').next().expect("a token")), "the token is in the log: {log}");
+    server.stop();
+
+    let mut home = home;
+    home.set("DEEPLINK_SESSIONS", "off");
+    failed(&home.run(&["tenant", "signin", "--tenant", &tenant]), 1, "DEEPLINK_SESSIONS");
+}
+
 /// An unconfirmed address names the account that was opened with it, if there is only one; of several the operator
 /// chooses by id. Once confirmed, it names the account of the person who confirmed it.
 #[test]
@@ -210,7 +241,7 @@ fn an_address_names_one_account_or_none() {
 fn an_account_that_is_not_there_is_said_so() {
     let home = Home::new();
     home.ok(&["migrate"]);
-    for command in ["show", "key", "suspend", "resume"] {
+    for command in ["show", "key", "signin", "suspend", "resume"] {
         for (tenant, code, says) in [
             (NOBODY, 1, "not_found: no account with id tnt_"),
             ("nobody@example.com", 1, "not_found: no account has a user with the address nobody@example.com"),
@@ -233,7 +264,7 @@ fn an_account_that_is_not_there_is_said_so() {
 #[test]
 fn help_of_the_commands_has_an_example() {
     let home = Home::new();
-    for command in ["list", "show", "key", "suspend", "resume"] {
+    for command in ["list", "show", "key", "signin", "suspend", "resume"] {
         let help = home.ok(&["tenant", command, "--help"]);
         assert!(help.contains(&format!("\n  deeplink-server tenant {command}")), "{help}");
     }

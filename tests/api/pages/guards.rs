@@ -29,7 +29,7 @@ async fn every_page_is_private_and_runs_nothing() {
         assert_eq!(preflight.header("access-control-allow-origin"), "", "{path}");
     }
     let stranger = Visitor::stranger(&world);
-    for path in ["/signin", "/signin?sent=1", "/signin?error=link_expired"] {
+    for path in ["/signin", "/signin?sent=1", "/signin?error=link_expired", "/signin?error=once_invalid"] {
         check_page(path, &stranger.get(path).await);
     }
     check_page("a sign-up", &stranger.get("/account/confirm?token=t").await);

@@ -82,7 +82,10 @@ impl Watched {
         }
         // The page behind a mailed link repeats the token of its request in its form.
         let shows_its_own = *method == Method::GET
+            && status == StatusCode::OK
             && matches!(uri.path(), "/v1/auth/callback" | "/v1/auth/verify" | "/account/confirm");
+        // So does the page of a one-time link, also when it refuses an address.
+        let shows_its_own = shows_its_own || uri.path() == "/signin/once" && !status.is_redirection();
         // The URL of a source is shown to those who may have it, any number of times.
         if uri.path().starts_with("/v1/sources") || uri.path().starts_with("/account/sources") {
             source_tokens(&String::from_utf8_lossy(body)).for_each(|token| self.secrets.note(&token));
@@ -94,7 +97,7 @@ impl Watched {
         match made.as_ref().and_then(secret).filter(|_| status.is_success()) {
             Some(secret) => self.secrets.note(&secret),
             // X19: a secret appears only in the answer that issues it.
-            None if shows_its_own && status == StatusCode::OK => {}
+            None if shows_its_own => {}
             None => assert_eq!(self.secrets.found_in(body), None, "{method} {uri} shows a secret"),
         }
     }

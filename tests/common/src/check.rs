@@ -23,7 +23,8 @@ pub(crate) fn check(
     let is_html = text(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html"));
     let own_host = asked_host.is_none_or(|host| host == "localhost");
     let is_visit = path.starts_with("/r/") || !own_host;
-    let is_account = own_host && is_html && (path == "/signin" || path.starts_with("/account"));
+    let is_account =
+        own_host && is_html && (matches!(path, "/signin" | "/signin/once") || path.starts_with("/account"));
 
     // X12: nosniff everywhere; pages run only what their nonce names and cannot be framed.
     assert_eq!(text(header::X_CONTENT_TYPE_OPTIONS), Some("nosniff"), "{what}");

@@ -3,6 +3,7 @@
 mod key;
 mod list;
 mod show;
+mod signin;
 mod suspend;
 
 use std::fmt::Write;
@@ -39,6 +40,9 @@ pub(super) enum Command {
     /// Makes a secret key for an account and prints it once
     #[command(long_about = key::ABOUT)]
     Key(key::Key),
+    /// Prints a one-time link that signs a person in to an account, without a mail
+    #[command(long_about = signin::ABOUT)]
+    Signin(signin::Signin),
     /// Stops an account: its links are disabled, and nothing in it can be changed
     #[command(long_about = suspend::ABOUT_SUSPEND)]
     Suspend(suspend::Target),
@@ -146,6 +150,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::List(list) => list::run(list, config, clock).await,
         Command::Show(show) => show::run(show, config, clock).await,
         Command::Key(key) => key::run(key, config, clock).await,
+        Command::Signin(signin) => signin::run(signin, config, clock).await,
         Command::Suspend(target) => suspend::run(target, true, config, clock).await,
         Command::Resume(target) => suspend::run(target, false, config, clock).await,
         Command::Comp(comp) => grant(comp, config).await,

@@ -1,0 +1,80 @@
+//! `tenant signin`: a one-time link that lets a person in to an account in a browser, without a mail.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use super::super::{Failure, open_existing, output};
+use super::{Named, missing};
+use crate::api::one_time_links::url;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::one_time_links::{self, OneTimeLink};
+use crate::db::{Db, DbError, account_list};
+use crate::shares::Share;
+
+pub(super) const ABOUT: &str = "\
+Prints a one-time link that signs a person in to an account, without a mail
+
+The link works once, within 24 hours. Its page asks for the person's mail address: one that the account has signs that \
+person in. A new one joins as a member, or as the owner of an account without people; but on a public service where \
+people prove their addresses by mail or with an identity provider, only addresses are taken that are confirmed in the \
+account. If nobody has confirmed an address of the account, only the address that it was opened with is taken there, \
+and its keys, webhooks and sources end when the link is used, because anyone may have created it. Run the command with \
+the settings of the server: the link begins with its public URL.
+
+Example:
+  deeplink-server tenant signin --tenant someone@example.com";
+
+#[derive(Debug, clap::Args)]
+pub(in crate::admin) struct Signin {
+    #[command(flatten)]
+    named: Named,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    tenant_id: &'a TenantId,
+    url: &'a str,
+    expires_at: Timestamp,
+}
+
+pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    if !config.sessions {
+        return Err(Failure::Refused("sign-in is switched off by DEEPLINK_SESSIONS".into()));
+    }
+    let db = open_existing(config).await?;
+    let made = make(&db, signin.named, clock).await;
+    db.close().await;
+    let OneTimeLink { token, tenant, expires_at } = made?;
+    let url = url(&config.public_url_at(config.listen), &token);
+    if signin.json {
+        output::print_json(&Json { tenant_id: &tenant, url: &url, expires_at })?;
+    } else {
+        output::print(&format!("tenant_id   {tenant}\nurl         {url}\nexpires_at  {expires_at}\n"));
+    }
+    output::print_error("The link works once. Whoever opens it can sign in to the account.");
+    Ok(())
+}
+
+async fn make(db: &Db, named: Named, clock: &Clock) -> Result<OneTimeLink, Failure> {
+    let now = clock.now();
+    let tenant = named.tenant.find(&mut db.read().await?.conn()).await?;
+    let link = OneTimeLink::draw(tenant, now, &mut Random::system());
+    let stored = db.write(Share::Service, link.clone(), move |tx, link| {
+        async move {
+            if account_list::find(tx, &link.tenant, now).await?.is_none() {
+                return Ok(false);
+            }
+            one_time_links::insert(tx, link).await?;
+            Ok::<_, DbError>(true)
+        }
+        .boxed()
+    });
+    if stored.await? { Ok(link) } else { Err(missing(&link.tenant)) }
+}
