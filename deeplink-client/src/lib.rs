@@ -121,4 +121,5 @@ pub use deeplink_core::webhook::{
     Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, RotatedSecret, TestWebhook,
     UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth, WebhookList, WebhookStatus,
 };
+pub use deeplink_core::whoami::{KeyScope, MyAffiliate, Whoami};
 pub use deeplink_core::x402::{Challenge, Receipt, Requirement};

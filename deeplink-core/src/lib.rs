@@ -14,7 +14,7 @@
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
 //! | [`user`], [`session`] | people, their team, signing in |
-//! | [`secret_key`], [`publishable_key`], [`affiliate`] | keys, and partners with their own keys |
+//! | [`secret_key`], [`publishable_key`], [`affiliate`], [`whoami`] | keys, partners with their own keys, who a key acts for |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
 //! | [`event`], [`webhook`], [`delivery`], [`signature`] | what is sent to receivers, where, and how they verify the sender |
 //! | [`funnel`], [`stats`] | what links led to, clicks over time |
@@ -60,6 +60,7 @@ pub mod url;
 pub mod user;
 pub mod visitor;
 pub mod webhook;
+pub mod whoami;
 mod words;
 pub mod x402;
 

@@ -100,6 +100,8 @@ routes! {
     INVITE_USER = "invite_user" POST "/v1/auth/users" SecretKey;
     /// Removes a person from the team.
     REMOVE_USER = "remove_user" DELETE "/v1/auth/users/{user_id}" SecretKey;
+    /// Says who a secret key acts for.
+    WHOAMI = "whoami" GET "/v1/auth/whoami" LinkWriter;
     /// Lists secret keys.
     LIST_SECRET_KEYS = "list_secret_keys" GET "/v1/auth/secret-keys" SecretKey;
     /// Mails the code that a new secret key is confirmed with.

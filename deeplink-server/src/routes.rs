@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::api::{
     affiliates, analytics, apps, billing, bulk, callback, credentials, deliveries, domain_verify, domains, earlier,
     events, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions,
-    signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks,
+    signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -50,6 +50,7 @@ fn table() -> OpenApiRouter<Shared> {
         // Secret keys, and affiliates' keys for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
+        .routes(routes!(whoami::get))
         .routes(routes!(qr::get))
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))

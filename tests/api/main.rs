@@ -54,5 +54,6 @@ mod timeseries;
 mod urls;
 mod visit;
 mod webhooks;
+mod whoami;
 mod writes;
 mod x402;

@@ -14,6 +14,7 @@ mod sessions;
 mod sources;
 mod team;
 mod webhooks;
+mod whoami;
 
 pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;

@@ -35,6 +35,7 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "invite_user" => dl.team().invite(&InviteUser::new("new@example.com")).await.map(drop),
         "remove_user" => dl.team().remove("usr_0123456789abcdef01234567").await,
         "accept_invite" => dl.team().accept(&token).await.map(drop),
+        "whoami" => dl.whoami().await.map(drop),
         "list_secret_keys" => keys.list().await.map(drop),
         "request_secret_key" => keys.request(&RequestSecretKey::new("you@example.com")).await.map(drop),
         "confirm_secret_key" => keys.confirm(&ConfirmSecretKey::new("you@example.com", "7gk2qx")).await.map(drop),

@@ -33,6 +33,7 @@ pub(crate) mod stripe_webhook;
 pub(crate) mod timeseries;
 pub(crate) mod users;
 pub(crate) mod webhooks;
+pub(crate) mod whoami;
 
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,7 @@ pub(crate) mod users;
 pub(crate) mod vault_check;
 pub(crate) mod wallets;
 pub(crate) mod webhooks;
+pub(crate) mod whoami;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

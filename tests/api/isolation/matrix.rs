@@ -92,6 +92,7 @@ pub(super) fn matrix() -> Vec<Row> {
         row("list_users", FULL),
         with("invite_user", json!({"email": "invited@example.com"}), FULL),
         row("remove_user", OF_A),
+        row("whoami", LINKS),
         row("list_secret_keys", FULL),
         // A's code makes a key of A's only. Its row comes before the next one, because only one code can be pending.
         row("confirm_secret_key", refused("401 unauthorized", "400 invalid_code token", "403 forbidden_scope", "2xx")),

@@ -324,6 +324,15 @@ pub fn me(email: &str) -> serde_json::Value {
     })
 }
 
+/// Who a key acts for, as the service answers it.
+pub fn whoami(email: &str, tenant: &str) -> serde_json::Value {
+    serde_json::json!({
+        "email": email, "tenant": {"id": tenant, "created_at": "2026-11-20T09:30:00.000Z"}, "plan": "free",
+        "key_id": "skid_000000000000000000000001", "key_prefix": "dl_live_3fa91c07be...", "scope": "account",
+        "affiliate": null,
+    })
+}
+
 /// An affiliate as lists show it.
 pub fn affiliate() -> serde_json::Value {
     serde_json::json!({
@@ -355,6 +364,7 @@ pub fn of_people(request: &Request) -> Option<Answer> {
         "POST /v1/auth/verify" => see_other("/signin?invite=accepted", None),
         "GET /v1/auth/me" => Answer::json(200, &me("you@example.com")),
         "POST /v1/auth/signout" => Answer::new(204, ""),
+        "GET /v1/auth/whoami" => Answer::json(200, &whoami("you@example.com", "tnt_0123456789abcdef01234567")),
         "POST /v1/auth/secret-keys/issue" | "POST /v1/auth/secret-keys/confirm" => {
             Answer::json(201, &new_key(OTHER_KEY, 2))
         }
