@@ -15,6 +15,11 @@ impl BaseUrl {
         self.0.origin().ascii_serialization()
     }
 
+    /// The name of the host.
+    pub(crate) fn host(&self) -> String {
+        self.0.host_str().unwrap_or_default().to_owned()
+    }
+
     /// The address without a trailing slash.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')

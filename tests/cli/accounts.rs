@@ -59,6 +59,8 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     let who = dl.run("whoami -o json").json();
     assert_eq!((&who["scope"], &who["accepted"]), (&"account".into(), &true.into()));
     assert_eq!((&who["plan"], &who["usage"]["links"]), (&"free".into(), &1.into()));
+    assert_eq!((&who["email"], &who["profile"]), (&"you@example.com".into(), &"default".into()));
+    assert!(who["tenant_id"].as_str().is_some_and(|id| id.starts_with("tnt_")), "{who}");
     assert_eq!(dl.run("billing status --fields links,max_links").ok(), "1\t50\n");
     assert!(
         dl.run("billing cancel --yes").fails(9).contains("error[processor_not_configured]"),

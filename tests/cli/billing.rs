@@ -3,7 +3,7 @@
 use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
 use deeplink_testing::dl::{Dl, KEY, chmod};
 use deeplink_testing::double::{
-    Answer, CHECKOUT_URL, Double, PERIOD_END, PORTAL_URL, Request, billing_status, of_billing, secret_key,
+    Answer, CHECKOUT_URL, Double, PERIOD_END, PORTAL_URL, Request, billing_status, of_billing, secret_key, whoami,
 };
 use serde_json::{Value, json};
 
@@ -344,6 +344,7 @@ fn whoami_shows_the_plan() {
         Double::new(move |request| match request.line().as_str() {
             "GET /v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
             "GET /v1/billing/status" => billing(request),
+            "GET /v1/auth/whoami" => Answer::json(200, &whoami("you@example.com", "tnt_0123456789abcdef01234567")),
             _ => Answer::json(200, &json!({"keys": [secret_key(KEY, 2)]})),
         })
     };

@@ -33,7 +33,7 @@ fn nothing_is_sent_by_any_command() {
         ),
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
-        ("whoami", "GET /v1/links?limit=1\n"),
+        ("whoami", "GET /v1/auth/whoami\n"),
         ("billing status", "GET /v1/billing/status\n"),
         ("billing checkout pro --open", "POST /v1/billing/stripe/checkout?tier=pro\n"),
         ("billing portal", "POST /v1/billing/stripe/portal\n"),

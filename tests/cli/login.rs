@@ -1,7 +1,7 @@
 //! Signing in, signing up, signing out, and `whoami`.
 
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, mode};
-use deeplink_testing::double::{Answer, Double, secret_key, signed_up, with_links};
+use deeplink_testing::double::{Answer, Double, billing_status, secret_key, signed_up, whoami, with_links};
 
 fn kept(dl: &Dl) -> String {
     std::fs::read_to_string(dl.config("credentials.toml")).unwrap_or_default()
@@ -54,21 +54,6 @@ fn a_key_in_the_environment_draws_a_warning() {
     let dl = dl.env("DL_API_KEY_FILE", &file.to_string_lossy());
     let ran = dl.run_with("login --with-key", KEY);
     assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and outranks a stored key"), "{ran}");
-}
-
-/// A sign-in does not delete the key that it replaces, and has to say so.
-#[test]
-fn a_replaced_key_is_named() {
-    let double = with_links(0);
-    let dl = Dl::new().env("DL_BASE_URL", &double.url);
-    let says = format!(
-        "note: dl_live_3fa91c07be..., the key of profile default so far, may still work: delete it at {}/account",
-        double.url
-    );
-    for (key, noted) in [(KEY, false), (KEY, false), (OTHER_KEY, true)] {
-        let ran = dl.run_with("login --with-key", key);
-        assert!(ran.ok().is_empty() && ran.stderr.contains(&says) == noted, "{ran}");
-    }
 }
 
 #[test]
@@ -266,12 +251,56 @@ fn whoami_names_the_source_of_a_refused_key() {
     assert!(ran.fails(4).contains("the key dl_live_3fa91c07be... came from DL_API_KEY"), "{ran}");
 }
 
-/// The scope of a key: an affiliate's key may not list the account's keys.
+/// Who the key acts for: a person and an account, or a partner of the account.
+#[test]
+fn whoami_says_who() {
+    let reply = |scoped: bool| {
+        Double::new(move |request| match request.line().as_str() {
+            "GET /v1/auth/whoami" => {
+                let mut who = whoami("you@example.com", "tnt_0123456789abcdef01234567");
+                if scoped {
+                    (who["email"], who["plan"]) = (serde_json::Value::Null, serde_json::Value::Null);
+                    who["scope"] = "affiliate".into();
+                    who["affiliate"] = serde_json::json!({"id": "aff_0123456789abcdef01234567", "name": "Partner"});
+                }
+                Answer::json(200, &who)
+            }
+            "GET /v1/billing/status" => Answer::json(200, &billing_status()),
+            line => panic!("{line}"),
+        })
+    };
+    let double = reply(false);
+    let ran = Dl::new().stored("default", &double.url, KEY).run("whoami");
+    let shown = ran.ok().replace(&double.url, "URL");
+    let shown = shown.lines().filter(|line| !line.starts_with("key_source")).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(shown, @r"
+    email	you@example.com
+    tenant_id	tnt_0123456789abcdef01234567
+    affiliate_id	
+    affiliate_name	
+    profile	default
+    base_url	URL
+    origin	URL
+    key_prefix	dl_live_3fa91c07be...
+    accepted	true
+    scope	account
+    key_id	skid_000000000000000000000001
+    plan	business
+    usage	19204 of 20000 links, 120400 of 500000 events this month, 5 of 20 domains, 7 team members, 2 of 2 webhooks
+    ");
+    let double = reply(true);
+    let who = Dl::at(&double.url).run("whoami -o json").json();
+    assert_eq!((who.get("email"), who.get("plan"), &who["affiliate_name"]), (None, None, &"Partner".into()));
+    assert_eq!(double.lines(), ["GET /v1/auth/whoami"]);
+}
+
+/// The scope of a key at a service from before the operation `whoami`: an affiliate's key may not list the account's keys.
 #[test]
 fn whoami_names_the_scope() {
     let reply = |scoped: bool| {
         Double::new(move |request| match request.path() {
             "/v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+            "/v1/auth/whoami" => Answer::error(404, "not_found", "no such route"),
             _ if scoped => Answer::error(403, "forbidden_scope", "this key is an affiliate's"),
             _ => Answer::json(200, &serde_json::json!({"keys": [secret_key(OTHER_KEY, 1), secret_key(KEY, 2)]})),
         })
@@ -279,10 +308,17 @@ fn whoami_names_the_scope() {
     let (full, scoped) = (reply(false), reply(true));
     let who = Dl::at(&full.url).run("whoami -o json").json();
     assert_eq!((&who["scope"], &who["key_id"]), (&"account".into(), &"skid_000000000000000000000002".into()));
-    assert_eq!(full.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys", "GET /v1/billing/status"]);
+    assert_eq!(
+        full.lines(),
+        ["GET /v1/auth/whoami", "GET /v1/links", "GET /v1/auth/secret-keys", "GET /v1/billing/status"]
+    );
     let who = Dl::at(&scoped.url).run("whoami -o json").json();
     assert_eq!((&who["scope"], who.get("key_id")), (&"affiliate".into(), None));
-    assert_eq!(scoped.lines(), ["GET /v1/links", "GET /v1/auth/secret-keys"], "an affiliate's key has no plan");
+    assert_eq!(
+        scoped.lines(),
+        ["GET /v1/auth/whoami", "GET /v1/links", "GET /v1/auth/secret-keys"],
+        "an affiliate's key has no plan"
+    );
     // If a service cannot report it, the key is stored all the same.
     let ran = Dl::at(&with_links(0).url).run("whoami -o json");
     assert!(ran.json()["accepted"] == true && ran.stderr.starts_with("warning: the service does not report"), "{ran}");

@@ -33,6 +33,7 @@ mod qr_batch;
 mod qr_flags;
 mod qr_screen;
 mod qr_signals;
+mod replacing;
 mod reports;
 mod rotation;
 mod sdk;

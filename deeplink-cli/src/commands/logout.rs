@@ -93,6 +93,7 @@ async fn forget(ctx: &Context, key: &SavedKey) -> Outcome {
     Config::change(&ctx.dirs, |config| {
         if let Some(profile) = config.profiles.get_mut(&key.profile) {
             profile.key_prefix = None;
+            profile.login_account = None;
         }
         Ok(())
     })

@@ -3,7 +3,7 @@
 use clap::Args;
 use deeplink_client::{Retry, Signup as Body};
 
-use crate::commands::login::{base_url, warn_of_variable};
+use crate::commands::login::{base_url, key_of, warn_of_variable};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
@@ -39,7 +39,7 @@ impl Signup {
         Body::new(&self.email).check()?;
         check_profile_is_free(ctx)?;
         let base = base_url(ctx).await?;
-        let choice = ctx.choose_store(self.store, &base).await?;
+        let destination = ctx.choose_store(&ctx.profile, self.store, &base).await?;
         warn_of_variable(ctx);
         let client = ctx.client_for(&base, deeplink_client::Auth::None, Reads::Held)?;
         // A second attempt could open a second account.
@@ -49,7 +49,7 @@ impl Signup {
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
         ctx.console.hide(key.expose());
-        let kept = ctx.keep(&choice, &base, key).await.map_err(|error| {
+        let kept = ctx.keep(&destination, key, None).await.map_err(|error| {
             let what = "the account is open, but its key could not be stored";
             print_instead(ctx, key, reply.value.id.as_str(), error, what)
         })?;
@@ -78,13 +78,8 @@ impl Signup {
 /// A key that is already stored may be the only one of its account: another account's key does not replace it.
 fn check_profile_is_free(ctx: &Context) -> Outcome {
     let profile = &ctx.profile;
-    let configured = ctx.config.profiles.get(profile);
-    let prefix = match configured.filter(|profile| profile.is_in_keyring()) {
-        Some(in_keyring) => in_keyring.key_prefix.clone(),
-        None => ctx.stores().file().get(profile)?.map(|stored| stored.key.to_string()),
-    };
-    let Some(prefix) = prefix else { return Ok(()) };
-    let what = format!("profile {profile} has the key {prefix} of an account");
+    let Some(stored) = key_of(ctx, profile)? else { return Ok(()) };
+    let what = format!("profile {profile} has the key {} of an account", stored.prefix);
     let hint = "--profile NAME keeps the new one under another name; dl logout forgets the stored one";
     Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

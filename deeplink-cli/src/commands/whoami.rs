@@ -1,4 +1,4 @@
-//! `dl whoami`: which key is used, where it came from, whether the service accepts it, its scope, and the account's plan.
+//! `dl whoami`: who the key in use acts for, where it came from, its scope, and the account's plan.
 
 use clap::Args;
 use deeplink_client::{Auth, BillingStatus, Client, Kind, Limits, LinkFilter};
@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::billing;
-
 use crate::context::Context;
 use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
@@ -15,11 +14,11 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
-/// Show which key is used, where it came from, its scope, and the account's plan
+/// Show who you are to the service: mail address, account, plan, key and profile
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The scope is account for a key of the account itself, and affiliate for a partner's key, which reaches the \
-     partner's links only. A service that has no plans shows none; dl billing status says more.",
+    "The address is that of the person who created the key, else the account's owner's. The scope is account for a key \
+     of the account itself, and affiliate for a partner's key, which reaches the partner's links only. A service that has no plans shows none; dl billing status says more.",
     &["dl whoami", "dl whoami --profile staging -o json"]
 ))]
 pub(crate) struct Whoami {}
@@ -27,6 +26,8 @@ pub(crate) struct Whoami {}
 /// A report on the key in use.
 #[derive(Debug, Serialize)]
 pub(crate) struct Identity {
+    #[serde(flatten)]
+    pub(crate) who: Who,
     pub(crate) profile: String,
     pub(crate) base_url: String,
     pub(crate) origin: String,
@@ -35,11 +36,24 @@ pub(crate) struct Identity {
     pub(crate) accepted: bool,
     /// `account` or `affiliate`, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) scope: Option<&'static str>,
+    pub(crate) scope: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_id: Option<String>,
     #[serde(flatten)]
     pub(crate) plan: Option<Plan>,
+}
+
+/// Who the key acts for, as far as the service says.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Who {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) affiliate_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) affiliate_name: Option<String>,
 }
 
 /// The plan of the account.
@@ -82,39 +96,69 @@ impl Whoami {
         let (base, found) = (ctx.base_url()?, ctx.key().await?);
         let (source, prefix, shown) = (found.source.to_string(), found.key.to_string(), found.key.shown_prefix());
         let client = ctx.client_for(&base, Auth::SecretKey(found.key), Reads::Held)?;
-        probe(ctx, &client).await.map_err(|stop| match stop {
+        let key = ask(ctx, &client, &shown).await.map_err(|stop| match stop {
             Stop::Failed(mut failure) if failure.exit == Exit::Auth => {
                 failure.message = format!("{}; the key {prefix} came from {source}", failure.message);
                 Stop::Failed(failure)
             }
             other => other,
         })?;
-        let (scope, key_id) = match client.keys().list().await {
-            Ok(keys) => {
-                let own = keys.into_iter().find(|key| key.key_prefix == shown);
-                (Some("account"), own.map(|key| key.id.to_string()))
-            }
-            Err(error) if error.kind() == Kind::Forbidden => (Some("affiliate"), None),
-            Err(error) => {
-                let why = ctx.failure(&error).message;
-                ctx.console.warn(&format!("the service does not report the key's scope: {why}"));
-                (None, None)
-            }
-        };
-        let plan = if scope == Some("affiliate") { None } else { plan_of(ctx, &client).await };
+        let plan = if key.scope.as_deref() == Some("affiliate") { None } else { plan_of(ctx, &client).await };
         let identity = Identity {
+            who: key.who,
             profile: ctx.profile.clone(),
             origin: base.origin(),
             base_url: base.to_string(),
             key_source: source,
             key_prefix: prefix,
             accepted: true,
-            scope,
-            key_id,
+            scope: key.scope,
+            key_id: key.id,
             plan,
         };
         sheet.one(&identity.to_json())
     }
+}
+
+/// What the service says about a key.
+struct KeyReport {
+    who: Who,
+    scope: Option<String>,
+    id: Option<String>,
+}
+
+async fn ask(ctx: &Context, client: &Client, prefix: &str) -> Outcome<KeyReport> {
+    match client.whoami().await {
+        Ok(who) => {
+            let (affiliate_id, affiliate_name) =
+                who.affiliate.map(|affiliate| (affiliate.id.to_string(), affiliate.name)).unzip();
+            Ok(KeyReport {
+                who: Who { email: who.email, tenant_id: Some(who.tenant.id.to_string()), affiliate_id, affiliate_name },
+                scope: Some(who.scope.to_string()),
+                id: Some(who.key_id.to_string()),
+            })
+        }
+        Err(error) if error.kind() == Kind::NotFound => ask_earlier(ctx, client, prefix).await,
+        Err(error) => Err(ctx.stop(&error)),
+    }
+}
+
+/// The same of a service from before the operation `whoami`.
+async fn ask_earlier(ctx: &Context, client: &Client, prefix: &str) -> Outcome<KeyReport> {
+    probe(ctx, client).await?;
+    let (scope, id) = match client.keys().list().await {
+        Ok(keys) => {
+            let own = keys.into_iter().find(|key| key.key_prefix == prefix);
+            (Some("account".to_owned()), own.map(|key| key.id.to_string()))
+        }
+        Err(error) if error.kind() == Kind::Forbidden => (Some("affiliate".to_owned()), None),
+        Err(error) => {
+            let why = ctx.failure(&error).message;
+            ctx.console.warn(&format!("the service does not report the key's scope: {why}"));
+            (None, None)
+        }
+    };
+    Ok(KeyReport { who: Who::default(), scope, id })
 }
 
 /// The account's plan, if the service supports plans.

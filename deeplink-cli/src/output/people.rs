@@ -11,9 +11,10 @@ nouns! {
 
     /// Who `dl` is to the service.
     IDENTITY("identities", id: "key_prefix", created: "key_prefix") {
-        fields: "profile", "base_url", "origin", "key_source", "key_prefix", "accepted", "scope", "key_id", "plan",
+        fields: "email", "tenant_id", "affiliate_id", "affiliate_name", "profile", "base_url", "origin", "key_source", "key_prefix", "accepted", "scope", "key_id", "plan",
             "usage": Lines, "limits": Object;
-        columns: "PROFILE" = "profile", "KEY" = "key_prefix", "FROM" = "key_source";
+        columns: "EMAIL" = "email", "ACCOUNT" = "tenant_id", "PROFILE" = "profile", "KEY" = "key_prefix",
+            "FROM" = "key_source";
     }
 
     /// The signed-in person.

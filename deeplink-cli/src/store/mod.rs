@@ -21,7 +21,7 @@ use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 
 pub(crate) use file::{FileStore, StoredKey};
-pub(crate) use keep::KeepError;
+pub(crate) use keep::{Destination, KeepError};
 use keyring::Keyring;
 
 /// A store as `--store` names it.

@@ -50,12 +50,12 @@ impl Rotate {
         let client = ctx.client_for(&base, Auth::SecretKey(found.key), Reads::Held)?;
         let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
         let ready = async {
-            let choice = ctx.choose_store(None, &base).await?;
+            let destination = ctx.choose_store(&ctx.profile, None, &base).await?;
             let old = id_of(ctx, &client, &prefix).await?;
             request_code(ctx, &client, &email).await?;
-            Ok::<_, Stop>((choice, old, code(ctx, &email, self.code_stdin).await?))
+            Ok::<_, Stop>((destination, old, code(ctx, &email, self.code_stdin).await?))
         };
-        let (choice, old, confirm) = tokio::select! {
+        let (destination, old, confirm) = tokio::select! {
             biased;
             exit = signals.next() => return Err(Stop::Exit(exit)),
             ready = ready => ready?,
@@ -63,7 +63,8 @@ impl Rotate {
         // Signals are deferred from here on: the new key is only in this answer.
         let made = client.keys().confirm(&confirm).await.map_err(|error| ctx.stop(&error))?;
         ctx.console.hide(made.key.expose());
-        let source = ctx.keep(&choice, &base, &made.key).await.map_err(|error| {
+        let account = ctx.config.profiles.get(&ctx.profile).and_then(|profile| profile.login_account.as_deref());
+        let source = ctx.keep(&destination, &made.key, account).await.map_err(|error| {
             let what = "the new key could not be stored; the old one still works";
             print_instead(ctx, &made.key, made.id.as_str(), error, what)
         })?;

@@ -60,6 +60,10 @@ impl Create {
         if let Some(end) = made.value.expires_at {
             let when = clock::relative(end, clock::now());
             ctx.console.note(&format!("the link expires {when} ({end}): the account has no verified domain"));
+            ctx.console.say(
+                "  dl domains add keeps links; so does DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 on a server of your own, \
+                 for links created from then on",
+            );
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))
     }

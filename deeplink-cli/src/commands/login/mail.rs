@@ -7,8 +7,8 @@ use deeplink_client::{Auth, Client, Kind, SignIn, Signin};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::secret::Token;
 
-use super::{Login, base_url, hinting_at_key, kept, note_replaced, warn_of_variable};
-use crate::commands::whoami::probe;
+use super::{Login, NewKey, base_url, hinting_at_key, kept, note_inactive, note_replaced, warn_of_variable};
+use crate::commands::whoami::{Identity, Who, probe};
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
@@ -54,7 +54,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     let email = login.email.as_deref().map(given::email).transpose()?;
     ctx.check_mailed(login.link_stdin)?;
     let base = base_url(ctx).await?;
-    let choice = ctx.choose_store(login.store, &base).await?;
+    ctx.choose_store(&ctx.profile, login.store, &base).await?;
     warn_of_variable(ctx);
     let email = match email {
         Some(email) => email,
@@ -63,6 +63,8 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
             given::email(&text).map_err(|stop| hinting_at_key(&text, stop))?
         }
     };
+    let new = NewKey { base: &base, email: Some(email.as_str()), prefix: None };
+    let profile = new.profile(ctx).await?;
     let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
     let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
     sent.map_err(|error| match error.code() {
@@ -89,6 +91,9 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         let hint = "the person who gave you this link would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
+    let account = me.tenant.id.as_str();
+    let profile = new.profile_for(ctx, profile, async || Some(account.to_owned())).await?;
+    let destination = ctx.choose_store(&profile, login.store, &base).await?;
     // Signals are deferred from here on: the key is only in this answer.
     let hold = ctx.signal_hold.begin();
     let issued = signed_in.keys().issue().await.map_err(|error| match error.code() {
@@ -99,20 +104,22 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         _ => ctx.stop(&error),
     })?;
     ctx.console.hide(issued.key.expose());
-    let source = ctx.keep(&choice, &base, &issued.key).await.map_err(|error| {
+    let source = ctx.keep(&destination, &issued.key, Some(account)).await.map_err(|error| {
         let what = "you are signed in, but the new key could not be stored";
         print_instead(ctx, &issued.key, issued.id.as_str(), error, what)
     })?;
     open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.location()));
     drop(hold);
-    note_replaced(ctx, &issued.key);
+    note_replaced(ctx, &profile, &issued.key);
+    note_inactive(ctx, &profile);
     let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
     probe(ctx, &with_key).await?;
     if ctx.out.format == Format::Table && sheet.fields.is_none() {
         ctx.console.say(&format!("Signed in as {email}; key {} in {}", issued.key, source.location()));
         return Ok(());
     }
-    sheet.one(&kept(ctx, &base, &issued.key, &source).to_json())
+    let who = Who { email: Some(me.user.email), tenant_id: Some(account.to_owned()), ..Who::default() };
+    sheet.one(&Identity { who, ..kept(&destination, &issued.key, &source) }.to_json())
 }
 
 /// Spends the link's token for a session.

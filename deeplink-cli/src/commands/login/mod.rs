@@ -1,13 +1,14 @@
 //! `dl login`: signs in by mail and stores a new key, or stores an existing key.
 
 mod mail;
+mod profile;
 
 use clap::Args;
 use deeplink_client::Auth;
 use deeplink_core::secret::SecretKey;
 
 use crate::base_url::BaseUrl;
-use crate::commands::whoami::{Identity, probe};
+use crate::commands::whoami::{Identity, Who, probe};
 use crate::context::Context;
 use crate::credentials::Source;
 use crate::error::{Failure, Outcome, Stop};
@@ -15,7 +16,10 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
-use crate::store::StoreName;
+use crate::store::{Destination, StoreName};
+
+use profile::NewKey;
+pub(crate) use profile::key_of;
 
 /// Sign in and keep a secret key for this service
 #[derive(Debug, Args)]
@@ -24,7 +28,10 @@ use crate::store::StoreName;
      without pressing Continue in the browser, because it works only once. A first sign-in opens an account. The key is sent to \
      this service only. It is kept in the keyring, or without one in a file that only you can read; \
      DL_KEYRING=off never uses the keyring, DL_KEYRING=require uses nothing else. With --with-key, a key that you \
-     have is kept once the service has accepted it, such as the one that the page shows which confirms a dl signup.",
+     have is kept once the service has accepted it, such as the one that the page shows which confirms a dl signup.\n\n\
+     A profile keeps one key. dl login replaces one that it created for the same account; before it replaces any \
+     other that still works, it asks for the name of another profile, or fails where it cannot ask: --profile names \
+     one, and dl logout forgets the stored key.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",
@@ -67,7 +74,7 @@ impl Login {
     async fn take_key(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::IDENTITY)?;
         let base = base_url(ctx).await?;
-        let choice = ctx.choose_store(self.store, &base).await?;
+        ctx.choose_store(&ctx.profile, self.store, &base).await?;
         warn_of_variable(ctx);
         let key = match &ctx.global.api_key_file {
             Some(path) => ctx.read_key(path).await?,
@@ -77,6 +84,8 @@ impl Login {
         if !key.is_well_formed() {
             ctx.console.warn("this does not look like a key: dl_live_ and 48 hex digits");
         }
+        let new = NewKey { base: &base, email: None, prefix: Some(key.to_string()) };
+        let profile = new.profile(ctx).await?;
         let client = ctx.client_for(&base, Auth::SecretKey(key.clone()), Reads::Held)?;
         probe(ctx, &client).await.map_err(|stop| match stop {
             Stop::Failed(mut failure) if failure.exit == Exit::Auth => {
@@ -86,13 +95,18 @@ impl Login {
             }
             other => other,
         })?;
-        let source = ctx.keep(&choice, &base, &key).await?;
-        note_replaced(ctx, &key);
+        // A service from before this question says nothing.
+        let account = async || client.whoami().await.ok().map(|who| who.tenant.id.to_string());
+        let profile = new.profile_for(ctx, profile, account).await?;
+        let destination = ctx.choose_store(&profile, self.store, &base).await?;
+        let source = ctx.keep(&destination, &key, None).await?;
+        note_replaced(ctx, &profile, &key);
+        note_inactive(ctx, &profile);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
             ctx.console.say(&format!("key {key} kept in {}", source.location()));
             return Ok(());
         }
-        sheet.one(&kept(ctx, &base, &key, &source).to_json())
+        sheet.one(&kept(&destination, &key, &source).to_json())
     }
 }
 
@@ -116,13 +130,22 @@ fn hinting_at_key(text: &str, stop: Stop) -> Stop {
 }
 
 /// Replacing the profile's previous key does not delete it.
-fn note_replaced(ctx: &Context, key: &SecretKey) {
-    let Some(before) = ctx.config.profiles.get(&ctx.profile) else { return };
+fn note_replaced(ctx: &Context, profile: &str, key: &SecretKey) {
+    let Some(before) = ctx.config.profiles.get(profile) else { return };
     let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
     if *old != key.to_string() {
-        let profile = &ctx.profile;
         ctx.console.note(&format!(
             "{old}, the key of profile {profile} so far, may still work: delete it at {base}/account, or with dl keys delete"
+        ));
+    }
+}
+
+/// Commands go on using the profile in use.
+fn note_inactive(ctx: &Context, profile: &str) {
+    if *profile != ctx.profile {
+        ctx.console.note(&format!(
+            "commands use profile {} until: dl profile use {profile}, or --profile {profile} for one command",
+            ctx.profile
         ));
     }
 }
@@ -138,11 +161,12 @@ pub(crate) fn warn_of_variable(ctx: &Context) {
 }
 
 /// Prints the identity of a key that was just stored.
-fn kept(ctx: &Context, base: &BaseUrl, key: &SecretKey, source: &Source) -> Identity {
+fn kept(to: &Destination, key: &SecretKey, source: &Source) -> Identity {
     Identity {
-        profile: ctx.profile.clone(),
-        base_url: base.to_string(),
-        origin: base.origin(),
+        who: Who::default(),
+        profile: to.profile.clone(),
+        base_url: to.base.to_string(),
+        origin: to.base.origin(),
         key_source: source.to_string(),
         key_prefix: key.to_string(),
         accepted: true,
