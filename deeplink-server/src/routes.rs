@@ -116,7 +116,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
         .route_layer(middleware::from_fn_with_state(Shared::clone(&app), x402::pay))
         .route_layer(middleware::from_fn(name_route))
-        .fallback(|| async { ApiError::not_found() })
+        .fallback(pages::missing::show)
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed(None) })
         .with_state(app)
 }
@@ -125,7 +125,11 @@ pub(crate) fn router(app: Shared) -> Router {
 async fn name_route(request: Request, next: Next) -> Response {
     let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
     let mut response = next.run(request).await;
-    let all = deeplink_core::routes::ALL.iter().map(|route| route.path).chain(pages::PATHS.iter().copied());
+    let all = deeplink_core::routes::ALL
+        .iter()
+        .map(|route| route.path)
+        .chain(pages::PATHS.iter().copied())
+        .chain([pages::HOME]);
     if let Some(path) = all.into_iter().find(|path| Some(*path) == template.as_deref()) {
         response.extensions_mut().insert(RouteName(path));
     }

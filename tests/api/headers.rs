@@ -39,6 +39,9 @@ async fn x12_headers_of_every_route() {
         (Method::GET, "/v1/links/page/qr.png"),
         (Method::GET, "/v1/links/page/qr.svg"),
         (Method::GET, "/nowhere"),
+        (Method::GET, "/"),
+        (Method::GET, "/favicon.ico"),
+        (Method::GET, "/favicon.svg"),
     ] {
         let reply = world.a.browse(method.clone(), path).bearer(world.a.key().expect("a key")).send().await;
         let policy = reply.header("content-security-policy");
@@ -322,6 +325,8 @@ async fn l12_a_custom_host_has_links_and_nothing_else() {
         "/metrics",
         "/v1",
         "/",
+        "/favicon.ico",
+        "/favicon.svg",
         "/own/",
         "/r/own/",
         "/r/",

@@ -17,6 +17,7 @@ mod events;
 mod funnel;
 mod headers;
 mod health;
+mod home;
 mod idempotency;
 mod isolation;
 mod lifecycle;

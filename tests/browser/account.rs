@@ -359,6 +359,8 @@ async fn signing_in_fits_every_screen() {
             ("once", once.as_str()),
             ("once-invalid", "/signin?error=once_invalid"),
             ("signin", "/signin"),
+            ("home", "/"),
+            ("missing", "/foo/bar"),
             ("expired", "/signin?error=link_expired"),
             ("joined", "/signin?invite=accepted"),
             ("sent", "/signin?sent=1"),

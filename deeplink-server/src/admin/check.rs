@@ -41,6 +41,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
         ("mail", mail(config).await),
+        ("home page", home(config)),
         ("sign-in", sign_in(config)),
         ("link expiry", link_expiry(config)),
         ("billing", billing(config)),
@@ -205,6 +206,13 @@ fn public_url(config: &Config) -> Finding {
         Fine(url.to_string())
     } else {
         Note(format!("{url} is not https: API keys are sent unencrypted unless a reverse proxy adds TLS"))
+    }
+}
+
+fn home(config: &Config) -> Finding {
+    match &config.home_url {
+        Some(url) => Fine(format!("redirects to {url}")),
+        None => Fine("a page about this service; DEEPLINK_HOME_URL can redirect to another".into()),
     }
 }
 

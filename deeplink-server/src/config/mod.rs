@@ -27,7 +27,8 @@ use url::{Host, Url};
 
 use settings::{optional, or_default, setting};
 use values::{
-    address, either, host_name, key_ids, log_filter, master_keys, name_server, number, outbound_allow, public_url,
+    address, either, home_url, host_name, key_ids, log_filter, master_keys, name_server, number, outbound_allow,
+    public_url,
 };
 
 use crate::threats::ThreatFile;
@@ -93,6 +94,8 @@ pub struct Config {
     pub mail_from: Option<Mailbox>,
     /// Website that invitations link to, if not this service; see [`Config::marketing_url_at`].
     pub marketing_url: Option<Url>,
+    /// Where people who open the home page are redirected; `None` shows them one.
+    pub home_url: Option<Url>,
     /// Identity providers to sign in with.
     pub oauth: OauthProviders,
     /// Whether accounts can see their plan and usage.
@@ -153,6 +156,10 @@ impl Config {
         let outbound_allow = optional("DEEPLINK_OUTBOUND_ALLOW", settings.outbound_allow.as_deref(), |text| {
             outbound_allow(text, public_url.as_ref())
         })?;
+        let listen = setting("DEEPLINK_LISTEN", &settings.listen, address)?;
+        let home_url = optional("DEEPLINK_HOME_URL", settings.home_url.as_deref(), |text| {
+            home_url(text, &public_url.clone().unwrap_or_else(|| own_url(listen)))
+        })?;
         let billing = setting("DEEPLINK_BILLING", &settings.billing, |text| either(text, "on", "off"))?;
         let stripe = StripeAccount::read(settings, environment)?.filter(|_| billing);
         let quotas = optional("DEEPLINK_QUOTAS", settings.quotas.as_deref(), |text| either(text, "enforce", "off"))?;
@@ -162,7 +169,7 @@ impl Config {
             data_dir,
             database,
             database_timeout: DATABASE_TIMEOUT,
-            listen: setting("DEEPLINK_LISTEN", &settings.listen, address)?,
+            listen,
             admin_listen: optional("DEEPLINK_ADMIN_LISTEN", settings.admin_listen.as_deref(), address)?,
             public_url,
             tls: Tls::read(
@@ -193,6 +200,7 @@ impl Config {
                     .map_err(|_| format!("{text:?} is not a sender address such as deeplink <links@example.com>"))
             })?,
             marketing_url: optional("DEEPLINK_MARKETING_URL", settings.marketing_url.as_deref(), self::public_url)?,
+            home_url,
             oauth: OauthProviders {
                 google: OauthProvider::read(
                     "GOOGLE",

@@ -94,6 +94,10 @@ pub struct Settings {
     /// Website whose /signin page invitations link to: https://HOST [default: the public URL]
     #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
     pub(super) marketing_url: Option<String>,
+    /// Where people who open the home page of the service, `/`, are redirected [default: they see a small page about the
+    /// service]
+    #[arg(long, global = true, env = "DEEPLINK_HOME_URL", value_name = "URL")]
+    pub(super) home_url: Option<String>,
     /// OAuth client ID for sign-in with Google; the secret is DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET [default: off]
     #[arg(long, global = true, env = "DEEPLINK_OAUTH_GOOGLE_CLIENT_ID", value_name = "ID")]
     pub(super) oauth_google_client_id: Option<String>,

@@ -131,6 +131,11 @@ fn errors_name_the_variable_of_an_invalid_value() {
         ("--mail-from", "somebody"),
         ("--marketing-url", "www.example.com"),
         ("--marketing-url", "https://www.example.com/signin"),
+        ("--home-url", "www.example.com"),
+        ("--home-url", "ftp://www.example.com"),
+        ("--home-url", "https://me:hunter2@www.example.com"),
+        ("--home-url", "http://127.0.0.1:8080"),
+        ("--home-url", "http://127.0.0.1:8080/?from=home"),
         ("--oauth-google-client-id", "without a secret"),
         ("--oauth-github-client-id", "without a secret"),
         ("--oauth-google-issuer-base", "http://accounts.example.com"),
@@ -431,6 +436,22 @@ fn the_marketing_url_defaults_to_the_public_url() {
     assert_eq!(website(&[]), "https://links.example.com/");
     assert_eq!(website(&["--marketing-url", ""]), "https://links.example.com/");
     assert_eq!(website(&["--marketing-url=https://www.example.com"]), "https://www.example.com/");
+}
+
+#[test]
+fn the_home_page_redirects_anywhere_but_to_itself() {
+    let home = |flags: &[&str]| read(flags, &[]).map(|config| config.home_url.map(String::from));
+    assert_eq!(home(&[]).expect("settings"), None);
+    for (url, stored) in [
+        ("https://www.example.com", "https://www.example.com/"),
+        ("http://www.example.com/links?x=1#top", "http://www.example.com/links?x=1#top"),
+        ("https://links.example.com/signin", "https://links.example.com/signin"),
+    ] {
+        let flags = ["--public-url=https://links.example.com", "--home-url", url];
+        assert_eq!(home(&flags).expect("settings").as_deref(), Some(stored));
+    }
+    let error = home(&["--public-url=https://links.example.com", "--home-url=https://LINKS.example.com:443/"]);
+    assert_eq!(error.expect_err("a loop").variable, "DEEPLINK_HOME_URL");
 }
 
 #[test]

@@ -52,6 +52,21 @@ pub(super) fn public_url(text: &str) -> Result<Url, String> {
     }
 }
 
+/// Where the home page redirects: any page but that one.
+pub(super) fn home_url(text: &str, own: &Url) -> Result<Url, String> {
+    match Url::parse(text) {
+        // The message must not repeat a password.
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("must not contain a user name or password".into())
+        }
+        Ok(url) if own.origin() == url.origin() && url.path() == "/" => {
+            Err(format!("{text:?} is the home page itself"))
+        }
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err(format!("{text:?} is not a URL such as https://www.example.com/links")),
+    }
+}
+
 /// Refused with a public URL, because every account could reach these networks.
 pub(super) fn outbound_allow(text: &str, public_url: Option<&Url>) -> Result<Networks, String> {
     let networks = text.parse::<Networks>()?;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::response::{Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use crate::error::ApiError;
 use crate::http::documented::{paid, refusal};
 use crate::http::extract::Path;
 use crate::http::fixed::Fixed;
+use crate::pages::missing;
 use crate::state::Shared;
 
 #[derive(utoipa::OpenApi)]
@@ -192,11 +194,11 @@ pub(crate) async fn llms(asked: HeaderMap) -> Response {
 pub(crate) fn pages() -> Router<Shared> {
     let docs = Router::new()
         .route("/docs", get(|| async { Redirect::to("/docs/") }))
-        .route("/docs/", get(|asked: HeaderMap| async move { docs_file("index.html", &asked) }))
         .route(
-            "/docs/{file}",
-            get(|Path(file): Path<String>, asked: HeaderMap| async move { docs_file(&file, &asked) }),
-        );
+            "/docs/",
+            get(|asked: HeaderMap| async move { docs_file("index.html", &asked).ok_or_else(ApiError::not_found) }),
+        )
+        .route("/docs/{file}", get(named_docs_file));
     docs.merge(crate::api::health::files())
 }
 
@@ -230,7 +232,13 @@ fn swagger_file(name: &str) -> Option<Fixed> {
     Some(fixed(bytes, media_type).with(CONTENT_SECURITY_POLICY, POLICY))
 }
 
-fn docs_file(name: &str, asked: &HeaderMap) -> Response {
-    let file = DOCS.iter().find(|(known, _)| *known == name);
-    file.map_or_else(|| ApiError::not_found().to_response(), |(_, file)| file.answer(asked))
+fn docs_file(name: &str, asked: &HeaderMap) -> Option<Response> {
+    DOCS.iter().find(|(known, _)| *known == name).map(|(_, file)| file.answer(asked))
+}
+
+async fn named_docs_file(State(app): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    match docs_file(&name, request.headers()) {
+        Some(file) => file,
+        None => missing::show(State(app), request).await,
+    }
 }

@@ -10,7 +10,8 @@ use http::{Method, StatusCode};
 
 use super::frame::{self, Frame};
 use super::headers::see_other;
-use crate::error::Record;
+use super::{HOME, missing};
+use crate::error::{ApiError, Record};
 use crate::http::host::OnServiceHost;
 use crate::http::{csrf, request_id};
 use crate::state::{App, Shared};
@@ -18,8 +19,10 @@ use crate::state::{App, Shared};
 /// Pages are on the service's own host, forms from other sites do nothing, and an error is a page.
 pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    if let Err(error) = OnServiceHost::from_request_parts(&mut parts, &app).await {
-        return error.into_response();
+    match OnServiceHost::from_request_parts(&mut parts, &app).await {
+        Ok(OnServiceHost) => {}
+        Err(error) if error.is_not_found() => return missing::answer(&app, &mut parts).await,
+        Err(error) => return error.into_response(),
     }
     if !matches!(parts.method, Method::GET | Method::HEAD) && csrf::is_cross_site(&app, &parts.headers) {
         return see_other("/signin?error=invalid_request");
@@ -34,6 +37,15 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
             error_page(&app, &response, &record, (&path, id))
         }
         None => response,
+    }
+}
+
+/// The page for an error of a request that no page has taken.
+pub(super) fn page_of(app: &App, error: &ApiError, path: &str) -> Response {
+    let mut refused = error.to_response();
+    match refused.extensions_mut().remove::<Record>() {
+        Some(record) => error_page(app, &refused, &record, (path, "")),
+        None => refused,
     }
 }
 
@@ -55,6 +67,7 @@ fn error_page(app: &App, refused: &Response, record: &Record, (path, request_id)
     let frame = Frame::alone(app, heading);
     let next = match record.body().code {
         ErrorCode::InvalidCursor => (path, "Back to the first page"),
+        ErrorCode::NotFound if !path.starts_with("/account") => (HOME, "Go to the home page"),
         _ => ("/account", "Go to your account"),
     };
     let request_id = status.is_server_error().then_some(request_id);

@@ -12,12 +12,15 @@ mod chart;
 mod confirm;
 mod deliveries;
 mod domains;
+mod favicon;
 mod form;
 mod frame;
 mod guard;
 pub(crate) mod headers;
+mod home;
 mod keys;
 mod links;
+pub(crate) mod missing;
 mod notice;
 mod one_time;
 mod person;
@@ -37,6 +40,9 @@ use http::{Method, Uri};
 
 use crate::error::ApiError;
 use crate::state::Shared;
+
+/// The path of the home page.
+pub(crate) const HOME: &str = "/";
 
 macro_rules! table {
     ($(.route($path:literal, $methods:expr))+) => {
@@ -106,13 +112,15 @@ type PageResult = Result<Response, ApiError>;
 /// Every page.
 pub(crate) fn routes(app: &Shared) -> Router<Shared> {
     // Unknown paths get a page too, and a trailing slash redirects.
-    let table = table().route("/signin/", any(missing)).route("/account/", any(missing));
-    let table = table.route("/account/{*rest}", any(missing));
-    table.layer(middleware::from_fn_with_state(app.clone(), guard::guard))
+    let table = table().route("/signin/", any(unknown)).route("/account/", any(unknown));
+    let table = table.route("/account/{*rest}", any(unknown));
+    let guarded = table.layer(middleware::from_fn_with_state(app.clone(), guard::guard));
+    // On hosts that are nobody's there is no home page, and programs get JSON here.
+    guarded.route(HOME, get(home::show)).merge(favicon::files())
 }
 
 /// An unknown path under the account.
-async fn missing(method: Method, uri: Uri) -> PageResult {
+async fn unknown(method: Method, uri: Uri) -> PageResult {
     match uri.path().strip_suffix('/') {
         Some(path) if matches!(method, Method::GET | Method::HEAD) => {
             let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();

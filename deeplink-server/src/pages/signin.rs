@@ -112,6 +112,13 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
     page(&app, &View::Opened(None), error.map(text_of), notice, &next)
 }
 
+/// Whether anyone can sign in here.
+pub(super) fn is_set_up(app: &App) -> bool {
+    let oauth = &app.config.oauth;
+    let by_provider = app.config.sessions && (oauth.google.is_some() || oauth.github.is_some());
+    by_provider || app.config.mail_at(&app.public_url).is_some()
+}
+
 /// The page for someone already signed in: what happened, and where to go.
 fn already(app: &App, email: &str, error: Option<&'static str>, next: &NextPath) -> Response {
     let frame = Frame::alone(app, "You are signed in").failed(error.is_some());
@@ -129,10 +136,9 @@ fn page(app: &App, view: &View<'_>, error: Option<&str>, notice: Option<&'static
     let form_error = form.error.take();
     let error = form_error.as_deref().or(error);
     let providers = if app.config.sessions { providers(app, next) } else { Vec::new() };
-    let is_set_up = !form.groups.is_empty() || !providers.is_empty();
     let frame = Frame::alone(app, "Sign in").failed(error.is_some() || view.error().is_some());
     let page = SigninPage { frame: &frame, error, notice, form, providers, next, is_open: app.config.signup_open };
-    let outcome = if is_set_up { view.outcome() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
+    let outcome = if is_set_up(app) { view.outcome() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
     answer(app, outcome, &frame, &page)
 }
 

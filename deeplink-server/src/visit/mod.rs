@@ -418,7 +418,7 @@ fn notice_page(app: &App, status: &LinkStatus, language: Language) -> Response {
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.
-fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> Response {
+pub(crate) fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
         ApiError::TryLater(deeplink_core::error::ErrorCode::RateLimited, ..) => Notice::TooMany,

@@ -58,7 +58,8 @@ pub(crate) fn check(
     }
     // X8: an answer that asks for a retry says when, in whole seconds.
     let code = if status.as_u16() >= 400 {
-        error_code(method, is_visit && is_html || is_account, status, headers, body, &what)
+        let is_missing = is_html && status == StatusCode::NOT_FOUND;
+        error_code(method, is_visit && is_html || is_account || is_missing, status, headers, body, &what)
     } else {
         None
     };
@@ -88,7 +89,8 @@ fn is_of_pages(path: &str) -> bool {
     routes::ALL.iter().any(|route| route.path == path && takes_one(route.credential))
 }
 
-/// X1: an error is JSON with a known code that has this status; only visits answer with pages instead.
+/// X1: an error is JSON with a known code that has this status; only visits, and unknown paths to a browser, answer with
+/// pages instead.
 fn error_code(
     method: &Method,
     is_page: bool,

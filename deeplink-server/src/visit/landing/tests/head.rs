@@ -25,6 +25,9 @@ pub(super) fn head_tags(dom: &Dom) -> BTreeMap<String, String> {
     tags
 }
 
+/// The service's icon, for a page without an app's.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Crect width='24' height='24' rx='7' fill='%233b63f0'/%3E%3Cpath d='M9.5 16.5 16 10m-5-1.5h6.5V15M7 12.5v-5' fill='none' stroke='%23fff' stroke-width='2' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";
+
 fn tags(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
@@ -85,7 +88,7 @@ fn a_head_tag_without_a_value_is_absent() {
         ("twitter:card", "summary"),
         ("twitter:title", "go.example.com"),
         ("expect", "#end"),
-        ("icon", "data:,"),
+        ("icon", ICON),
     ]);
     assert_eq!(head_tags(&dom(LINUX, &NOTHING, NO_TEXTS)), expected);
     let blank = Preview { title: Some(" "), description: Some(""), image_url: None };
