@@ -85,7 +85,9 @@ pub use deeplink_core::billing::{
 };
 pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
 pub use deeplink_core::colour::Rgb;
-pub use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification};
+pub use deeplink_core::domain::{
+    CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification, UpdateDomain,
+};
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::event::{Event, EventData, EventKind};
 pub use deeplink_core::funnel::{

@@ -206,6 +206,8 @@ routes! {
     LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;
     /// Claims a domain.
     CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
+    /// Changes where a domain sends people who open no link.
+    UPDATE_DOMAIN = "update_domain" PATCH "/v1/domains/{domain}" SecretKey;
     /// Releases a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
     /// Looks for the proof of a claim in DNS.

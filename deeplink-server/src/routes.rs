@@ -91,7 +91,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::replay))
         .routes(routes!(domains::list, domains::create))
-        .routes(routes!(domains::delete))
+        .routes(routes!(domains::update, domains::delete))
         .routes(routes!(domain_verify::verify))
         .routes(routes!(users::list, users::invite))
         .routes(routes!(users::remove))

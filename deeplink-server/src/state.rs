@@ -9,6 +9,7 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
+use deeplink_core::url::is_localhost;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
@@ -327,6 +328,8 @@ impl App {
         // Keys are cached by hash only, and operators rarely change accounts: all expire and are looked up again.
         self.callers.forget_all();
         self.pages.forget_all();
+        // A suspended account's hosts send nobody anywhere.
+        self.hosts.forget_all();
         self.forget_tenant(tenant);
         // Deliveries that were held back are due.
         self.notifier.notify(Notification::Deliveries(tenant.clone()));
@@ -401,9 +404,23 @@ impl App {
     /// the claim on that host keeps the domain it was made under.
     pub(crate) fn link_url(&self, link_id: &str, primary: Option<&str>) -> String {
         match primary {
-            Some(domain) => format!("https://{domain}/{link_id}"),
+            Some(domain) => format!("{}/{link_id}", self.origin_of(domain)),
             None => format!("{}/r/{link_id}", self.public_url.as_str().trim_end_matches('/')),
         }
+    }
+
+    /// The origin of a custom domain. A name under `.localhost` is this machine, so it has the service's own scheme and port.
+    pub(crate) fn origin_of(&self, domain: &str) -> String {
+        if !is_localhost(domain) {
+            return format!("https://{domain}");
+        }
+        let port = self.public_url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}://{domain}{port}", self.public_url.scheme())
+    }
+
+    /// Whether a domain needs no proof: it never leaves this machine, and neither does the service.
+    pub(crate) fn needs_no_proof(&self, domain: &DomainName) -> bool {
+        self.is_loopback && domain.is_local()
     }
 }
 

@@ -40,9 +40,13 @@ fn path_of(world: &World, operation: &operations::Operation, with: &Credentials)
     operation.at(match &operation.path {
         path if path.contains("{affiliate_id}") => world.a1.affiliate_id(),
         path if path.contains("{webhook_id}") => &with.webhook,
+        path if path.contains("{domain}") => DOMAIN,
         _ => "spring-42",
     })
 }
+
+/// A domain of A's, which the publishable key is for.
+const DOMAIN: &str = "pages.example.com";
 
 /// The path of a source of A's.
 async fn path_of_source(world: &World) -> String {
@@ -63,7 +67,7 @@ async fn credentials(world: &World) -> Credentials {
     Credentials {
         session: world.session_of(&world.a).await,
         webhook: world.a.post("/v1/webhooks", &hook()).await.member("id"),
-        page: page_of(world, &world.a, "pages.example.com").await,
+        page: page_of(world, &world.a, DOMAIN).await,
     }
 }
 
@@ -166,7 +170,6 @@ async fn x1_malformed_forms_are_refused_alike_everywhere() {
 async fn x1_unknown_paths_and_methods() {
     let world = spawn().await;
     for path in [
-        "/",
         "/nowhere",
         "/v1",
         "/v1/",

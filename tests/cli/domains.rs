@@ -12,6 +12,7 @@ fn willing() -> Double {
     Double::new(|request| match request.line().as_str() {
         "POST /v1/domains" => Answer::json(201, &domain(false)),
         "POST /v1/domains/go.example.com/verify" => Answer::json(200, &verification(None)),
+        "PATCH /v1/domains/go.example.com" => Answer::json(200, &domain(false)),
         "DELETE /v1/domains/go.example.com" => Answer::new(204, ""),
         "GET /v1/domains" => Answer::json(200, &json!([domain(false), domain(true)])),
         _ => Answer::error(404, "not_found", "there is no such domain"),
@@ -87,7 +88,74 @@ fn where_the_service_has_no_name_no_cname_is_asked_for() {
     that is publicly reachable, with --public-url or DEEPLINK_CNAME_TARGET
 
     then: dl domains verify go.example.com --wait 30m
+    to try a domain on this machine: dl domains add shop.localhost
     ");
+}
+
+#[test]
+fn a_local_name_needs_no_record() {
+    let double = Double::new(|_| {
+        let mut made = domain(true);
+        made["domain"] = "shop.localhost".into();
+        Answer::json(201, &made)
+    });
+    insta::assert_snapshot!(Dl::at(&double.url).run("domains add shop.localhost"), @"
+    shop.localhost
+    --- stderr
+
+    shop.localhost is verified: names under .localhost never leave this machine, so it needs no DNS records
+
+    links on it: dl links create https://example.com/
+    ");
+}
+
+#[test]
+fn update_changes_only_what_is_named() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    let both = "--root-url https://www.example.com --not-found-url https://www.example.com/help";
+    insta::assert_snapshot!(dl.run(&format!("domains update GO.example.com. {both}")).to_string().replace('\t', "<TAB>"), @"
+    domain<TAB>go.example.com
+    role<TAB>primary
+    verified<TAB>false
+    created_at<TAB>2026-11-20T09:30:00.000Z
+    txt_record<TAB>_deeplink-verify.go.example.com
+    verification_token<TAB>3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
+    cname_target<TAB>links.example.com
+    root_url<TAB>
+    not_found_url<TAB>
+    --- stderr
+    note: go.example.com is not verified, so nobody is sent there yet
+    ");
+    dl.run("domains update go.example.com --unset root_url").ok();
+    dl.run("domains update go.example.com --root-url https://www.example.com --unset not-found-url").ok();
+    let bodies: Vec<_> = double.requests().iter().map(Request::json).collect();
+    let root = "https://www.example.com";
+    assert_eq!(
+        bodies,
+        [
+            json!({"root_url": root, "not_found_url": "https://www.example.com/help"}),
+            json!({"root_url": null}),
+            json!({"root_url": root, "not_found_url": null}),
+        ]
+    );
+    for (line, code, what) in [
+        ("domains update go.example.com", 2, "nothing to change"),
+        (
+            "domains update go.example.com --root-url https://a.example.com --unset root_url",
+            2,
+            "root_url is both set and unset",
+        ),
+        ("domains update go.example.com --unset role", 2, "role"),
+        ("domains update go.example.com --root-url www.example.com", 3, "root_url: not an absolute URL"),
+        ("domains update 'bad domain' --unset root_url", 3, "not a host name"),
+    ] {
+        let ran = dl.run(line);
+        assert!(ran.fails(code).contains(what), "{line}: {ran}");
+    }
+    assert_eq!(double.requests().len(), 3, "nothing of these is sent");
+    let missing = dl.run("domains update www.example.com --unset root_url");
+    assert!(missing.fails(5).contains("dl domains list shows what this account has"), "{missing}");
 }
 
 #[test]
@@ -128,8 +196,8 @@ fn a_list_shows_what_still_waits() {
     let dl = Dl::at(&willing().url);
     let listed = dl.run("domains list");
     insta::assert_snapshot!(listed.to_string().replace('\t', "<TAB>"), @"
-    go.example.com<TAB>primary<TAB>false<TAB>2026-11-20T09:30:00.000Z
-    go.example.com<TAB>primary<TAB>true<TAB>2026-11-20T09:30:00.000Z
+    go.example.com<TAB>primary<TAB>false<TAB>2026-11-20T09:30:00.000Z<TAB><TAB>
+    go.example.com<TAB>primary<TAB>true<TAB>2026-11-20T09:30:00.000Z<TAB>https://www.example.com/<TAB>
     --- stderr
     note: go.example.com is not verified: dl domains verify go.example.com says why
     ");
@@ -137,7 +205,7 @@ fn a_list_shows_what_still_waits() {
     assert_eq!(dl.run("domains list -o id").ok(), "go.example.com\ngo.example.com\n");
     assert_eq!(
         dl.run("domains list -o csv").ok().lines().next(),
-        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target")
+        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target,root_url,not_found_url")
     );
 }
 

@@ -59,6 +59,23 @@ fn a_new_user_makes_a_link() {
     assert_eq!(dl.run("whoami -o json").json()["accepted"], true);
 }
 
+/// On one's own machine a name under .localhost is a domain at once.
+#[test]
+fn a_new_user_has_a_domain_without_dns() {
+    let server = Server::start();
+    let dl = server.user("you");
+    let port = server.url.rsplit(':').next().expect("a port").trim_end_matches('/');
+    let added = dl.run("domains add shop.localhost");
+    assert!(added.ok() == "shop.localhost\n" && added.stderr.contains("is verified"), "{added}");
+    dl.run("domains verify shop.localhost").ok();
+    let made = dl.run("links create https://example.com/p/42 --id spring-42");
+    assert_eq!(made.ok(), format!("http://shop.localhost:{port}/spring-42\n"));
+    dl.run("domains update shop.localhost --root-url https://www.example.com").ok();
+    let listed = dl.run("domains list --fields domain,verified,root_url,not_found_url");
+    assert_eq!(listed.ok(), "shop.localhost\ttrue\thttps://www.example.com/\t\n");
+    dl.run("domains update shop.localhost --unset root_url").ok();
+}
+
 #[test]
 fn ten_thousand_rows_go_in_come_out_and_change_nothing_the_second_time() {
     let server = Server::start();

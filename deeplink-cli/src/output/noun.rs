@@ -152,8 +152,9 @@ nouns! {
     /// Domains.
     DOMAINS("domains", id: "domain", created: "domain") {
         fields: "domain", "role", "verified": Flag, "created_at": Moment, "txt_record", "verification_token",
-            "cname_target";
-        columns: "DOMAIN" = "domain", "ROLE" = "role", "VERIFIED" = "verified", "CREATED" = "created_at";
+            "cname_target", "root_url": Destination, "not_found_url": Destination;
+        columns: "DOMAIN" = "domain", "ROLE" = "role", "VERIFIED" = "verified", "CREATED" = "created_at",
+            "ROOT URL" = (Spare "root_url"), "NOT FOUND URL" = (Spare "not_found_url");
     }
 
     /// The reply to a claim on a domain.

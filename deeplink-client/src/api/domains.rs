@@ -1,6 +1,6 @@
 //! Domains: host names of a tenant's links.
 
-use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainVerification};
+use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainVerification, UpdateDomain};
 use deeplink_core::routes;
 
 use crate::call::{self, Call};
@@ -25,7 +25,8 @@ impl Domains {
         Pages::array(&self.0, &routes::LIST_DOMAINS)
     }
 
-    /// Claims a domain. The reply says which DNS records to create; [`Domains::verify`] checks them.
+    /// Claims a domain. The reply says which DNS records to create; [`Domains::verify`] checks them. A service whose public
+    /// URL is a loopback address also takes names under `.localhost`, and they are verified at once.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -37,6 +38,21 @@ impl Domains {
     /// ```
     pub fn create(&self, domain: &CreateDomain) -> Call<CreatedDomain> {
         call::json(&self.0, &routes::CREATE_DOMAIN, &[]).body(domain).valid(domain.validate())
+    }
+
+    /// Changes where a domain sends people who open `/` or a link that does not exist; programs get 404 in any case.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{Patch, UpdateDomain};
+    /// let mut update = UpdateDomain::new().root_url("https://www.example.com/");
+    /// update.not_found_url = Patch::Clear;
+    /// let domain = dl.domains().update("go.example.com", &update).await?;
+    /// assert_eq!(domain.root_url.as_deref(), Some("https://www.example.com/"));
+    /// # Ok(()) });
+    /// ```
+    pub fn update(&self, domain: impl AsRef<str>, update: &UpdateDomain) -> Call<DomainDetail> {
+        call::json(&self.0, &routes::UPDATE_DOMAIN, &[domain.as_ref()]).body(update).valid(update.validate())
     }
 
     /// Removes a domain: links stop working on it.

@@ -6,7 +6,7 @@ use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
     CreatePublishableKey, CreateSource, CreateWebhook, Error, EventKind, FunnelQuery, Identify, InviteUser, Kind,
     LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook,
-    Tier, TimeseriesQuery, TrackClick, UpdateAffiliate, UpdateLink, UpdateWebhook,
+    Tier, TimeseriesQuery, TrackClick, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -71,6 +71,10 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "delete_app" => dl.apps().delete("app_0123456789abcdef01234567").await,
         "list_domains" => dl.domains().list().await.map(drop),
         "create_domain" => dl.domains().create(&CreateDomain::new("go.example.com")).await.map(drop),
+        "update_domain" => {
+            let update = UpdateDomain::new().root_url("https://www.example.com/");
+            dl.domains().update("go.example.com", &update).await.map(drop)
+        }
         "delete_domain" => dl.domains().delete("go.example.com").await,
         "verify_domain" => dl.domains().verify("go.example.com").await.map(drop),
         other => return report(dl, other).await,

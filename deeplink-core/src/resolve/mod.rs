@@ -58,7 +58,7 @@ impl LinkView<'_> {
 /// The tenant and the host of a visit, as far as the decision needs them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostContext<'a> {
-    /// The tenant's verified domain of role `alternate`.
+    /// The origin of the tenant's verified domain of role `alternate`, such as `https://open.example.com`.
     pub alternate: Option<&'a str>,
     /// The package of the tenant's Android app, if there is exactly one.
     pub only_android_package: Option<&'a str>,

@@ -80,7 +80,7 @@ impl<'a> LandingPlan<'a> {
             alternate: host
                 .alternate
                 .filter(|_| is_native)
-                .map(|host| alternate(host, link.link_id, query, maybe_ipad)),
+                .map(|origin| alternate(origin, link.link_id, query, maybe_ipad)),
             intent: None,
             open: None,
             ipad: None,

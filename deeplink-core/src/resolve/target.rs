@@ -188,9 +188,10 @@ fn percent_encode(text: &str, into: &mut String) {
     }
 }
 
-/// The link on the tenant's alternate host. A Universal Link opens the app only on a tap that leaves the page's host.
-pub(super) fn alternate(host: &str, link_id: &str, query: &Query<'_>, for_ipad: bool) -> String {
-    let mut url = format!("https://{host}/{link_id}");
+/// The link at the origin of the tenant's alternate host. A Universal Link opens the app only on a tap that leaves the
+/// page's host.
+pub(super) fn alternate(origin: &str, link_id: &str, query: &Query<'_>, for_ipad: bool) -> String {
+    let mut url = format!("{origin}/{link_id}");
     let os = for_ipad.then_some("os=ios");
     for (pairs, joint) in query.passed_on().into_iter().chain(os).zip(['?', '&']) {
         url.push(joint);

@@ -288,7 +288,7 @@ impl Paid {
 }
 
 /// Every operation that can be paid for.
-pub const PAID: [Paid; 26] = [
+pub const PAID: [Paid; 27] = [
     Paid::of(&routes::LIST_LINKS, "LINKS_LIST"),
     Paid::of(&routes::CREATE_LINK, "LINKS_CREATE"),
     Paid::of(&routes::BULK_CREATE_LINKS, "LINKS_BULK"),
@@ -301,6 +301,7 @@ pub const PAID: [Paid; 26] = [
     Paid::of(&routes::DELETE_APP, "APPS_DELETE"),
     Paid::of(&routes::LIST_DOMAINS, "DOMAINS_LIST"),
     Paid::of(&routes::CREATE_DOMAIN, "DOMAINS_CREATE"),
+    Paid::of(&routes::UPDATE_DOMAIN, "DOMAINS_UPDATE"),
     Paid::of(&routes::DELETE_DOMAIN, "DOMAINS_DELETE"),
     Paid::of(&routes::VERIFY_DOMAIN, "DOMAINS_VERIFY"),
     Paid::of(&routes::LIST_SOURCES, "SOURCES_LIST"),

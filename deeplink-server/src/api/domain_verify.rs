@@ -36,7 +36,8 @@ const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 ///
 /// The TXT record `_deeplink-verify.{domain}` must hold the claim's token as one of its values. The first verified
 /// primary domain lifts the expiry of the account's active links. A verified domain stays verified, whatever this
-/// lookup finds. If DNS cannot be asked, the answer is `verified: false` with a reason.
+/// lookup finds. If DNS cannot be asked, the answer is `verified: false` with a reason. A name under `.localhost`, on a
+/// service whose public URL is a loopback address, needs no record.
 #[utoipa::path(
     post, path = "/v1/domains/{domain}/verify", operation_id = "verify_domain", tag = "domains", security(("secret_key" = [])),
     params(
@@ -76,7 +77,7 @@ pub(crate) async fn claim_of(app: &App, caller: &Caller, name: &str) -> Result<D
 /// The result of a DNS lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saw {
-    /// The record with the token.
+    /// The record with the token, or a name that needs none.
     Proof,
     /// No such record.
     NoProof,
@@ -90,30 +91,26 @@ pub(crate) async fn verify_claim(
     claim: Domain,
     once: Once,
 ) -> Result<(Answer<DomainVerification>, Saw), ApiError> {
-    let said = {
+    let said = if app.needs_no_proof(&claim.name) {
+        None
+    } else {
         let _permit = app.lookups.try_acquire((&claim.tenant).into()).ok_or(DbError::Overloaded)?;
-        app.dns.txt(&claim.name.txt_record()).await
+        Some(app.dns.txt(&claim.name.txt_record()).await)
     };
-    if let Err(error) = &said {
+    if let Some(Err(error)) = &said {
         tracing::info!(domain = %claim.name, %error, "DNS lookup failed");
     }
-    let (now, check_at) = (app.clock.now(), work::recheck::next_check(app));
-    let (lifting, mut lifted) = mpsc::channel(1);
-    let look =
-        Look { claim, said, now, check_at, is_new: AtomicBool::default(), is_lifting: AtomicBool::default(), lifting };
+    let (proving, lifted) = Proving::new(app);
+    let look = Look { claim, said, proving };
     let saw = look.saw();
     let answer = app.once(once, look).await?;
-    // Ends when the last sender is dropped. The domain is verified in any case: the rest is found in the database and
-    // done later.
-    drop(timeout(LIFTING, lifted.recv()).await);
+    lifted.wait().await;
     Ok((answer, saw))
 }
 
-/// Stores the result of a DNS lookup.
-struct Look {
-    claim: Domain,
-    said: Result<TxtRecords, Unanswered>,
-    now: Timestamp,
+/// Verifies a proved claim in a write, and does what follows.
+pub(super) struct Proving {
+    pub(super) now: Timestamp,
     check_at: Timestamp,
     /// Whether the domain was not verified before.
     is_new: AtomicBool,
@@ -123,53 +120,54 @@ struct Look {
     lifting: mpsc::Sender<Infallible>,
 }
 
-impl Work for Look {
-    type Made = DomainVerification;
+/// Waits until the expiry of links is lifted.
+pub(super) struct Lifted(mpsc::Receiver<Infallible>);
 
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<DomainVerification>, ApiError> {
-        let (mut is_new, mut is_lifting) = (false, false);
-        let reason = if self.saw() == Saw::Proof {
-            match domain_proofs::prove(tx, &self.claim, self.now, self.check_at).await? {
-                Proved::Now { is_first_primary } => {
-                    is_new = true;
-                    if is_first_primary {
-                        link_expiry::begin(tx, &self.claim.tenant, self.now).await?;
-                        is_lifting = link_expiry::lift(tx, &self.claim.tenant).await?;
-                    }
-                    None
-                }
-                Proved::Before => None,
-                Proved::Gone => return Err(ApiError::not_found()),
-                Proved::Renewed => Some("the domain was added again in the meantime and has another token".to_owned()),
-                Proved::Taken => return Err(taken(&self.claim.name)),
-                Proved::AlternateLimit => return Err(alternate_limit()),
-            }
-        } else {
-            let current = domains::find(tx, &self.claim.tenant, &self.claim.name).await?;
-            let current = current.ok_or_else(ApiError::not_found)?;
-            match &self.said {
-                Err(_) if current.is_verified => Some(format!("{}; the domain stays verified", self.why_not())),
-                _ => (!current.is_verified).then(|| self.why_not()),
-            }
-        };
-        self.is_new.store(is_new, Ordering::Relaxed);
-        self.is_lifting.store(is_lifting, Ordering::Relaxed);
-        done(DomainVerification {
-            domain: self.claim.name.to_string(),
-            verified: reason.is_none(),
-            checked_at: self.now,
-            txt_found: self.shown(),
-            reason,
-        })
+impl Lifted {
+    /// Ends when the last sender is dropped, or after a while: the domain is verified in any case, and the rest is found in
+    /// the database and done later.
+    pub(super) async fn wait(mut self) {
+        drop(timeout(LIFTING, self.0.recv()).await);
+    }
+}
+
+impl Proving {
+    pub(super) fn new(app: &App) -> (Self, Lifted) {
+        let (now, check_at) = (app.clock.now(), work::recheck::next_check(app));
+        let (lifting, lifted) = mpsc::channel(1);
+        let (is_new, is_lifting) = (AtomicBool::default(), AtomicBool::default());
+        (Self { now, check_at, is_new, is_lifting, lifting }, Lifted(lifted))
     }
 
-    fn committed(&self, app: &Shared, _: &DomainVerification) {
+    /// Verifies the claim; a text says why it is not.
+    pub(super) async fn run(&self, tx: &mut Conn<'_>, claim: &Domain) -> Result<Option<String>, ApiError> {
+        match domain_proofs::prove(tx, claim, self.now, self.check_at).await? {
+            Proved::Now { is_first_primary } => {
+                let mut is_lifting = false;
+                if is_first_primary {
+                    link_expiry::begin(tx, &claim.tenant, self.now).await?;
+                    is_lifting = link_expiry::lift(tx, &claim.tenant).await?;
+                }
+                self.is_new.store(true, Ordering::Relaxed);
+                self.is_lifting.store(is_lifting, Ordering::Relaxed);
+                Ok(None)
+            }
+            Proved::Before => Ok(None),
+            Proved::Gone => Err(ApiError::not_found()),
+            Proved::Renewed => Ok(Some("the domain was added again in the meantime and has another token".to_owned())),
+            Proved::Taken => Err(taken(&claim.name)),
+            Proved::AlternateLimit => Err(alternate_limit()),
+        }
+    }
+
+    /// Makes caches forget the host, and lifts the expiry of the links that are left.
+    pub(super) fn committed(&self, app: &Shared, claim: &Domain) {
         if !self.is_new.load(Ordering::Relaxed) {
             return;
         }
-        let tenant = self.claim.tenant.clone();
-        app.forget_host(&self.claim.name, &tenant);
-        tracing::info!(domain = %self.claim.name, tenant = %tenant, "domain verified");
+        let tenant = claim.tenant.clone();
+        app.forget_host(&claim.name, &tenant);
+        tracing::info!(domain = %claim.name, tenant = %tenant, "domain verified");
         if !self.is_lifting.load(Ordering::Relaxed) {
             return;
         }
@@ -184,29 +182,66 @@ impl Work for Look {
     }
 }
 
+/// Stores the result of a DNS lookup.
+struct Look {
+    claim: Domain,
+    /// What DNS says; `None` for a name that needs no proof.
+    said: Option<Result<TxtRecords, Unanswered>>,
+    proving: Proving,
+}
+
+impl Work for Look {
+    type Made = DomainVerification;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<DomainVerification>, ApiError> {
+        let reason = if self.saw() == Saw::Proof {
+            self.proving.run(tx, &self.claim).await?
+        } else {
+            let current = domains::find(tx, &self.claim.tenant, &self.claim.name).await?;
+            let current = current.ok_or_else(ApiError::not_found)?;
+            match &self.said {
+                Some(Err(_)) if current.is_verified => Some(format!("{}; the domain stays verified", self.why_not())),
+                _ => (!current.is_verified).then(|| self.why_not()),
+            }
+        };
+        done(DomainVerification {
+            domain: self.claim.name.to_string(),
+            verified: reason.is_none(),
+            checked_at: self.proving.now,
+            txt_found: self.shown(),
+            reason,
+        })
+    }
+
+    fn committed(&self, app: &Shared, _: &DomainVerification) {
+        self.proving.committed(app, &self.claim);
+    }
+}
+
 impl Look {
     fn saw(&self) -> Saw {
         match &self.said {
-            Ok(found) if found.values.contains(&self.claim.token) => Saw::Proof,
-            Ok(_) => Saw::NoProof,
-            Err(_) => Saw::Nothing,
+            None => Saw::Proof,
+            Some(Ok(found)) if found.values.contains(&self.claim.token) => Saw::Proof,
+            Some(Ok(_)) => Saw::NoProof,
+            Some(Err(_)) => Saw::Nothing,
         }
     }
 
     fn why_not(&self) -> String {
         let record = self.claim.name.txt_record();
         match &self.said {
-            Ok(found) if found.values.is_empty() => {
+            Some(Ok(found)) if found.values.is_empty() => {
                 format!("there is no TXT record at {record}; DNS changes can take a while to propagate")
             }
-            Ok(_) => format!("no TXT value at {record} is the verification token"),
-            Err(error) => format!("DNS could not be asked for {record}: {error}; nothing was changed, try again"),
+            Some(Err(error)) => format!("DNS could not be asked for {record}: {error}; nothing was changed, try again"),
+            _ => format!("no TXT value at {record} is the verification token"),
         }
     }
 
     /// The values, shortened for display: the name servers' operator wrote them. Those of another domain are not shown.
     fn shown(&self) -> Vec<String> {
-        let Ok(TxtRecords { values, is_elsewhere: false }) = &self.said else { return Vec::new() };
+        let Some(Ok(TxtRecords { values, is_elsewhere: false })) = &self.said else { return Vec::new() };
         let clean = |value: &String| value.chars().filter(|char| !char.is_control()).take(SHOWN.1).collect();
         values.iter().take(SHOWN.0).map(clean).collect()
     }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Request, State};
-use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainName, DomainRole, MAX_DOMAINS};
+use deeplink_core::domain::{
+    CreateDomain, CreatedDomain, DomainChange, DomainDetail, DomainName, DomainRole, MAX_DOMAINS, UpdateDomain,
+};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::DomainId;
 use deeplink_core::routes;
@@ -11,15 +14,16 @@ use deeplink_core::secret::Token;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use super::domain_verify::Proving;
 use crate::caller::Caller;
 use crate::db::domains::{self, Domain};
 use crate::db::pages::Span;
 use crate::db::tenants::{self, Counted};
-use crate::db::{Conn, notices};
+use crate::db::{Conn, notices, takedowns};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, PageQuery, Paged};
-use crate::http::extract::{BODY_LIMIT, Path, Query};
+use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, NotFound, PageQuery, Paged};
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::http::pages::{ArrayPage, PageRequest};
 use crate::state::{App, Shared};
@@ -73,6 +77,8 @@ fn detail(domain: Domain, target: String) -> DomainDetail {
         created_at: domain.created_at,
         verification_token: Some(domain.token),
         cname_target: Some(target),
+        root_url: domain.root_url,
+        not_found_url: domain.not_found_url,
     }
 }
 
@@ -86,7 +92,8 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
 /// Claims a domain.
 ///
 /// The reply has the DNS records to add. A claim does not prevent others from claiming the name, and expires after 7
-/// days unless it is verified.
+/// days unless it is verified. A service on this machine only, whose public URL is a loopback address, also takes names
+/// under `.localhost`, and they are verified at once.
 #[utoipa::path(
     post, path = "/v1/domains", operation_id = "create_domain", tag = "domains", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateDomain,
@@ -115,21 +122,40 @@ pub(crate) async fn create_for(
     domain: CreateDomain,
 ) -> Result<Answer<CreatedDomain>, ApiError> {
     let (name, role) = domain.check()?;
-    if name.is_within(&app.service_host) {
+    if !app.is_loopback {
+        name.check_public()?;
+    }
+    // Every name that a service on this machine can take is below the host `localhost`.
+    if name.as_str() == app.service_host || app.service_host != "localhost" && name.is_within(&app.service_host) {
         let message = format!("{} is this service's own host", app.service_host);
         return Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message).into());
     }
-    let now = app.clock.now();
+    let (proving, lifted) = Proving::new(app);
+    let now = proving.now;
     let (id, token) = app.random(|random| (DomainId::new(now, random), Token::generate(random)));
     let tenant = caller.tenant.clone();
     let token = token.expose().to_owned();
-    let domain = Domain { id, tenant, name, role, is_verified: false, token, created_at: now };
-    app.once(once, Create { app: Arc::clone(app), domain }).await
+    let domain = Domain {
+        id,
+        tenant,
+        name,
+        role,
+        is_verified: false,
+        token,
+        created_at: now,
+        root_url: None,
+        not_found_url: None,
+    };
+    let answer = app.once(once, Create { app: Arc::clone(app), domain, proving }).await?;
+    lifted.wait().await;
+    Ok(answer)
 }
 
 struct Create {
     app: Shared,
     domain: Domain,
+    /// For a name that needs no proof.
+    proving: Proving,
 }
 
 impl Work for Create {
@@ -151,15 +177,23 @@ impl Work for Create {
         if new.role == DomainRole::Alternate && domains::has_alternate(tx, &new.tenant).await? {
             return Err(alternate_limit());
         }
+        let verified = app.needs_no_proof(&new.name);
+        if verified {
+            self.proving.run(tx, new).await?;
+        }
         let made = CreatedDomain {
             domain: new.name.to_string(),
             role: new.role.clone(),
-            verified: false,
+            verified,
             verification_token: new.token.clone(),
             txt_record: new.name.txt_record(),
             cname_target: app.config.cname_target_at(&app.public_url),
         };
         created(format!("/v1/domains/{}", new.name), made)
+    }
+
+    fn committed(&self, app: &Shared, _: &CreatedDomain) {
+        self.proving.committed(app, &self.domain);
     }
 }
 
@@ -179,6 +213,76 @@ pub(super) fn taken(name: &DomainName) -> ApiError {
 pub(super) fn alternate_limit() -> ApiError {
     let message = "there is already a verified alternate domain; an account can have one";
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
+}
+
+/// Changes where a domain sends people who open no link.
+///
+/// An absent field keeps its value, `null` clears it: people then see a page. Programs, which do not ask for HTML, get 404 in
+/// any case. Takes effect once the domain is verified. A URL that is later put on the threat list, or to which a link of the
+/// account was taken down, is not used.
+#[utoipa::path(
+    patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
+    params(("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain")),
+    request_body = UpdateDomain,
+    responses(
+        (status = 200, description = "The changed domain", body = DomainDetail),
+        FullKey, JsonBody, NotFound,
+        (status = 400, description = "A URL breaks a rule (`invalid_url`) or is refused (`threat_detected`), or no field is named (`empty_update`)", body = ErrorBody),
+    )
+)]
+pub(crate) async fn update(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<DomainDetail>, ApiError> {
+    if caller.is_known() {
+        find(&app, &caller, &name).await?;
+    }
+    let body = json_body(request, BODY_LIMIT).await?;
+    update_for(&app, caller, &name, parse::<UpdateDomain>(&body)?).await.map(Json)
+}
+
+/// Changes one of the caller's domains.
+pub(crate) async fn update_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    name: &str,
+    asked: UpdateDomain,
+) -> Result<DomainDetail, ApiError> {
+    let (change, name) = (asked.check()?, named(name)?);
+    change.check_on(&name)?;
+    app.threats.check_urls(change.urls())?;
+    let target = app.config.cname_target_at(&app.public_url);
+    let update = Update { caller, name, change, target };
+    let changed = app.write_for(
+        Arc::clone(&update.caller),
+        update,
+        |tx, update| update.run(tx).boxed(),
+        |app, update, _| app.forget_host(&update.name, &update.caller.tenant),
+    );
+    changed.await
+}
+
+struct Update {
+    caller: Arc<Caller>,
+    name: DomainName,
+    change: DomainChange,
+    /// Target of its CNAME record.
+    target: String,
+}
+
+impl Update {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<DomainDetail, ApiError> {
+        let tenant = &self.caller.tenant;
+        // Lock the tenant's row, so that no link is taken down between the check and the change.
+        tenants::lock(tx, tenant).await?;
+        let blocked = takedowns::blocked_urls(tx, tenant, self.change.urls().map(|(_, url)| url)).await?;
+        blocked.check_urls(self.change.urls())?;
+        let changed = domains::update(tx, tenant, &self.name, &self.change).await?.ok_or_else(ApiError::not_found)?;
+        notices::host_changed(tx, &self.name, tenant).await?;
+        Ok(detail(changed, self.target.clone()))
+    }
 }
 
 /// Deletes a domain. Links on it stop working, and others may claim the name.

@@ -44,7 +44,7 @@ fn payments_are_configured_whole_or_not_at_all() {
     assert_eq!((x402.network.as_str(), x402.pay_to.as_str()), ("eip155:8453", PAY_TO));
     assert_eq!(x402.asset, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
     assert_eq!(x402.extra, Some(serde_json::json!({"name": "USD Coin", "version": "2"})));
-    assert!(x402.prices.len() == 26 && x402.prices.values().all(|price| price == "10000"));
+    assert!(x402.prices.len() == 27 && x402.prices.values().all(|price| price == "10000"));
     for (left_out, missing) in [
         ("--x402-facilitator-url", "DEEPLINK_X402_FACILITATOR_URL"),
         ("--x402-pay-to", "DEEPLINK_X402_PAY_TO"),

@@ -67,7 +67,8 @@ pub(crate) async fn due(
 ) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
         WITH names (name, tenant, since) AS (
-            SELECT domain, tenant_id, verified_at FROM domains WHERE verified_at IS NOT NULL AND domain <> $2
+            SELECT domain, tenant_id, verified_at FROM domains
+            WHERE verified_at IS NOT NULL AND domain <> $2 AND substr(domain, length(domain) - 9) <> '.localhost'
             UNION ALL SELECT CAST($2 AS TEXT), '', 0 WHERE $2 <> ''
         ), due AS (
             SELECT names.name, names.tenant, ROW_NUMBER() OVER (

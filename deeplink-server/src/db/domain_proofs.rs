@@ -100,7 +100,7 @@ async fn end_other_claims(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainNam
     Ok(())
 }
 
-/// A verified domain that is due for a re-check.
+/// A verified domain, such as one that is due for a re-check.
 #[derive(Debug, Clone)]
 pub(crate) struct Due {
     pub(crate) id: DomainId,
@@ -184,9 +184,6 @@ pub(crate) async fn missed(
         UPDATE domains SET failures = failures + 1, failing_since = COALESCE(failing_since, $4), check_at = $5
         WHERE id = $1 AND verification_token = $2 AND check_at = $3 AND verified_at IS NOT NULL
         RETURNING failures, failing_since";
-    const LOSE: &str = "
-        UPDATE domains SET verified_at = NULL, check_at = NULL, failures = 0, failing_since = NULL, claimed_at = $2
-        WHERE id = $1";
     let counted: Option<(i64, i64)> = on!(db, c => sqlx::query_as(COUNT)
         .bind(due.id.as_str()).bind(&due.token).bind(until.as_millis()).bind(now.as_millis())
         .bind(check_at.as_millis()).fetch_optional(c).await)?;
@@ -194,7 +191,28 @@ pub(crate) async fn missed(
         Some((failures, since)) if failures >= MAX_FAILURES && now.as_millis() - since >= MIN_FAILING_MILLIS => {}
         _ => return Ok(false),
     }
-    execute!(db, LOSE; due.id.as_str(), now.as_millis())?;
-    notices::host_changed(db, &due.name, &due.tenant).await?;
+    lose(db, due, now).await?;
     Ok(true)
+}
+
+/// Makes a verified domain a claim again.
+async fn lose(db: &mut Conn<'_>, domain: &Due, now: Timestamp) -> Result<(), DbError> {
+    const SQL: &str = "
+        UPDATE domains SET verified_at = NULL, check_at = NULL, failures = 0, failing_since = NULL, claimed_at = $2
+        WHERE id = $1";
+    execute!(db, SQL; domain.id.as_str(), now.as_millis())?;
+    notices::host_changed(db, &domain.name, &domain.tenant).await
+}
+
+/// Makes some of the verified names under `.localhost` claims again.
+pub(crate) async fn end_local(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Due>, DbError> {
+    const SQL: &str = "
+        SELECT id, tenant_id, domain, verification_token FROM domains
+        WHERE verified_at IS NOT NULL AND substr(domain, length(domain) - 9) = '.localhost' ORDER BY id LIMIT 100";
+    let rows: Vec<DueRow> = on!(db, c => sqlx::query_as(SQL).fetch_all(c).await)?;
+    let ended = rows.into_iter().map(Due::try_from).collect::<Result<Vec<_>, _>>()?;
+    for domain in &ended {
+        lose(db, domain, now).await?;
+    }
+    Ok(ended)
 }

@@ -1,8 +1,9 @@
 //! Custom domains: claimed by any number of accounts, verified by at most one. Verification and re-checks are in
 //! `domain_proofs`.
 
-use deeplink_core::domain::{DomainName, DomainRole};
+use deeplink_core::domain::{DomainChange, DomainName, DomainRole};
 use deeplink_core::id::{DomainId, TenantId};
+use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
@@ -20,6 +21,10 @@ pub(crate) struct Domain {
     /// The required value of the TXT record.
     pub(crate) token: String,
     pub(crate) created_at: Timestamp,
+    /// Where people who open `/` are sent.
+    pub(crate) root_url: Option<String>,
+    /// Where people who open a link that does not exist are sent.
+    pub(crate) not_found_url: Option<String>,
 }
 
 #[derive(FromRow)]
@@ -31,6 +36,8 @@ pub(super) struct Row {
     verified_at: Option<i64>,
     verification_token: String,
     created_at: i64,
+    root_url: Option<String>,
+    not_found_url: Option<String>,
 }
 
 impl TryFrom<Row> for Domain {
@@ -46,6 +53,8 @@ impl TryFrom<Row> for Domain {
             created_at: Timestamp::from_millis(row.created_at),
             id: row.id.parse().map_err(|_| corrupt("id"))?,
             token: row.verification_token,
+            root_url: row.root_url,
+            not_found_url: row.not_found_url,
         })
     }
 }
@@ -99,7 +108,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &Domain) -> Result<bool, DbEr
 /// An account's domains, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<Domain>, DbError> {
     const SQL: &str = newest_first!(
-        "SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
+        "SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url
         FROM domains WHERE tenant_id = $3"
     );
     let rows: Vec<Row> = pages::read(db, SQL, DomainId::PREFIX, &[tenant.as_str()], span).await?;
@@ -109,10 +118,34 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> R
 /// An account's domain by name.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainName) -> Result<Option<Domain>, DbError> {
     const SQL: &str = "
-        SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at
+        SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url
         FROM domains WHERE tenant_id = $1 AND domain = $2";
     let row: Option<Row> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(c).await)?;
+    row.map(Domain::try_from).transpose()
+}
+
+/// Changes where a domain sends people who open no link; gives the changed domain. `None`: the account has no such domain.
+pub(crate) async fn update(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    name: &DomainName,
+    change: &DomainChange,
+) -> Result<Option<Domain>, DbError> {
+    const SQL: &str = "
+        UPDATE domains SET root_url = CASE WHEN $3 THEN $4 ELSE root_url END,
+            not_found_url = CASE WHEN $5 THEN $6 ELSE not_found_url END
+        WHERE tenant_id = $1 AND domain = $2
+        RETURNING id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url";
+    let [root, not_found] = [&change.root_url, &change.not_found_url].map(|url| match url {
+        Patch::Keep => (false, None),
+        Patch::Clear => (true, None),
+        Patch::Set(url) => (true, Some(url.as_str())),
+    });
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL)
+        .bind(tenant.as_str()).bind(name.as_str())
+        .bind(root.0).bind(root.1).bind(not_found.0).bind(not_found.1)
+        .fetch_optional(c).await)?;
     row.map(Domain::try_from).transpose()
 }
 

@@ -3,24 +3,46 @@
 use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, on, suspensions};
+use super::{Conn, DbError, on, suspensions, takedowns};
 
 /// A verified custom host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) tenant: TenantId,
+    pub(crate) name: String,
     pub(crate) alternate: bool,
+    /// Where people who open `/` are sent.
+    pub(crate) root_url: Option<String>,
+    /// Where people who open a link that does not exist are sent.
+    pub(crate) not_found_url: Option<String>,
 }
 
-/// The tenant that has verified a host name.
+#[derive(FromRow)]
+struct HostRow {
+    tenant_id: String,
+    role: String,
+    root_url: Option<String>,
+    not_found_url: Option<String>,
+}
+
+/// The tenant that has verified a host name, and where the host sends people who open no link: nowhere if the operator
+/// suspended the account, or took down a link that led there.
 pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, DbError> {
-    const SQL: &str = "SELECT tenant_id, role FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-    let row: Option<(String, String)> = on!(db, c => sqlx::query_as(SQL).bind(name).fetch_optional(c).await)?;
-    row.map(|(tenant, role)| {
-        let tenant = tenant.parse().map_err(|_| DbError::corrupt("domains", "tenant_id", name))?;
-        Ok(Host { tenant, alternate: role == "alternate" })
-    })
-    .transpose()
+    const SQL: &str = "
+        SELECT tenant_id, role, root_url, not_found_url FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
+    let row: Option<HostRow> = on!(db, c => sqlx::query_as(SQL).bind(name).fetch_optional(c).await)?;
+    let Some(row) = row else { return Ok(None) };
+    let tenant: TenantId = row.tenant_id.parse().map_err(|_| DbError::corrupt("domains", "tenant_id", name))?;
+    let (mut root_url, mut not_found_url) = (row.root_url, row.not_found_url);
+    if root_url.is_some() || not_found_url.is_some() {
+        let is_suspended = suspensions::is_suspended(db, &tenant).await?;
+        let urls = [&root_url, &not_found_url].into_iter().filter_map(Option::as_deref);
+        let blocked = takedowns::blocked_urls(db, &tenant, urls).await?;
+        for url in [&mut root_url, &mut not_found_url] {
+            url.take_if(|url| is_suspended || blocked.refuses(url));
+        }
+    }
+    Ok(Some(Host { tenant, name: name.to_owned(), alternate: row.role == "alternate", root_url, not_found_url }))
 }
 
 /// What the service shows of a link's tenant.
@@ -32,7 +54,7 @@ pub(crate) struct TenantBranding {
     pub(crate) domain: Option<String>,
     /// The oldest verified domain of role `primary`, which its links use.
     pub(crate) primary: Option<String>,
-    /// The verified domain of role `alternate`.
+    /// The origin of the verified domain of role `alternate`.
     pub(crate) alternate: Option<String>,
     /// The oldest iOS app.
     pub(crate) ios: Option<AppBranding>,
@@ -70,8 +92,12 @@ struct AppRow {
     theme_color: Option<String>,
 }
 
-/// The branding of a tenant.
-pub(crate) async fn branding_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<TenantBranding, DbError> {
+/// The branding of a tenant; `origin_of` gives the origin of a domain.
+pub(crate) async fn branding_of(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    origin_of: impl Fn(&str) -> String,
+) -> Result<TenantBranding, DbError> {
     const DOMAINS: &str = "
         SELECT domain, role FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL ORDER BY created_at, id";
     const APPS: &str = "
@@ -96,7 +122,7 @@ pub(crate) async fn branding_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<
         tenant: tenant.as_str().to_owned(),
         domain: primary.clone().or_else(|| domains.first().map(|(domain, _)| domain.clone())),
         primary,
-        alternate: of("alternate"),
+        alternate: of("alternate").map(|host| origin_of(&host)),
         ios: oldest(ios),
         android: oldest(android),
         android_is_oldest,

@@ -64,13 +64,21 @@ impl Blocked {
         if self.hashes.is_empty() && self.pages.is_empty() {
             return Ok(());
         }
-        let found = to.each().find(|(_, url)| url.is_some_and(|url| self.refuses(url)));
-        let Some((field, _)) = found else { return Ok(()) };
+        self.check_urls(to.each().filter_map(|(field, url)| Some((field, url?))))
+    }
+
+    /// Refuses the first of these URLs that is one of them; each comes with its field.
+    pub(crate) fn check_urls<'a>(
+        &self,
+        urls: impl IntoIterator<Item = (&'static str, &'a str)>,
+    ) -> Result<(), Invalid> {
+        let Some((field, _)) = urls.into_iter().find(|(_, url)| self.refuses(url)) else { return Ok(()) };
         let message = format!("{field}: the operator took down a link of this account that led to this URL");
         Err(Invalid::field(ErrorCode::ThreatDetected, field, message))
     }
 
-    fn refuses(&self, url: &str) -> bool {
+    /// Whether it is one of them.
+    pub(crate) fn refuses(&self, url: &str) -> bool {
         let by_page =
             |page: &Page| self.pages.get(&page.hash()).is_some_and(|down| down.iter().any(|one| page.has(one)));
         refusing_hashes(url).iter().any(|hash| self.hashes.contains(hash))
@@ -84,12 +92,21 @@ pub(crate) async fn blocked<'a>(
     tenant: &TenantId,
     links: impl IntoIterator<Item = Destinations<Option<&'a str>>>,
 ) -> Result<Blocked, DbError> {
+    blocked_urls(db, tenant, links.into_iter().flat_map(|to| to.into_array().into_iter().flatten())).await
+}
+
+/// Which of some URLs are refused to their tenant.
+pub(crate) async fn blocked_urls<'a>(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    urls: impl IntoIterator<Item = &'a str>,
+) -> Result<Blocked, DbError> {
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM blocked_destinations WHERE tenant_id = $1)";
     // Most accounts have none, and then nothing needs to be hashed.
     if !on!(db, c => sqlx::query_scalar::<_, bool>(ANY).bind(tenant.as_str()).fetch_one(c).await)? {
         return Ok(Blocked::default());
     }
-    let urls: BTreeSet<&str> = links.into_iter().flat_map(|to| to.into_array().into_iter().flatten()).collect();
+    let urls: BTreeSet<&str> = urls.into_iter().collect();
     let hashes = urls.iter().flat_map(|url| refusing_hashes(url)).collect();
     let pages = urls.iter().filter_map(|url| Page::of(url)).map(|page| page.hash()).collect();
     let mut blocked = Blocked::default();

@@ -390,6 +390,8 @@ async fn the_oldest_verified_primary_domain_is_used() {
             is_verified: false,
             token: Token::generate(&mut random).expose().to_owned(),
             created_at,
+            root_url: None,
+            not_found_url: None,
         };
         let outcome = scratch.write(move |tx| {
             let claim = claim.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use deeplink_core::domain::{CreateDomain, DomainDetail, DomainRole};
+use deeplink_core::domain::{CreateDomain, DnsRoute, DomainDetail, DomainRole, UpdateDomain};
 use http::StatusCode;
 
 use super::PageResult;
@@ -58,7 +58,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let domains = found.items.into_iter().map(DomainView::from).collect();
     let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];
     let fields = vec![
-        Field::line("domain", "Domain", "A domain or subdomain whose DNS records you can edit.")
+        Field::line("domain", "Domain", if app.is_loopback { LOCAL_HINT } else { HINT })
             .required()
             .max_length(253)
             .placeholder("go.example.com"),
@@ -74,6 +74,9 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, domains, pager, form }))
 }
 
+const HINT: &str = "A domain or subdomain whose DNS records you can edit.";
+const LOCAL_HINT: &str = "A domain or subdomain whose DNS records you can edit; or, to try it on this machine, a name under .localhost, such as shop.localhost.";
+
 /// Claims a domain.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let mut domain = CreateDomain::new(form.value("domain"));
@@ -81,8 +84,9 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     let role = domain.role.clone().unwrap_or(DomainRole::Primary);
     match api::domains::create_for(&app, &person.caller, Once::none(person.caller.share()), domain).await {
         Ok(answer) => {
-            let domain = answer.into_made()?.domain;
-            Ok(see_other(&format!("/account/domains/{domain}?done=domain-added")))
+            let made = answer.into_made()?;
+            let done = if made.verified { "domain-verified" } else { "domain-added" };
+            Ok(see_other(&format!("/account/domains/{}?done={done}", made.domain)))
         }
         Err(error) => match api::domains::find(&app, &person.caller, form.value("domain")).await {
             // The form was submitted twice, or the domain was added before, which is just as good.
@@ -100,6 +104,11 @@ struct DomainPage<'a> {
     txt_record: String,
     token: String,
     cname_target: String,
+    /// The record that sends visitors here: its kind and its value.
+    route: Option<(&'static str, &'a str)>,
+    /// Whether it needs no records.
+    is_local: bool,
+    form: FormView,
     /// Why the last verification failed.
     failure: Option<Failure>,
 }
@@ -121,23 +130,71 @@ pub(super) async fn show(
 ) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).after(&query);
-    Ok(page(&app, &frame, domain, None, StatusCode::OK.into()))
+    Ok(page(&app, &frame, domain, None, StatusCode::OK.into(), &View::Opened(None)))
 }
 
 async fn named(app: &App, person: &Person, name: &str) -> Result<DomainDetail, ApiError> {
     api::domains::find(app, &person.caller, name).await
 }
 
-fn page(app: &App, frame: &Frame, domain: DomainDetail, failure: Option<Failure>, outcome: Outcome) -> Response {
+fn page(
+    app: &App,
+    frame: &Frame,
+    domain: DomainDetail,
+    failure: Option<Failure>,
+    outcome: Outcome,
+    view: &View<'_>,
+) -> Response {
+    let fields = vec![
+        Field::url("root_url", "Root URL", "Where to send people who open the domain itself, without a link.")
+            .placeholder("https://www.example.com"),
+        Field::url("not_found_url", "Not found URL", "Where to send people who open a link that does not exist.")
+            .placeholder("https://www.example.com/help"),
+    ];
+    let stored =
+        Form::with([("root_url", domain.root_url.as_deref()), ("not_found_url", domain.not_found_url.as_deref())]);
+    let cname_target = domain.cname_target.clone().unwrap_or_default();
     let page = DomainPage {
         frame,
         txt_record: domain.txt_record.clone().unwrap_or_default(),
         token: domain.verification_token.clone().unwrap_or_default(),
-        cname_target: domain.cname_target.clone().unwrap_or_default(),
+        route: match DnsRoute::to(&cname_target) {
+            DnsRoute::By(kind, value) => Some((kind, value)),
+            DnsRoute::Nowhere => None,
+        },
+        cname_target: cname_target.clone(),
+        is_local: domain.verified && domain.domain.parse().is_ok_and(|name| app.needs_no_proof(&name)),
+        form: FormView::new(app, vec![Group::plain(fields)], &stored, view),
         domain: domain.into(),
         failure,
     };
     answer(app, outcome, frame, &page)
+}
+
+/// Changes where the domain sends people who open no link.
+pub(super) async fn update(
+    State(app): State<Shared>,
+    person: Person,
+    Path(name): Path<String>,
+    form: Form,
+) -> PageResult {
+    let domain = named(&app, &person, &name).await?;
+    let mut asked = UpdateDomain::new();
+    asked.root_url = form.filled("root_url").into();
+    asked.not_found_url = form.filled("not_found_url").into();
+    match api::domains::update_for(&app, Arc::clone(&person.caller), &name, asked).await {
+        Ok(changed) => Ok(see_other(&format!("/account/domains/{}?done=domain-saved", changed.domain))),
+        Err(error) => {
+            let view = View::refused(&form, error)?;
+            let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).showing(&view);
+            Ok(page(&app, &frame, domain, None, view.outcome(), &view))
+        }
+    }
+}
+
+/// Redirects to the domain: a bookmark or a sign-in comes back without the form.
+pub(super) async fn back(Path(name): Path<String>) -> PageResult {
+    Ok(see_other(&format!("/account/domains/{}", api::domains::named(&name)?)))
 }
 
 /// A verified domain's record is missing.
@@ -181,7 +238,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
         }
     };
     let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).failed(true);
-    Ok(page(&app, &frame, domain, Some(failure), outcome))
+    Ok(page(&app, &frame, domain, Some(failure), outcome, &View::Opened(None)))
 }
 
 /// Asks for confirmation.

@@ -69,6 +69,7 @@ table! {
     .route("/account/links/{link_id}/qr.{format}", get(links::qr))
     .route("/account/domains", get(domains::list).post(domains::create))
     .route("/account/domains/{domain}", get(domains::show).post(domains::verify))
+    .route("/account/domains/{domain}/edit", get(domains::back).post(domains::update))
     .route("/account/domains/{domain}/delete", get(domains::confirm).post(domains::delete))
     .route("/account/apps", get(apps::list))
     .route("/account/new-app", get(apps::new).post(apps::create))

@@ -310,17 +310,30 @@ impl Threats {
 
     /// Refuses a link with any listed destination.
     pub(crate) fn check(&self, to: &Destinations) -> Result<(), Invalid> {
-        self.check_urls(to.as_deref())
+        self.check_destinations(to.as_deref())
     }
 
     /// The same for the destinations that an update sets.
     pub(crate) fn check_patch(&self, patch: &LinkPatch) -> Result<(), Invalid> {
-        self.check_urls(set_by(patch))
+        self.check_destinations(set_by(patch))
     }
 
-    fn check_urls(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
+    fn check_destinations(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
+        self.check_urls(to.each().filter_map(|(field, url)| Some((field, url?))))
+    }
+
+    /// Whether a URL is listed.
+    pub(crate) fn covers(&self, url: &str) -> bool {
+        self.current().is_some_and(|list| list.covers(url).is_some())
+    }
+
+    /// Refuses the first of these URLs that is listed; each comes with its field.
+    pub(crate) fn check_urls<'a>(
+        &self,
+        urls: impl IntoIterator<Item = (&'static str, &'a str)>,
+    ) -> Result<(), Invalid> {
         let Some(list) = self.current() else { return Ok(()) };
-        match to.each().find(|(_, url)| url.is_some_and(|url| list.covers(url).is_some())) {
+        match urls.into_iter().find(|(_, url)| list.covers(url).is_some()) {
             None => Ok(()),
             Some((field, _)) => {
                 let message = format!("{field}: this URL is on the operator's threat list");

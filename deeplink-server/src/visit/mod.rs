@@ -114,7 +114,7 @@ pub(crate) async fn answer_at(
     };
     match find(app, peer, parts, &host).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host).await,
-        Ok(None) => refused(app, parts, ApiError::not_found(), form),
+        Ok(None) => no_link(app, parts, &host, form),
         Err(error) => refused(app, parts, error, form),
     }
 }
@@ -258,7 +258,7 @@ async fn branding_of(
         return Ok(known);
     }
     let since = app.brandings.since(tenant.as_str());
-    let branding = Arc::new(hosts::branding_of(db, tenant).await?);
+    let branding = Arc::new(hosts::branding_of(db, tenant, |domain| app.origin_of(domain)).await?);
     app.brandings.fill(tenant.as_str(), Arc::clone(&branding), since, now);
     Ok((now, branding))
 }
@@ -415,6 +415,27 @@ fn notice_page(app: &App, status: &LinkStatus, language: Language) -> Response {
         _ => Notice::Disabled,
     };
     page_response(app, notice.status(), language, |nonce| notice::render(notice, language, nonce))
+}
+
+/// There is no such link: people on a tenant's host go where it sends them, others get the error.
+fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response {
+    let target = match host {
+        VisitedHost::Custom(host) if form == (Form::Html { explicit: true }) => instead(app, host, parts.uri.path()),
+        _ => None,
+    };
+    target.map_or_else(|| refused(app, parts, ApiError::not_found(), form), redirect)
+}
+
+/// Where a host sends people who open no link. A URL that was put on the threat list since is not used, nor one that would
+/// lead back here.
+fn instead<'h>(app: &App, host: &'h Host, path: &str) -> Option<&'h str> {
+    let target = if path == "/" { &host.root_url } else { &host.not_found_url };
+    let leads_back = |url: &str| {
+        let Ok(url) = url::Url::parse(url) else { return false };
+        let its_host = url.host_str().map(|name| name.trim_end_matches('.'));
+        its_host == Some(&*host.name) && url.path() == path
+    };
+    target.as_deref().filter(|url| !leads_back(url) && !app.threats.covers(url))
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.

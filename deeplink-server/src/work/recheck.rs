@@ -36,13 +36,14 @@ const SPREAD_MILLIS: u64 = 3_600_000;
 const MAIL_DAYS: i64 = 3;
 
 pub(super) async fn run(app: Weak<App>) {
+    let mut has_local = true;
     loop {
         let Some(app) = app.upgrade() else { return };
         if app.stopping.load(Ordering::Relaxed) {
             return;
         }
         let now = app.clock.now();
-        if let Err(error) = scan(&app).await {
+        if let Err(error) = scan(&app, &mut has_local).await {
             tracing::warn!(%error, "domain re-checks failed; will retry");
         }
         let clock = app.clock.clone();
@@ -51,11 +52,32 @@ pub(super) async fn run(app: Weak<App>) {
     }
 }
 
-async fn scan(app: &Shared) -> Result<(), DbError> {
+async fn scan(app: &Shared, has_local: &mut bool) -> Result<(), DbError> {
+    while *has_local && !app.is_loopback {
+        *has_local = end_local(app).await?;
+    }
     link_expiry::resume(app).await?;
     end_claims(app).await?;
     while round(app).await? {}
     Ok(())
+}
+
+/// Makes names under `.localhost` claims again: the service was on one machine only before, and no longer is. `true` when
+/// there may be more.
+async fn end_local(app: &Shared) -> Result<bool, DbError> {
+    let now = app.clock.now();
+    let ended = app.write(
+        Share::Service,
+        (),
+        move |tx, ()| domain_proofs::end_local(tx, now).boxed(),
+        |app, (), ended: &Vec<Due>| {
+            for Due { name, tenant, .. } in ended {
+                app.forget_host(name, tenant);
+                tracing::warn!(domain = %name, %tenant, "domain is a claim again: it is under .localhost, and the public URL is not");
+            }
+        },
+    );
+    Ok(!ended.await?.is_empty())
 }
 
 /// Deletes the claims that were not proved in time.
@@ -98,16 +120,20 @@ enum DnsProof {
 }
 
 async fn check(app: &Shared, due: Due, until: Timestamp) -> Result<DnsProof, DbError> {
-    let proof = match app.dns.txt(&due.name.txt_record()).await {
+    let proof = if app.needs_no_proof(&due.name) { DnsProof::Found } else { look_up(app, &due).await };
+    settle(app, due, until, proof).await?;
+    Ok(proof)
+}
+
+async fn look_up(app: &App, due: &Due) -> DnsProof {
+    match app.dns.txt(&due.name.txt_record()).await {
         Ok(found) if found.values.contains(&due.token) => DnsProof::Found,
         Ok(_) => DnsProof::Missing,
         Err(error) => {
             tracing::info!(domain = %due.name, %error, "DNS lookup failed; domain left unchanged");
             DnsProof::Unknown
         }
-    };
-    settle(app, due, until, proof).await?;
-    Ok(proof)
+    }
 }
 
 /// Stores the result. Runs to completion, because caches must forget a domain that was lost.

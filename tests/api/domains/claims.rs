@@ -33,7 +33,7 @@ async fn a_claim_says_what_to_write_into_dns() {
         json!({
             "domain": "go.example.com", "role": "primary", "verified": false, "created_at": "2026-11-20T09:30:00.010Z",
             "verification_token": token, "txt_record": "_deeplink-verify.go.example.com",
-            "cname_target": "edge.example.net",
+            "cname_target": "edge.example.net", "root_url": null, "not_found_url": null,
         })
     );
     assert_eq!(names(&world.b).await, [""; 0]);
@@ -76,6 +76,8 @@ async fn d3_names_that_cannot_be_claimed() {
         "go.test",
         "go.invalid",
         "go.onion",
+        "go.localhost",
+        "localhost",
         "go.example",
         "go\u{0}.example.com",
         " go.example.com",

@@ -3,9 +3,11 @@
 mod claims;
 mod expiry;
 mod hosts;
+mod local;
 mod proofs;
 mod races;
 mod rechecks;
+mod redirects;
 
 use serde_json::Value;
 

@@ -140,6 +140,7 @@ pub(super) fn matrix() -> Vec<Row> {
         row("list_domains", FULL),
         with("create_domain", json!({"domain": "new.example.com"}), FULL),
         row("verify_domain", OF_A),
+        with("update_domain", json!({"root_url": "https://example.com/"}), OF_A),
         row("delete_domain", OF_A),
         row("list_apps", FULL),
         with("create_app", json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}), FULL),

@@ -48,6 +48,59 @@ async fn a_domain_is_added_verified_and_deleted() {
     assert_eq!(went(&gone), (303, "/account/domains?done=gone"), "a second press does no harm");
 }
 
+/// Where a domain sends people who open no link: set, refused beside its field, and taken away.
+#[tokio::test]
+async fn a_domains_redirects_are_edited() {
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let edit = "/account/domains/go.example.com/edit";
+    let stored = async || {
+        let domain = world.a.get("/v1/domains").await.json()[0].clone();
+        [&domain["root_url"], &domain["not_found_url"]].map(|url| url.as_str().map(str::to_owned))
+    };
+    let both = [("root_url", " https://www.example.com "), ("not_found_url", "https://www.example.com/help")];
+    let saved = visitor.post(edit, &both).await;
+    assert_eq!(went(&saved), (303, "/account/domains/go.example.com?done=domain-saved"));
+    let set = [Some("https://www.example.com/".to_owned()), Some("https://www.example.com/help".to_owned())];
+    assert_eq!(stored().await, set);
+    let shown = visitor.get("/account/domains/go.example.com").await.text();
+    assert!(shown.contains("value=\"https://www.example.com/\"") && shown.contains("/help\""), "{shown}");
+    for (fields, text) in [
+        ([("root_url", "example.com"), ("not_found_url", "")], "id=\"root-url-error\">Enter the full URL"),
+        ([("root_url", ""), ("not_found_url", "myapp://x")], "id=\"not-found-url-error\">Must start with http"),
+        (
+            [("root_url", "https://go.example.com"), ("not_found_url", "")],
+            "id=\"root-url-error\">Must not be the home page",
+        ),
+    ] {
+        let refused = visitor.post(edit, &fields).await;
+        assert!(refused.status == 400 && refused.text().contains(text), "{text}: {}", refused.text());
+        assert_eq!(stored().await, set, "nothing is changed");
+    }
+    assert_eq!(went(&visitor.post(edit, &[]).await).0, 303);
+    assert_eq!(stored().await, [None, None], "an empty field takes the URL away");
+    assert_eq!(went(&visitor.get(edit).await), (303, "/account/domains/go.example.com"));
+    assert_eq!(visitor.post("/account/domains/no.example.com/edit", &both).await.status, 404);
+}
+
+/// On a service that is on this machine only, the page asks for no record that cannot work, and a name under .localhost
+/// needs none.
+#[tokio::test]
+async fn a_local_service_asks_for_no_record_in_vain() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let added = visitor.post("/account/domains", &[("domain", "shop.localhost"), ("role", "primary")]).await;
+    assert_eq!(went(&added), (303, "/account/domains/shop.localhost?done=domain-verified"));
+    let local = text_of(&visitor.get("/account/domains/shop.localhost").await);
+    assert!(local.contains("No DNS records needed") && !local.contains("TXT") && local.contains("Verified"), "{local}");
+    visitor.post("/account/domains", &[("domain", "go.example.com"), ("role", "primary")]).await;
+    let public = text_of(&visitor.get("/account/domains/go.example.com").await);
+    assert!(public.contains("TXT") && !public.contains("<dd>CNAME</dd>"), "{public}");
+    assert!(public.contains("No DNS record can send visitors to <code>127.0.0.1</code>"), "{public}");
+    assert!(visitor.get("/account/domains").await.text().contains("shop.localhost"));
+}
+
 /// Checking a verified domain again shows whether its record is there now.
 #[tokio::test]
 async fn a_verified_domain_is_looked_at_again() {

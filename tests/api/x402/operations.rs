@@ -51,6 +51,7 @@ fn other_body(operation: &str) -> Value {
         "update_link" => json!({"web_url": "https://example.com/other"}),
         "create_app" => json!({"platform": "ios", "bundle_id": "com.example.other", "team_id": "ABCDE12345"}),
         "create_domain" => json!({"domain": "other.example.com"}),
+        "update_domain" => json!({"root_url": "https://example.com/other"}),
         "create_source" => json!({"name": "Other", "source_type": "custom"}),
         "create_webhook" => json!({"url": "https://hooks.example.com/other", "events": ["click"]}),
         "update_webhook" => json!({"events": ["click"]}),
@@ -79,6 +80,11 @@ async fn px2_every_operation_can_be_paid_for() {
     call("create_domain", &[], Some(json!({"domain": "paid.example.com"}))).await;
     call("list_domains", &[], None).await;
     assert_eq!(call("verify_domain", &["paid.example.com"], None).await.json()["verified"], false);
+    let update = json!({"root_url": "https://example.com/"});
+    assert_eq!(
+        call("update_domain", &["paid.example.com"], Some(update)).await.json()["root_url"],
+        "https://example.com/"
+    );
     call("delete_domain", &["paid.example.com"], None).await;
     let source = call("create_source", &[], Some(json!({"name": "Shop", "source_type": "custom"}))).await.member("id");
     call("list_sources", &[], None).await;
@@ -118,6 +124,8 @@ async fn px3_a_malformed_request_costs_nothing_and_asks_nobody() {
         ("POST", "/v1/links/bulk", "{}", "400 batch_mode_missing"),
         ("POST", "/v1/apps", r#"{"platform":"web"}"#, "400 invalid_platform platform"),
         ("POST", "/v1/domains", r#"{"domain":"localhost"}"#, "400 invalid_domain domain"),
+        ("PATCH", "/v1/domains/nowhere.example.com", "{}", "400 empty_update"),
+        ("PATCH", "/v1/domains/nowhere.example.com", r#"{"root_url":"x"}"#, "400 invalid_url root_url"),
         ("POST", "/v1/sources", r#"{"name":"","source_type":"custom"}"#, "400 invalid_name name"),
         ("POST", "/v1/webhooks", r#"{"url":"http://a.example","events":["click"]}"#, "400 invalid_url url"),
         ("PATCH", "/v1/webhooks/wh_0123456789abcdef01234567", "{}", "400 empty_update"),

@@ -84,7 +84,7 @@ pub fn symbol(url: &str) -> String {
 }
 
 /// The alternate host of a link that has one.
-pub const ALT: Option<&str> = Some("alt.example.com");
+pub const ALT: Option<&str> = Some("https://alt.example.com");
 
 /// A row of the table: name, agent, destinations, alternate host, and the answers to a browser, an in-app browser,
 /// `redirect=1`, and a listed bot on the same platform.

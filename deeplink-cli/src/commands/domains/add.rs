@@ -1,9 +1,7 @@
 //! `dl domains add`.
 
-use std::net::IpAddr;
-
 use clap::{Args, ValueEnum};
-use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainRole};
+use deeplink_core::domain::{CreateDomain, CreatedDomain, DnsRoute, DomainRole};
 
 use crate::commands::domains::record;
 use crate::context::Context;
@@ -15,10 +13,12 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The TXT record proves that the domain is yours; the CNAME record routes its visitors here. \
-     A claim that is not verified lapses after 7 days.",
+     A claim that is not verified lapses after 7 days. A service on this machine only, whose public URL is a loopback \
+     address, also takes names under .localhost, and they are verified at once.",
     &[
     "dl domains add go.example.com",
     "dl domains add open.example.com --role alternate",
+    "dl domains add shop.localhost",
 ]
 ))]
 pub(crate) struct Add {
@@ -56,62 +56,27 @@ impl Add {
     }
 }
 
-/// The records, ready to copy.
+/// What to do next: the records, ready to copy.
 fn instructions(made: &CreatedDomain) -> String {
+    if made.verified {
+        return format!(
+            "\n{} is verified: names under .localhost never leave this machine, so it needs no DNS records\n\nlinks on it: \
+             dl links create https://example.com/",
+            made.domain
+        );
+    }
     let txt = record("TXT", &made.txt_record, &made.verification_token);
     let next = format!("then: dl domains verify {} --wait 30m", made.domain);
-    match Route::to(&made.cname_target) {
-        Route::By(kind) => {
-            let route = record(kind, &made.domain, made.cname_target.trim_matches(['[', ']']));
+    match DnsRoute::to(&made.cname_target) {
+        DnsRoute::By(kind, target) => {
+            let route = record(kind, &made.domain, target);
             format!("\ncreate these two records, name and value, in DNS:\n\n{txt}\n{route}\n{next}")
         }
-        Route::Nowhere => format!(
+        DnsRoute::Nowhere => format!(
             "\ncreate this record, name and value, in DNS:\n\n{txt}\nno record can route visitors to {}, the public \
              host of the service: its operator must give it a name\nthat is publicly reachable, with --public-url or \
-             DEEPLINK_CNAME_TARGET\n\n{next}",
+             DEEPLINK_CNAME_TARGET\n\n{next}\nto try a domain on this machine: dl domains add shop.localhost",
             made.cname_target
         ),
-    }
-}
-
-/// How DNS brings visitors to the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    /// By a record of this kind: a CNAME record holds a name, never an address.
-    By(&'static str),
-    /// Not at all: the service's only known address leads back to the visitor's own machine.
-    Nowhere,
-}
-
-impl Route {
-    fn to(target: &str) -> Self {
-        let bare = target.trim_matches(['[', ']']);
-        match bare.parse::<IpAddr>() {
-            Ok(address) if address.is_loopback() || address.is_unspecified() => Self::Nowhere,
-            Ok(IpAddr::V4(_)) => Self::By("A"),
-            Ok(IpAddr::V6(_)) => Self::By("AAAA"),
-            Err(_) if bare == "localhost" || bare.ends_with(".localhost") => Self::Nowhere,
-            Err(_) => Self::By("CNAME"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_no_target_of_a_cname() {
-        for (target, route) in [
-            ("links.example.com", Route::By("CNAME")),
-            ("192.0.2.7", Route::By("A")),
-            ("[2001:db8::7]", Route::By("AAAA")),
-            ("127.0.0.1", Route::Nowhere),
-            ("[::1]", Route::Nowhere),
-            ("0.0.0.0", Route::Nowhere),
-            ("localhost", Route::Nowhere),
-        ] {
-            assert_eq!(Route::to(target), route, "{target}");
-        }
     }
 }

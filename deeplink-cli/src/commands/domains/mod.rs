@@ -3,6 +3,7 @@
 mod add;
 mod delete;
 mod list;
+mod update;
 mod verify;
 
 commands! {
@@ -11,6 +12,7 @@ commands! {
         List(list::List),
         Add(add::Add),
         Verify(verify::Verify),
+        Update(update::Update),
         Delete(delete::Delete),
     }
 }

@@ -283,6 +283,6 @@ fn alternate_addresses() {
         ("utm_source=a", true, "https://alt.example.com/AbC12345?utm_source=a&os=ios"),
         ("os=windows&redirect=1", false, "https://alt.example.com/AbC12345"),
     ] {
-        assert_eq!(alternate("alt.example.com", "AbC12345", &Query::read(Some(query)), for_ipad), expected);
+        assert_eq!(alternate("https://alt.example.com", "AbC12345", &Query::read(Some(query)), for_ipad), expected);
     }
 }

@@ -1,7 +1,10 @@
 //! Custom domains: which names can be claimed, how a claim is proved, and what is shown of it.
 
+mod update;
+
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use idna::AsciiDenyList;
@@ -10,15 +13,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::time::Timestamp;
+use crate::url::is_localhost;
 use crate::words::{setters, words};
+
+pub use update::{DomainChange, UpdateDomain};
 
 /// Maximum domains of an account, on any plan; claims count.
 pub const MAX_DOMAINS: i64 = 1_000;
 /// Label of the TXT record that proves a claim: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";
 
-/// Top-level names that no public DNS serves (IANA, Special-Use Domain Names).
-const SPECIAL_USE: &[&str] = &["alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"];
+/// Top-level names that no public DNS serves (IANA, Special-Use Domain Names). `localhost` is for services on this
+/// machine: see [`DomainName::is_local`].
+const SPECIAL_USE: &[&str] = &["alt", "arpa", "example", "internal", "invalid", "local", "onion", "test"];
 
 words! {
     /// What a domain does for its links.
@@ -31,7 +38,7 @@ words! {
 }
 
 /// A host name that can be claimed: lower-case A-label form (IDNA, UTS 46), at most 253 characters, with a dot, and in
-/// public DNS.
+/// public DNS or under `.localhost`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DomainName(Box<str>);
 
@@ -44,6 +51,22 @@ impl DomainName {
     /// Name of the TXT record that proves the claim.
     pub fn txt_record(&self) -> String {
         format!("{TXT_LABEL}.{}", self.0)
+    }
+
+    /// Whether the name is under `.localhost` and so never leaves its machine (RFC 6761, section 6.3). Only a service
+    /// whose public URL is a loopback address takes it.
+    pub fn is_local(&self) -> bool {
+        is_localhost(&self.0)
+    }
+
+    /// The refusal of a name under this top-level name.
+    fn not_public(top: &str) -> Invalid {
+        Invalid::field(ErrorCode::InvalidDomain, "domain", format!("names under .{top} are not in public DNS"))
+    }
+
+    /// Refuses a name that is not in public DNS, for a service that is not on this machine only.
+    pub fn check_public(&self) -> Result<(), Invalid> {
+        if self.is_local() { Err(Self::not_public("localhost")) } else { Ok(()) }
     }
 
     /// Whether this is the host, or a name below it.
@@ -98,11 +121,7 @@ impl FromStr for DomainName {
             return wrong("an address is no domain");
         }
         if SPECIAL_USE.contains(&top) {
-            return Err(Invalid::field(
-                ErrorCode::InvalidDomain,
-                "domain",
-                format!("names under .{top} are not in public DNS"),
-            ));
+            return Err(Self::not_public(top));
         }
         Ok(Self(ascii.into()))
     }
@@ -165,7 +184,7 @@ pub struct CreatedDomain {
     pub domain: String,
     /// What it does.
     pub role: DomainRole,
-    /// Whether its DNS has shown the token; false for a new claim.
+    /// Whether it is proved: false for a new claim, true for a name under `.localhost`, which needs no proof.
     pub verified: bool,
     /// Value of the TXT record: 64 hex digits.
     pub verification_token: String,
@@ -193,6 +212,33 @@ pub struct DomainDetail {
     pub txt_record: Option<String>,
     /// Target of the CNAME record that brings visits here.
     pub cname_target: Option<String>,
+    /// Where people who open `/` on it are sent; null shows them a page.
+    pub root_url: Option<String>,
+    /// Where people who open a link on it that does not exist are sent; null shows them a page.
+    pub not_found_url: Option<String>,
+}
+
+/// How DNS brings visits to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DnsRoute<'a> {
+    /// By a record of this kind with this value: a CNAME record holds a name, never an address.
+    By(&'static str, &'a str),
+    /// Not at all: the service's only known address leads back to the visitor's own machine.
+    Nowhere,
+}
+
+impl<'a> DnsRoute<'a> {
+    /// The route to a service's `cname_target`.
+    pub fn to(target: &'a str) -> Self {
+        let bare = target.trim_matches(['[', ']']);
+        match bare.parse::<IpAddr>() {
+            Ok(address) if address.is_loopback() || address.is_unspecified() => Self::Nowhere,
+            Ok(IpAddr::V4(_)) => Self::By("A", bare),
+            Ok(IpAddr::V6(_)) => Self::By("AAAA", bare),
+            Err(_) if is_localhost(bare) => Self::Nowhere,
+            Err(_) => Self::By("CNAME", bare),
+        }
+    }
 }
 
 /// The result of the DNS check.
@@ -230,6 +276,8 @@ mod tests {
             ("a-b.example.com", "a-b.example.com"),
             ("1.example.com", "1.example.com"),
             ("127.0.0.1.example.com", "127.0.0.1.example.com"),
+            ("Shop.LOCALHOST.", "shop.localhost"),
+            ("a.shop.localhost", "a.shop.localhost"),
         ] {
             assert_eq!(text.parse::<DomainName>().map(|name| name.to_string()).as_deref(), Ok(stored), "{text}");
         }
@@ -271,7 +319,9 @@ mod tests {
             "go.example.test",
             "go.invalid",
             "go.onion",
-            "go.localhost",
+            "localhost",
+            "localhost.",
+            ".localhost",
             "go.example",
             "1.0.0.127.in-addr.arpa",
             "xn--a.example.com",
@@ -303,6 +353,35 @@ mod tests {
         let name: DomainName = "a.links.example.com".parse().expect("a name");
         assert!(name.is_within("a.links.example.com") && name.is_within("links.example.com"));
         assert!(!name.is_within("inks.example.com") && !name.is_within("b.a.links.example.com"));
+    }
+
+    #[test]
+    fn names_under_localhost_are_local() {
+        for (text, is_local) in [
+            ("shop.localhost", true),
+            ("a.b.localhost", true),
+            ("localhost.example.com", false),
+            ("go.mylocalhost", false),
+        ] {
+            let name: DomainName = text.parse().expect(text);
+            assert_eq!((name.is_local(), name.check_public().is_err()), (is_local, is_local), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_target_of_a_cname() {
+        for (target, route) in [
+            ("links.example.com", DnsRoute::By("CNAME", "links.example.com")),
+            ("192.0.2.7", DnsRoute::By("A", "192.0.2.7")),
+            ("[2001:db8::7]", DnsRoute::By("AAAA", "2001:db8::7")),
+            ("127.0.0.1", DnsRoute::Nowhere),
+            ("[::1]", DnsRoute::Nowhere),
+            ("0.0.0.0", DnsRoute::Nowhere),
+            ("localhost", DnsRoute::Nowhere),
+            ("links.localhost", DnsRoute::Nowhere),
+        ] {
+            assert_eq!(DnsRoute::to(target), route, "{target}");
+        }
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! `dl domains update`.
+
+use clap::{Args, ValueEnum};
+use deeplink_core::domain::UpdateDomain;
+use deeplink_core::patch::Patch;
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::given;
+use crate::help::help;
+use crate::output;
+
+/// Change where a domain sends people who open no link
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Only named fields change. Without a URL people see a short page; programs get 404 in any case.",
+    &[
+    "dl domains update go.example.com --root-url https://www.example.com",
+    "dl domains update go.example.com --not-found-url https://www.example.com/help",
+    "dl domains update go.example.com --unset root_url --unset not_found_url",
+]
+))]
+pub(crate) struct Update {
+    /// Name of the domain
+    domain: String,
+    /// Where people who open / on the domain are sent
+    #[arg(long, value_name = "URL")]
+    root_url: Option<String>,
+    /// Where people who open a link that does not exist are sent
+    #[arg(long, value_name = "URL")]
+    not_found_url: Option<String>,
+    /// Field to empty: root_url or not_found_url; may be repeated
+    #[arg(long, value_name = "FIELD", hide_possible_values = true)]
+    unset: Vec<Field>,
+}
+
+/// A field that can be emptied, under the API's name and under that of its flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Field {
+    #[value(name = "root_url", alias = "root-url")]
+    Root,
+    #[value(name = "not_found_url", alias = "not-found-url")]
+    NotFound,
+}
+
+impl Update {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::DOMAINS)?;
+        let name = given::domain(&self.domain)?;
+        let mut update = UpdateDomain::new();
+        if let Some(url) = self.root_url {
+            update = update.root_url(url);
+        }
+        if let Some(url) = self.not_found_url {
+            update = update.not_found_url(url);
+        }
+        for field in self.unset {
+            let (url, name) = match field {
+                Field::Root => (&mut update.root_url, "root_url"),
+                Field::NotFound => (&mut update.not_found_url, "not_found_url"),
+            };
+            if matches!(url, Patch::Set(_)) {
+                return Err(Failure::usage(format!("{name} is both set and unset")).into());
+            }
+            *url = Patch::Clear;
+        }
+        if update == UpdateDomain::new() {
+            let hint = "--root-url URL, --not-found-url URL, --unset root_url";
+            return Err(Failure::usage("nothing to change").hint(hint).into());
+        }
+        update.validate()?;
+        let call = ctx.client().await?.domains().update(&name, &update).full();
+        let now = call.await.map_err(|error| ctx.stop_among(&error, "domains"))?;
+        sheet.one(&String::from_utf8_lossy(&now.raw))?;
+        if !now.value.verified {
+            ctx.console.note(&format!("{name} is not verified, so nobody is sent there yet"));
+        }
+        Ok(())
+    }
+}
