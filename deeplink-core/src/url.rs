@@ -153,6 +153,16 @@ pub fn is_localhost(name: &str) -> bool {
     name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
+/// The origin of links on a custom domain of the service at `service`: a name under `.localhost` is this machine, so it has
+/// the service's own scheme and port.
+pub fn domain_origin(service: &Url, domain: &str) -> String {
+    if !is_localhost(domain) {
+        return format!("https://{domain}");
+    }
+    let port = service.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{domain}{port}", service.scheme())
+}
+
 /// Whether an address is on the public internet: outside every range that IANA reserves for something else.
 pub fn is_public(address: IpAddr) -> bool {
     match address {

@@ -9,7 +9,7 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
-use deeplink_core::url::is_localhost;
+use deeplink_core::url::domain_origin;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
@@ -409,13 +409,9 @@ impl App {
         }
     }
 
-    /// The origin of a custom domain. A name under `.localhost` is this machine, so it has the service's own scheme and port.
+    /// The origin of a custom domain.
     pub(crate) fn origin_of(&self, domain: &str) -> String {
-        if !is_localhost(domain) {
-            return format!("https://{domain}");
-        }
-        let port = self.public_url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        format!("{}://{domain}{port}", self.public_url.scheme())
+        domain_origin(&self.public_url, domain)
     }
 
     /// Whether a domain needs no proof: it never leaves this machine, and neither does the service.

@@ -196,7 +196,8 @@ async fn s8_another_sites_page_can_do_nothing() {
             ("/account/signout", ""),
             ("/signin", "email=a@example.com"),
         ] {
-            browser.open("http://other.example.com/").await;
+            // The service's own notice at / lets a browser submit no form.
+            browser.open("http://other.example.com/health").await;
             let action = browser.service(path);
             let send = format!(
                 "(() => {{
@@ -223,7 +224,7 @@ async fn s8_another_sites_page_can_do_nothing() {
                 "fetch('{action}', {{method: 'POST', body: new URLSearchParams('{fields}'), credentials: 'include', mode: 'no-cors'}})
                    .then(() => null, () => null)"
             );
-            browser.open("http://other.example.com/").await;
+            browser.open("http://other.example.com/health").await;
             let () = browser.eval(&fetched).await;
         }
         assert!(before == world.db.dump_without_clicks().await, "something was done");

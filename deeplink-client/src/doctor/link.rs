@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deeplink_core::link::{LinkDetail, LinkStatus};
 use deeplink_core::resolve::{self, HostContext, LandingPlan, LinkView, Outcome, Target};
+use deeplink_core::url::domain_origin;
 use deeplink_core::visitor::{AgentTraits, Platform, Visitor};
 use http::Method;
 use tokio::sync::OnceCell;
@@ -130,8 +131,9 @@ impl Case {
     /// Compares an answer for people with the decision table.
     fn judge_page(&self, link: &LinkDetail, agent: &str, answer: &Answer) -> Result<String, String> {
         let account = &self.setup.account;
+        let alternate = account.alternate().map(|host| domain_origin(self.setup.client.base_url(), host));
         let around = HostContext {
-            alternate: account.alternate(),
+            alternate: alternate.as_deref(),
             only_android_package: account.only_package(),
             on_alternate: false,
         };
