@@ -159,7 +159,6 @@ fn wrong_input_is_3_and_nothing_is_sent() {
         ("apps add ios --bundle-id a.b --team-id ABCDE12345 --icon http://10.0.0.1/i.png", "invalid_icon_url"),
         ("apps add android --package app --sha256 00", "invalid_fingerprint"),
         ("domains add https://go.example.com", "invalid_domain"),
-        ("domains add go.localhost", "invalid_domain"),
         ("doctor --host https://go.example.com", "invalid_domain"),
     ] {
         let ran = dl.run(line);

@@ -301,7 +301,7 @@ fn yes_and_no_are_words() {
     let text = plain(&shown(Dl::at(&double.url), "domains list"));
     let verified: Vec<_> = text.lines().skip(1).take(2).filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert_eq!(verified, ["yes", "no"], "{text}");
-    assert!(text.starts_with("DOMAIN          ROLE     VERIFIED  CREATED\n"), "{text}");
+    assert!(text.starts_with("DOMAIN          ROLE     VERIFIED  CREATED  ROOT URL"), "{text}");
 }
 
 #[test]

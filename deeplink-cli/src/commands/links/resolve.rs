@@ -175,7 +175,7 @@ impl Resolve {
         let url = self.link.parse::<url::Url>().ok();
         let parts = url.as_ref().and_then(|url| Some((url.host_str()?, url.path().strip_prefix('/')?)));
         match parts {
-            Some((host, id)) if given::host(host).is_ok() && given::link_id(id).is_ok() => {
+            Some((host, id)) if given::host(host).is_ok_and(|name| !name.is_local()) && given::link_id(id).is_ok() => {
                 format!("is {host} in DNS? dl links resolve {id} --host {host} asks the service of --base-url itself")
             }
             _ => "check the address, its DNS and the network".to_owned(),
