@@ -381,7 +381,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let source = "/v1/sources/src_0123456789abcdef01234567";
     let webhook = webhook.header("location").to_owned();
     let mut ids = Vec::new();
-    let others = [
+    let others = vec![
         world.a.ask(Method::GET, "/v1/events/stream").header("last-event-id", "evt_0123456789abcdef01234567"),
         world.a.ask(Method::GET, "/v1/sources"),
         world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),
