@@ -4,6 +4,7 @@
 //! their own, because counting many clicks at one time is cheaper. So each click is stored once and counted once, whenever
 //! the process dies. A segment is removed after a commit that waits for the disk.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,7 +194,13 @@ impl Loader {
     /// Finds out which texts beyond an account's share the database has.
     async fn settle_texts(&mut self) -> Result<(), DbError> {
         let Some(reading) = &mut self.reading else { return Ok(()) };
-        let known = clicks::known_texts(&mut self.db.read().await?.conn(), &reading.beyond()).await?;
+        let beyond = reading.beyond();
+        // Mostly there are none, and then no connection is needed.
+        let known = if beyond.is_empty() {
+            HashSet::new()
+        } else {
+            clicks::known_texts(&mut self.db.read().await?.conn(), &beyond).await?
+        };
         reading.settle(&known);
         Ok(())
     }

@@ -24,8 +24,8 @@ const SHARDS: usize = 16;
 /// Most user agents and referers in memory: at most 10,000 together.
 const MAX_AGENTS: usize = 7_008;
 const MAX_REFERERS: usize = 2_992;
-/// Most new texts that the visitors of one account may store on a day, user agents and referers together: whoever visits
-/// chooses them, and each is kept as long as its clicks. What the database has already can be named without end.
+/// Most new texts that the visitors of one account may store on a day, user agents and referers together: visitors
+/// choose them, and each is kept as long as its clicks. What the database has already can be named without end.
 const MAX_NEW: u32 = 100_000;
 const DAY: i64 = 86_400_000;
 

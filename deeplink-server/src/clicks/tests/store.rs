@@ -31,7 +31,7 @@ async fn a_click_becomes_a_row_with_its_texts() {
     db.close().await;
 }
 
-/// Whoever invents texts until an account's share is used up takes no name from those that were known.
+/// A flood of invented texts that uses up an account's share does not rename those that were known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r8_beyond_its_share_an_account_keeps_the_texts_that_are_known() {
     let home = Home::new();
