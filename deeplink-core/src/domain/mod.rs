@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use crate::url::is_localhost;
 use crate::words::{setters, words};
 
-pub use update::{DomainChange, UpdateDomain};
+pub use update::{DomainChange, UpdateDomain, leads_to};
 
 /// Maximum domains of an account, on any plan; claims count.
 pub const MAX_DOMAINS: i64 = 1_000;

@@ -78,13 +78,7 @@ impl DomainChange {
 
     /// Refuses the domain's own `/`: it would lead back to itself. A link on the domain is allowed.
     pub fn check_on(&self, domain: &DomainName) -> Result<(), Invalid> {
-        let is_own_root = |url: &str| {
-            Url::parse(url).is_ok_and(|url| {
-                let host = url.host_str().map(|host| host.trim_end_matches('.'));
-                host == Some(domain.as_str()) && url.path() == "/"
-            })
-        };
-        match self.urls().find(|(_, url)| is_own_root(url)) {
+        match self.urls().find(|(_, url)| leads_to(url, domain.as_str(), "/")) {
             Some((field, _)) => {
                 let message = format!("{field}: must not be the home page of {domain} itself");
                 Err(Invalid::field(ErrorCode::InvalidUrl, field, message))
@@ -92,6 +86,14 @@ impl DomainChange {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a URL leads to this path on this domain, whatever its scheme, port and query.
+pub fn leads_to(url: &str, domain: &str, path: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| {
+        let host = url.host_str().map(|host| host.trim_end_matches('.'));
+        host == Some(domain) && url.path() == path
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod landing;
 pub(crate) mod notice;
 pub(crate) mod page;
 pub(crate) mod report;
+mod shown;
 mod texts;
 
 use std::net::IpAddr;
@@ -24,21 +25,22 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use deeplink_core::domain::leads_to;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{AgentContext, LinkStatus, ResolvedLink, SocialPreview, is_link_id};
-use deeplink_core::resolve::{self, Fetch, HostContext, LandingPlan, Outcome};
-use deeplink_core::visitor::{Form, Language, Platform, Visitor, is_prefetch, wants_json};
+use deeplink_core::link::{LinkStatus, ResolvedLink, is_link_id};
+use deeplink_core::resolve::{self, Fetch, HostContext, Outcome};
+use deeplink_core::visitor::{Form, Visitor, is_prefetch, wants_json};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use self::landing::{Agent, Apps, DisplayApp, LandingPage, Preview};
 use self::notice::Notice;
+use self::shown::{landing_page, language_of, notice_of, notice_page};
 use crate::cache::{CachedLink, Lookup};
 use crate::clicks::Click;
-use crate::db::hosts::{self, AppBranding, Host, TenantBranding};
+use crate::db::hosts::{self, Host, TenantBranding};
 use crate::db::{Conn, DbError, links};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
@@ -334,89 +336,6 @@ fn json_response(body: String) -> Response {
     with_negotiation(response)
 }
 
-/// The visitor's language. Only pages depend on it.
-fn language_of(parts: &Parts) -> Language {
-    Language::preferred(parts.headers.get_all(header::ACCEPT_LANGUAGE))
-}
-
-fn page_response(
-    app: &App,
-    status: StatusCode,
-    language: Language,
-    render: impl FnOnce(&str) -> askama::Result<String>,
-) -> Response {
-    let nonce = app.random(|random| {
-        use base64::Engine;
-        base64::engine::general_purpose::STANDARD.encode(random.bytes::<16>())
-    });
-    match render(&nonce) {
-        Ok(page) => {
-            let mut response = Response::new(Body::from(page));
-            *response.status_mut() = status;
-            // Reserves room for the headers that are added later.
-            *response.headers_mut() = HeaderMap::with_capacity(16);
-            response.headers_mut().extend(page::headers(&nonce, language));
-            response
-        }
-        Err(error) => ApiError::Internal(error.to_string()).into_response(),
-    }
-}
-
-async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>, language: Language) -> Response {
-    let qr = if plan.shows_qr() { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
-    let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
-    let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
-    let page = LandingPage {
-        plan,
-        preview: preview.as_ref().map(|preview| Preview {
-            title: preview.title.as_deref(),
-            description: preview.description.as_deref(),
-            image_url: preview.image_url.as_deref(),
-        }),
-        agent: agent.as_ref().map(|agent| Agent {
-            action: agent.action.as_ref().map(deeplink_core::link::Action::as_str),
-            cta: agent.cta.as_deref(),
-            description: agent.description.as_deref(),
-        }),
-        apps: shown_apps(link.branding(), plan.platform),
-        tenant_domain: link.branding().domain.as_deref(),
-        tenant_verified: link.branding().domain.is_some(),
-        qr: qr.as_deref(),
-        language,
-    };
-    page_response(app, StatusCode::OK, language, |nonce| landing::render(&page, nonce))
-}
-
-/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest, completed by the other platform's.
-fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
-    let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
-    let prefers_android = match platform {
-        Platform::Ios => false,
-        Platform::Android => true,
-        _ => branding.android_is_oldest,
-    };
-    let (first, second) = if prefers_android { (android, ios) } else { (ios, android) };
-    let shown = |of: fn(&AppBranding) -> Option<&str>| first.and_then(of).or(second.and_then(of));
-    Apps {
-        display: first.or(second).map(|_| DisplayApp {
-            name: shown(AppBranding::name),
-            icon_url: shown(|app| app.icon_url.as_deref()),
-            theme_color: shown(|app| app.theme_color.as_deref()),
-        }),
-        ios_name: ios.and_then(AppBranding::name),
-        android_name: android.and_then(AppBranding::name),
-    }
-}
-
-fn notice_page(app: &App, status: &LinkStatus, language: Language) -> Response {
-    let notice = match status {
-        LinkStatus::Flagged => Notice::Flagged,
-        LinkStatus::Expired => Notice::Expired,
-        _ => Notice::Disabled,
-    };
-    page_response(app, notice.status(), language, |nonce| notice::render(notice, language, nonce))
-}
-
 /// There is no such link: people on a tenant's host go where it sends them, others get the error.
 fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response {
     let target = match host {
@@ -430,12 +349,7 @@ fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response
 /// lead back here.
 fn instead<'h>(app: &App, host: &'h Host, path: &str) -> Option<&'h str> {
     let target = if path == "/" { &host.root_url } else { &host.not_found_url };
-    let leads_back = |url: &str| {
-        let Ok(url) = url::Url::parse(url) else { return false };
-        let its_host = url.host_str().map(|name| name.trim_end_matches('.'));
-        its_host == Some(&*host.name) && url.path() == path
-    };
-    target.as_deref().filter(|url| !leads_back(url) && !app.threats.covers(url))
+    target.as_deref().filter(|url| !leads_to(url, &host.name, path) && !app.threats.covers(url))
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.
@@ -448,8 +362,7 @@ pub(crate) fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> 
     if form != (Form::Html { explicit: true }) {
         return json_refusal(error);
     }
-    let language = language_of(parts);
-    let mut response = page_response(app, notice.status(), language, |nonce| notice::render(notice, language, nonce));
+    let mut response = notice_of(app, notice, language_of(parts));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(open_in(Language::Ja, "Greenhouse"), "Greenhouseで開く");
         assert_eq!(open_in(Language::De, "المشتل!"), "In \u{2068}المشتل!\u{2069} öffnen");
         assert_eq!(open_in(Language::Ar, "Greenhouse!"), "فتح في \u{2068}Greenhouse!\u{2069}");
-        assert_eq!(open_in(Language::En, "<b>"), "Open in <b>", "whoever writes it out escapes it");
+        assert_eq!(open_in(Language::En, "<b>"), "Open in <b>", "the template escapes it");
     }
 
     #[test]
