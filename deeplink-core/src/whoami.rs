@@ -21,7 +21,8 @@ reply! {
     /// Who the key of a request acts for.
     Whoami {
         /// Email address of the person who created the key; the account's owner's, else its oldest member's, if no one
-        /// did or they have left. Null for an affiliate's credential, and if the account has no people.
+        /// did or they have left. Null for an affiliate's credential, and if the account has
+        /// no people, as after a first start.
         email: Option<String>,
         /// The account.
         tenant: MyTenant,

@@ -214,7 +214,7 @@ async fn r11_what_was_made_before_anyone_proved_an_address_ends() {
     assert!(crate::confirmations::confirms_nothing(&world.nobody.confirm(&confirmation).await), "its link has ended");
 }
 
-/// The account of a wallet has no people; whoever the operator lets in is its owner, and nothing ends.
+/// The account of a wallet has no people; the person that the operator lets in becomes its owner, and nothing ends.
 #[tokio::test]
 async fn an_account_without_people_gets_an_owner() {
     let world = spawn().await;
@@ -258,7 +258,7 @@ async fn s3_s4_a_link_is_used_once_and_only_by_its_form() {
 
 /// Of two people who are let in to different accounts with one address concurrently, one gets in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_is_in_one_account_whoever_is_faster() {
+async fn two_uses_at_once_put_an_address_into_one_account() {
     let world = spawn_nodes(2).await;
     for round in 0..5 {
         let email = format!("p{round}@example.com");

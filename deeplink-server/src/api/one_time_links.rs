@@ -1,5 +1,5 @@
-//! One-time links that the operator prints: whoever opens one enters an email address and is signed in to the account,
-//! without a mail. The page is in `pages::one_time`.
+//! One-time links that the operator prints: the person who opens one enters an email address and is signed in to the
+//! account, without a mail. The page is in `pages::one_time`.
 
 use std::net::IpAddr;
 

@@ -7,6 +7,7 @@ use deeplink_core::whoami::{KeyScope, MyAffiliate, Whoami};
 use sqlx::FromRow;
 
 use super::tenants::PlanColumns;
+use super::users::PLACEHOLDER;
 use super::{Conn, DbError, on};
 
 #[derive(FromRow)]
@@ -57,6 +58,7 @@ impl Row {
         let tenant = MyTenant { id: tenant.clone(), created_at: Timestamp::from_millis(self.opened_at) };
         let scope = if is_own { KeyScope::Account } else { KeyScope::Affiliate };
         let plan = is_own.then(|| self.plan.basis().effective_tier(now));
-        Ok(Whoami::new(self.email.filter(|_| is_own), tenant, plan, id, self.key_prefix, scope, affiliate))
+        let email = self.email.filter(|email| is_own && email != PLACEHOLDER);
+        Ok(Whoami::new(email, tenant, plan, id, self.key_prefix, scope, affiliate))
     }
 }

@@ -81,7 +81,7 @@ fn never_read(address: SocketAddr, path: &str, streams: u32) -> TcpStream {
     stream
 }
 
-/// Reads until so many responses have begun.
+/// Reads until this many responses have begun.
 fn read_heads(mut stream: &TcpStream, count: u32) {
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let mut heads = 0;

@@ -6,12 +6,11 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use super::super::{Failure, open_existing, output};
-use super::{Named, missing};
+use super::{Named, store_for};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::Db;
 use crate::db::keys::{self, NewKey};
-use crate::db::{Db, DbError, account_list};
-use crate::shares::Share;
 
 pub(super) const ABOUT: &str = "\
 Makes a secret key for an account and prints it once
@@ -60,15 +59,6 @@ async fn make(db: &Db, named: Named, clock: &Clock) -> Result<NewKey, Failure> {
     let random = &mut Random::system();
     let (id, key) = (SecretKeyId::new(now, random), SecretKey::generate(random));
     let new = NewKey { id, tenant, affiliate: None, key, created_by: None, created_at: now };
-    let stored = db.write(Share::Service, new.clone(), move |tx, new| {
-        async move {
-            if account_list::find(tx, &new.tenant, now).await?.is_none() {
-                return Ok(false);
-            }
-            keys::insert(tx, new).await?;
-            Ok::<_, DbError>(true)
-        }
-        .boxed()
-    });
-    if stored.await? { Ok(new) } else { Err(missing(&new.tenant)) }
+    store_for(db, new.tenant.clone(), new.clone(), now, |tx, new| keys::insert(tx, new).boxed()).await?;
+    Ok(new)
 }

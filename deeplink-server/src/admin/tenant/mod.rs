@@ -16,6 +16,7 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::{Failure, open_existing, open_shared, output};
 use crate::api;
@@ -24,7 +25,7 @@ use crate::config::Config;
 use crate::db::accounts::{self, NewAccount};
 use crate::db::billing::BillingAccount;
 use crate::db::users::Standing;
-use crate::db::{Conn, Db, DbError, WriteError, billing, users};
+use crate::db::{Conn, Db, DbError, WriteError, account_list, billing, users};
 use crate::shares::Share;
 
 #[derive(Debug, clap::Subcommand)]
@@ -183,6 +184,27 @@ async fn create(create: Create, config: &Config, clock: &Clock) -> Result<(), Fa
         output::print_error("Store the key now; it cannot be shown again.");
     }
     Ok(())
+}
+
+/// Stores something for an account, unless that is gone.
+async fn store_for<C: Send + Sync + 'static>(
+    db: &Db,
+    tenant: TenantId,
+    made: C,
+    now: Timestamp,
+    insert: for<'t> fn(&'t mut Conn<'_>, &'t C) -> BoxFuture<'t, Result<(), DbError>>,
+) -> Result<(), Failure> {
+    let stored = db.write(Share::Service, (tenant.clone(), made), move |tx, (tenant, made)| {
+        async move {
+            if account_list::find(tx, tenant, now).await?.is_none() {
+                return Ok(false);
+            }
+            insert(tx, made).await?;
+            Ok::<_, DbError>(true)
+        }
+        .boxed()
+    });
+    if stored.await? { Ok(()) } else { Err(missing(&tenant)) }
 }
 
 fn missing(tenant: &TenantId) -> Failure {

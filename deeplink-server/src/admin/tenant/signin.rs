@@ -7,13 +7,12 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use super::super::{Failure, open_existing, output};
-use super::{Named, missing};
+use super::{Named, store_for};
 use crate::api::one_time_links::url;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::Db;
 use crate::db::one_time_links::{self, OneTimeLink};
-use crate::db::{Db, DbError, account_list};
-use crate::shares::Share;
 
 pub(super) const ABOUT: &str = "\
 Prints a one-time link that signs a person in to an account, without a mail
@@ -58,7 +57,7 @@ pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Resul
     } else {
         output::print(&format!("tenant_id   {tenant}\nurl         {url}\nexpires_at  {expires_at}\n"));
     }
-    output::print_error("The link works once. Whoever opens it can sign in to the account.");
+    output::print_error("The link works once. Anyone who opens it can sign in to the account.");
     Ok(())
 }
 
@@ -66,15 +65,6 @@ async fn make(db: &Db, named: Named, clock: &Clock) -> Result<OneTimeLink, Failu
     let now = clock.now();
     let tenant = named.tenant.find(&mut db.read().await?.conn()).await?;
     let link = OneTimeLink::draw(tenant, now, &mut Random::system());
-    let stored = db.write(Share::Service, link.clone(), move |tx, link| {
-        async move {
-            if account_list::find(tx, &link.tenant, now).await?.is_none() {
-                return Ok(false);
-            }
-            one_time_links::insert(tx, link).await?;
-            Ok::<_, DbError>(true)
-        }
-        .boxed()
-    });
-    if stored.await? { Ok(link) } else { Err(missing(&link.tenant)) }
+    store_for(db, link.tenant.clone(), link.clone(), now, |tx, link| one_time_links::insert(tx, link).boxed()).await?;
+    Ok(link)
 }
