@@ -19,7 +19,7 @@ use deeplink_testing::double::{Double, with_links};
 /// Starts a session: a bus, and a keyring that is unlocked with a password. `$DL` is the command.
 const BEGIN: &str = r#"
 set -u
-command -v gnome-keyring-daemon dbus-send >/dev/null || { echo "gnome-keyring and dbus are needed" >&2; exit 99; }
+command -v gnome-keyring-daemon >/dev/null && command -v dbus-send >/dev/null || { echo "gnome-keyring and dbus are needed" >&2; exit 99; }
 printf '%s' "$PASSWORD" | gnome-keyring-daemon --foreground --unlock --components=secrets >/dev/null 2>&1 &
 keyring=$!
 trap 'kill $keyring' EXIT
@@ -128,7 +128,7 @@ fn a_key_in_the_keyring_goes_to_its_origin_only() {
 #[test]
 fn a_good_write_takes_the_older_copy_out_of_the_file() {
     let double = with_links(1);
-    let dl = Dl::new().stored("default", &double.url, OTHER_KEY).stored("second", &double.url, OTHER_KEY);
+    let dl = Dl::new().stored("default", &double.url, KEY).stored("second", &double.url, OTHER_KEY);
     dl.secret_file("key.txt", KEY);
     // The profile's store is the file, so the keyring must be requested.
     let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");

@@ -87,11 +87,17 @@ pub(crate) async fn find(
     misses::look_up(app, app.client_at(peer, headers), false, found).await
 }
 
-/// Refuses an attempt if sign-in is off, or after too many from one address, before anything is read.
-pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+/// Fails if sign-in is off.
+pub(crate) fn require_sessions(app: &App) -> Result<(), ApiError> {
     if !app.config.sessions {
         return Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "sign-in is switched off on this service"));
     }
+    Ok(())
+}
+
+/// Refuses an attempt if sign-in is off, or after too many from one address, before anything is read.
+pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
+    require_sessions(app)?;
     check_limit(app, (&app.limits.signins, super::signin::TOO_MANY), peer, headers)
 }
 
@@ -118,6 +124,7 @@ pub(crate) async fn enter(
         |tx, enter| enter.run(tx).boxed(),
         |app, _, used: &Option<Used>| {
             let Some(used) = used else { return };
+            tracing::info!(tenant = %used.tenant, "signed in with a one-time link");
             used.ended_keys.iter().for_each(|hash| app.forget_key(hash));
             app.notifier.notify(Notification::Deliveries(used.tenant.clone()));
         },

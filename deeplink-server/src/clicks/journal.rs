@@ -406,8 +406,9 @@ impl Open {
             return known;
         }
         self.texts += 1;
-        put_text(into, &TextRecord { hash: text.hash(), text: text.text(), is_beyond: text.is_beyond() });
-        text.set_number(self.number, self.texts);
+        let record = TextRecord { hash: text.hash(), text: text.text(), is_beyond: text.is_beyond() };
+        put_text(into, &record);
+        text.set_number(self.number, self.texts, record.is_beyond);
         self.texts
     }
 

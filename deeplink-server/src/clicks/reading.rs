@@ -177,8 +177,9 @@ impl Reading {
 
     /// Of those, the database has these; the others become `other`.
     pub(super) fn settle(&mut self, known: &HashSet<Hash>) {
+        let (hash, other) = (hash_of(OTHER), Arc::<str>::from(OTHER));
         for text in self.texts[self.settled..].iter_mut().filter(|text| text.is_beyond && !known.contains(&text.hash)) {
-            (text.hash, text.text) = (hash_of(OTHER), OTHER.into());
+            (text.hash, text.text) = (hash, Arc::clone(&other));
         }
         self.settled = self.texts.len();
     }

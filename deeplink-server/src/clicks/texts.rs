@@ -89,8 +89,16 @@ impl Text {
         if place >> 32 == u64::from(segment) { u32::try_from(place & u64::from(u32::MAX)).ok() } else { None }
     }
 
-    pub(super) fn set_number(&self, segment: u32, number: u32) {
-        self.place.store(u64::from(segment) << 32 | u64::from(number), Ordering::Relaxed);
+    /// Notes where its record is, which says whether it is beyond a share; unless that is otherwise by now.
+    pub(super) fn set_number(&self, segment: u32, number: u32, is_beyond: bool) {
+        self.place.store(u64::from(segment) << 32 | u64::from(number), Ordering::SeqCst);
+        if self.is_beyond.load(Ordering::SeqCst) != is_beyond {
+            self.forget_number();
+        }
+    }
+
+    fn forget_number(&self) {
+        self.place.store(0, Ordering::SeqCst);
     }
 }
 
@@ -169,6 +177,10 @@ impl Texts {
         }
         let day = now.as_millis().div_euclid(DAY);
         let mut new = lock(&self.new);
+        // Another visit may have charged it meanwhile.
+        if text.is_charged.load(Ordering::Relaxed) {
+            return text;
+        }
         if new.day != day {
             *new = NewTexts { day, ..NewTexts::default() };
         }
@@ -176,9 +188,9 @@ impl Texts {
         let has_room = *count < MAX_NEW;
         *count += u32::from(has_room);
         text.is_charged.store(has_room, Ordering::Relaxed);
-        if text.is_beyond.swap(!has_room, Ordering::Relaxed) == has_room {
+        if text.is_beyond.swap(!has_room, Ordering::SeqCst) == has_room {
             // Its record in the journal says otherwise.
-            text.place.store(0, Ordering::Relaxed);
+            text.forget_number();
         }
         text
     }
@@ -292,8 +304,10 @@ mod tests {
         let texts = Texts::new();
         let text = texts.referer(Some(b"https://example.com/")).expect("a text");
         assert_eq!([1, 7].map(|segment| text.number_in(segment)), [None, None]);
-        text.set_number(7, u32::MAX);
+        text.set_number(7, u32::MAX, false);
         assert_eq!([1, 7, 8].map(|segment| text.number_in(segment)), [None, Some(u32::MAX), None]);
+        text.set_number(8, 1, true);
+        assert_eq!(text.number_in(8), None, "a record that says otherwise is not named");
     }
 
     /// An account's visitors store at most 100,000 new texts a day; others have their own share.

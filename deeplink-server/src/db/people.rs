@@ -98,10 +98,11 @@ pub(crate) async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<V
         "DELETE FROM secret_keys WHERE tenant_id = $1 RETURNING key_hash",
         "DELETE FROM publishable_keys WHERE tenant_id = $1 RETURNING key_hash",
     ];
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 7] = [
         "DELETE FROM sessions WHERE tenant_id = $1",
         "DELETE FROM key_requests WHERE tenant_id = $1",
         "DELETE FROM tokens WHERE tenant_id = $1",
+        "DELETE FROM one_time_links WHERE tenant_id = $1",
         "DELETE FROM users WHERE tenant_id = $1 AND NOT verified",
         "DELETE FROM webhooks WHERE tenant_id = $1",
         "DELETE FROM sources WHERE tenant_id = $1",

@@ -33,7 +33,7 @@ pub(crate) async fn find(
         SELECT k.id, k.key_prefix, t.created_at AS opened_at, k.affiliate_id, a.name AS affiliate_name,
             t.plan_tier, t.comp_tier, t.subscription_status, t.past_due_since,
             COALESCE((SELECT u.email FROM users u WHERE u.id = k.created_by),
-                (SELECT u.email FROM users u WHERE u.tenant_id = t.id
+                (SELECT u.email FROM users u WHERE u.tenant_id = t.id AND (u.verified OR u.is_owner)
                     ORDER BY u.is_owner DESC, u.verified DESC, u.id LIMIT 1)) AS email
         FROM secret_keys k JOIN tenants t ON t.id = k.tenant_id LEFT JOIN affiliates a ON a.id = k.affiliate_id
         WHERE k.tenant_id = $1 AND k.id = $2";

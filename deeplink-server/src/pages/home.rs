@@ -21,6 +21,8 @@ struct HomePage<'a> {
     frame: &'a Frame,
     /// Where the service is reached, without the last slash.
     base: &'a str,
+    /// Whether people have a key from the first start, and no mail to sign in with.
+    has_first_key: bool,
     /// Where people sign in or, once they are, find their account, and the label of that button.
     next: Option<(&'static str, &'static str)>,
 }
@@ -61,6 +63,7 @@ fn page(app: &App, is_signed_in: bool) -> Response {
     } else {
         is_set_up(app).then_some(("/signin", "Sign in"))
     };
+    let has_first_key = app.is_loopback || !is_set_up(app);
     let base = app.public_url.as_str().trim_end_matches('/');
-    answer(app, StatusCode::OK, &frame, &HomePage { frame: &frame, base, next })
+    answer(app, StatusCode::OK, &frame, &HomePage { frame: &frame, base, has_first_key, next })
 }

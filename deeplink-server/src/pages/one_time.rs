@@ -39,6 +39,7 @@ pub(super) async fn show(
     headers: HeaderMap,
     query: Query,
 ) -> PageResult {
+    one_time_links::require_sessions(&app)?;
     let token = query.one("token")?.unwrap_or_default();
     let Some(opens) = one_time_links::find(&app, peer, &headers, &Token::new(token)).await? else {
         return Ok(see_other(INVALID));

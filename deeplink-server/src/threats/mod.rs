@@ -181,7 +181,8 @@ fn web_url(url: Url) -> Option<Url> {
         return Some(url);
     }
     if BROWSERS.contains(&url.scheme()) {
-        let named = url.query_pairs().find(|(name, _)| name == "url").map(|(_, value)| value.into_owned());
+        // The last of several is what most take.
+        let named = url.query_pairs().filter(|(name, _)| name == "url").last().map(|(_, value)| value.into_owned());
         let rest = || url.as_str().strip_prefix(url.scheme()).map(|rest| rest[1..].to_owned());
         if let Some(url) = named.or_else(rest).and_then(|url| Url::parse(&url).ok()).filter(is_web) {
             return Some(url);

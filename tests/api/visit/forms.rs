@@ -108,7 +108,7 @@ async fn only_pages_have_a_language() {
         world.db.execute(format!("UPDATE links SET status = '{status}' WHERE link_id = '{id}'")).await;
     }
     for (host, path, words) in [
-        ("localhost", "/r/landing", "Der Absender dieses Links ist nicht verifiziert."),
+        ("localhost", "/r/landing", "Der Ersteller dieses Links ist nicht verifiziert."),
         ("localhost", "/r/flagged", "Dieser Link wurde als unsicher gemeldet"),
         ("localhost", "/r/disabled", "Dieser Link ist nicht mehr verfügbar"),
         ("localhost", "/r/nowhere", "Link nicht gefunden"),

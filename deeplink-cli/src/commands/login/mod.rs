@@ -95,8 +95,11 @@ impl Login {
             }
             other => other,
         })?;
-        // A service from before this question says nothing.
-        let account = async || client.whoami().await.ok().map(|who| who.tenant.id.to_string());
+        // A service from before this question says nothing. A partner's key does not take the place of the account's.
+        let account = async || {
+            let who = client.whoami().await.ok().filter(|who| who.affiliate.is_none())?;
+            Some(who.tenant.id.to_string())
+        };
         let profile = new.profile_for(ctx, profile, account).await?;
         let destination = ctx.choose_store(&profile, self.store, &base).await?;
         let source = ctx.keep(&destination, &key, None).await?;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use deeplink_client::{Auth, Kind, LinkFilter, Retry};
+use deeplink_core::error::ErrorCode;
 
 use crate::base_url::BaseUrl;
 use crate::config::check_profile_name;
@@ -154,5 +155,6 @@ async fn whose(ctx: &Context) -> Option<String> {
     } else {
         error
     };
-    if error.kind() == Kind::Auth { None } else { Some(format!(" for {base}")) }
+    // Not any 401: something between here and the service may want a password of its own.
+    if error.code() == Some(&ErrorCode::InvalidKey) { None } else { Some(format!(" for {base}")) }
 }

@@ -21,8 +21,9 @@ The link works once, within 24 hours. Its page asks for the person's mail addres
 person in. A new one joins as a member, or as the owner of an account without people; but on a public service where \
 people prove their addresses by mail or with an identity provider, only addresses are taken that are confirmed in the \
 account. If nobody has confirmed an address of the account, only the address that it was opened with is taken there, \
-and its keys, webhooks and sources end when the link is used, because anyone may have created it. Run the command with \
-the settings of the server: the link begins with its public URL.
+and its keys, webhooks and sources end when the link is used, because anyone may have created it. The account of a first \
+start takes any address, which becomes its owner's. Run the command with the settings of the server: the link begins \
+with its public URL.
 
 Example:
   deeplink-server tenant signin --tenant someone@example.com";

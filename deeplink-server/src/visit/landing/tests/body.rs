@@ -131,7 +131,7 @@ fn the_script_gets_its_data() {
 #[test]
 fn a_verified_domain_is_named_and_nothing_on_its_page_is_called_unverified() {
     let heading = |texts| dom(LINUX, &EVERYTHING, texts).by_id("by").expect("the section's heading").text();
-    assert_eq!(heading(NO_TEXTS), "The sender of this link isn’t verified.");
+    assert_eq!(heading(NO_TEXTS), "The creator of this link isn’t verified.");
     assert_eq!(heading(TEXTS), "example.com");
     for agent in [IPHONE, ANDROID, MAC, LINUX] {
         let page = dom(agent, &EVERYTHING, TEXTS);

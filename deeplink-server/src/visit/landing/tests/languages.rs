@@ -36,7 +36,7 @@ fn every_word_is_in_the_visitors_language() {
             "Beim Tippen wird auch dieser Link kopiert, damit die App ihn nach der Installation öffnen kann.",
             "Weiter zu shop.example.com",
             "Laden im App Store",
-            "Der Absender dieses Links ist nicht verifiziert.",
+            "Der Ersteller dieses Links ist nicht verifiziert.",
         ]
     );
     assert_eq!(
@@ -45,7 +45,7 @@ fn every_word_is_in_the_visitors_language() {
             "المتابعة إلى \u{2068}shop.example.com\u{2069}",
             "App Store لأجهزة iPhone وiPad",
             "Google Play لأجهزة Android",
-            "لم يتم التحقق من مُرسِل هذا الرابط.",
+            "لم يتم التحقق من مُنشئ هذا الرابط.",
             "رمز QR لهذا الرابط",
             "امسح الرمز ضوئيًا للمتابعة على هاتفك.",
         ]
