@@ -63,6 +63,15 @@ pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> 
 
 /// A moment on the command line: RFC 3339, a date (midnight UTC), or how long ago (`7d`, `12h`).
 pub(crate) fn parse_moment(text: &str) -> Result<Timestamp, String> {
+    parse_from_now(text, i64::saturating_neg, "how long ago, such as 7d")
+}
+
+/// A moment to come: RFC 3339, a date (midnight UTC), or how long from now (`30d`, `12h`).
+pub(crate) fn parse_later(text: &str) -> Result<Timestamp, String> {
+    parse_from_now(text, |millis| millis, "how long from now, such as 30d")
+}
+
+fn parse_from_now(text: &str, away: fn(i64) -> i64, span: &str) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse() {
         return Ok(moment);
     }
@@ -71,11 +80,11 @@ pub(crate) fn parse_moment(text: &str) -> Result<Timestamp, String> {
     {
         return Ok(moment);
     }
-    if let Ok(span) = parse_duration(text) {
-        let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        return Ok(now().plus_millis(millis.saturating_neg()));
+    if let Ok(length) = parse_duration(text) {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+        return Ok(now().plus_millis(away(millis)));
     }
-    Err("a time such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or how long ago, such as 7d".into())
+    Err(format!("a time such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or {span}"))
 }
 
 #[cfg(test)]

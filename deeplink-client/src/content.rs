@@ -1,14 +1,14 @@
-//! What makes two links the same: destinations, metadata, agent context, preview and affiliate, after applying the
-//! service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, the owner's switch and
+//! end, after applying the service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use deeplink_core::destinations::Destinations;
 #[cfg(feature = "bulk")]
 use deeplink_core::link::UpdateLink;
 use deeplink_core::link::{AgentContext, LinkDetail, NewLink, SocialPreview};
-use deeplink_core::metadata::Metadata;
+#[cfg(feature = "bulk")]
+use deeplink_core::patch::Patch;
 use serde_json::value::RawValue;
 
 /// One field in which a link differs from what was requested.
@@ -57,7 +57,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content([Option<String>; FIELDS.len()]);
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 13] = [
     "ios_deep_link",
     "ios_store_url",
     "android_deep_link",
@@ -66,42 +66,48 @@ const FIELDS: [&str; 9] = [
     "metadata",
     "agent_context",
     "social_preview",
+    "name",
+    "enabled",
+    "expires_at",
+    "expired_url",
     "affiliate_id",
 ];
 
 impl Content {
     pub(crate) fn wanted(link: NewLink) -> Self {
-        let affiliate = link.affiliate_id.map(|id| id.as_str().to_owned());
-        Self::new(link.destinations, link.metadata.as_ref(), link.agent_context, link.social_preview, affiliate)
-    }
-
-    pub(crate) fn found(link: &LinkDetail) -> Self {
-        let destinations = link.destinations().map(Clone::clone);
-        let affiliate = link.affiliate_id.as_ref().map(|id| id.as_str().to_owned());
-        let (agent, social) = (link.agent_context.clone(), link.social_preview.clone());
-        Self::new(destinations, link.metadata.as_ref(), agent, social, affiliate)
-    }
-
-    fn new(
-        to: Destinations,
-        metadata: Option<&Metadata>,
-        agent: Option<AgentContext>,
-        social: Option<SocialPreview>,
-        affiliate: Option<String>,
-    ) -> Self {
-        let agent = agent.filter(|agent| *agent != AgentContext::default());
-        let social = social.filter(|social| *social != SocialPreview::default());
+        let agent = link.agent_context.filter(|agent| *agent != AgentContext::default());
+        let social = link.social_preview.filter(|social| *social != SocialPreview::default());
+        let to = link.destinations;
         Self([
             to.ios_deep_link,
             to.ios_store_url,
             to.android_deep_link,
             to.android_store_url,
             to.web_url,
-            metadata.map(|metadata| canonical(metadata.as_str())).filter(|text| text != "{}"),
+            link.metadata.map(|metadata| canonical(metadata.as_str())).filter(|text| text != "{}"),
             agent.and_then(|agent| serde_json::to_string(&agent).ok()),
             social.and_then(|social| serde_json::to_string(&social).ok()),
-            affiliate,
+            link.name,
+            // On is the default.
+            link.is_disabled.then(|| "false".to_owned()),
+            link.expires_at.map(|end| end.to_string()),
+            link.expired_url,
+            link.affiliate_id.map(|id| id.as_str().to_owned()),
         ])
+    }
+
+    pub(crate) fn found(link: &LinkDetail) -> Self {
+        let mut content = NewLink::default();
+        content.destinations = link.destinations().map(Clone::clone);
+        content.metadata.clone_from(&link.metadata);
+        content.agent_context.clone_from(&link.agent_context);
+        content.social_preview.clone_from(&link.social_preview);
+        content.affiliate_id.clone_from(&link.affiliate_id);
+        content.name.clone_from(&link.name);
+        content.is_disabled = !link.enabled;
+        content.expires_at = link.owner_expires_at;
+        content.expired_url.clone_from(&link.expired_url);
+        Self::wanted(content)
     }
 
     pub(crate) fn differences(&self, found: &Self) -> Vec<Difference> {
@@ -150,6 +156,18 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     }
     if differs("social_preview") {
         update.social_preview = wanted.social_preview.into();
+    }
+    if differs("name") {
+        update.name = wanted.name.into();
+    }
+    if differs("enabled") {
+        update.enabled = Patch::Set(!wanted.is_disabled);
+    }
+    if differs("expires_at") {
+        update.expires_at = wanted.expires_at.map(|end| end.to_string()).into();
+    }
+    if differs("expired_url") {
+        update.expired_url = wanted.expired_url.into();
     }
     update
 }

@@ -76,6 +76,10 @@ codes! {
     InvalidSocialPreview = "invalid_social_preview", 400;
     /// The link id is in use.
     LinkIdTaken = "link_id_taken", 409;
+    /// The end of a link is not a time with an offset, has passed, or is more than 100 years ahead.
+    InvalidExpiresAt = "invalid_expires_at", 400;
+    /// The operator has the link switched off, so its owner cannot switch it on.
+    DisabledByOperator = "disabled_by_operator", 409;
     /// The update changes nothing.
     EmptyUpdate = "empty_update", 400;
     /// The affiliate named in a body does not exist.

@@ -71,7 +71,8 @@ const DESTINATIONS: usize = 2;
 const METADATA: usize = 7;
 const AGENT_CONTEXT: usize = 8;
 const SOCIAL_PREVIEW: usize = 9;
-const PARTS: usize = 10;
+const EXPIRED_URL: usize = 10;
+const PARTS: usize = 11;
 
 impl CachedLink {
     /// Packs a stored link. `url` is its shareable address.
@@ -82,7 +83,8 @@ impl CachedLink {
         let parts = [Some(&*link.link_id), Some(url)]
             .into_iter()
             .chain(link.content.destinations.as_deref().into_array())
-            .chain([metadata, agent_context.as_deref(), social_preview.as_deref()]);
+            .chain([metadata, agent_context.as_deref(), social_preview.as_deref()])
+            .chain([link.content.expired_url.as_deref()]);
         let mut text = String::with_capacity(parts.clone().flatten().map(str::len).sum());
         let (mut ends, mut present) = ([0; PARTS], 0);
         for (at, part) in parts.enumerate() {
@@ -157,6 +159,11 @@ impl CachedLink {
     /// Social preview as JSON.
     pub(crate) fn social_preview(&self) -> Option<&str> {
         self.part(SOCIAL_PREVIEW)
+    }
+
+    /// Where people are sent once it expired.
+    pub(crate) fn expired_url(&self) -> Option<&str> {
+        self.part(EXPIRED_URL)
     }
 
     /// The tenant's branding.
@@ -318,8 +325,10 @@ mod tests {
             made_under: None,
             content,
             status: None,
+            is_taken_down: false,
             is_deleted: false,
             expires_at: None,
+            rule_expires_at: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
         }

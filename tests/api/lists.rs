@@ -73,6 +73,7 @@ async fn parameters_are_read_strictly() {
         ("cursor=", "400 invalid_cursor cursor"),
         ("cursor=nonsense", "400 invalid_cursor cursor"),
         ("q=%00", "400 bad_request q"),
+        ("id_prefix=%00", "400 bad_request id_prefix"),
         ("unknown=1&also=2", "200"),
     ] {
         assert_eq!(world.a.get(&format!("/v1/links?{query}")).await.outcome(), expected, "{query}");
@@ -83,7 +84,7 @@ async fn parameters_are_read_strictly() {
 #[tokio::test]
 async fn x11_repeated_parameters_and_keys_are_refused() {
     let world = spawn().await;
-    for name in ["limit", "cursor", "affiliate_id", "status", "created_after", "created_before", "q"] {
+    for name in ["limit", "cursor", "affiliate_id", "status", "created_after", "created_before", "q", "id_prefix"] {
         let reply = world.a.get(&format!("/v1/links?{name}=1&{name}=1")).await;
         assert_eq!(reply.outcome(), format!("400 bad_request {name}"));
     }
@@ -135,15 +136,15 @@ async fn filters_narrow_the_list_alone_and_together() {
     let third = world.a.get("/v1/links/abc-3").await.member("created_at");
     for (query, expected) in [
         (String::new(), "xyz-4 abc-3 ABC-2 abc-1"),
-        ("?q=abc".into(), "abc-3 abc-1"),
-        ("?q=abc-".into(), "abc-3 abc-1"),
-        ("?q=ABC".into(), "ABC-2"),
-        ("?q=abc-3".into(), "abc-3"),
-        ("?q=%25".into(), ""),
-        ("?q=_".into(), ""),
-        ("?q=a%25".into(), ""),
-        ("?q=".into(), "xyz-4 abc-3 ABC-2 abc-1"),
-        ("?q=%F0%9F%91%8B".into(), ""),
+        ("?id_prefix=abc".into(), "abc-3 abc-1"),
+        ("?id_prefix=abc-".into(), "abc-3 abc-1"),
+        ("?id_prefix=ABC".into(), "ABC-2"),
+        ("?id_prefix=abc-3".into(), "abc-3"),
+        ("?id_prefix=%25".into(), ""),
+        ("?id_prefix=_".into(), ""),
+        ("?id_prefix=a%25".into(), ""),
+        ("?id_prefix=".into(), "xyz-4 abc-3 ABC-2 abc-1"),
+        ("?id_prefix=%F0%9F%91%8B".into(), ""),
         (format!("?affiliate_id={one}"), "abc-3 ABC-2"),
         (format!("?affiliate_id={}", world.a2.affiliate_id()), ""),
         (format!("?affiliate_id={}", world.b1.affiliate_id()), ""),
@@ -154,7 +155,7 @@ async fn filters_narrow_the_list_alone_and_together() {
         ("?status=disabled".into(), ""),
         (format!("?created_after={third}"), "xyz-4"),
         (format!("?created_before={third}"), "ABC-2 abc-1"),
-        (format!("?q=abc&affiliate_id={one}&status=active"), "abc-3"),
+        (format!("?id_prefix=abc&affiliate_id={one}&status=active"), "abc-3"),
         ("?created_after=2027-01-01T00:00:00Z".into(), ""),
     ] {
         assert_eq!(listed(&world.a, &query).await, expected, "{query}");
@@ -208,11 +209,18 @@ async fn a_cursor_carries_its_filters_and_refuses_others() {
         world.a.make(&format!("abc-{at}")).await;
         world.a.make(&format!("xyz-{at}")).await;
     }
-    let first = world.a.get("/v1/links?q=abc&limit=2").await.json();
+    let first = world.a.get("/v1/links?id_prefix=abc&limit=2").await.json();
     let cursor = first["next_cursor"].as_str().expect("a next page");
     assert_eq!(listed(&world.a, &format!("?cursor={cursor}&limit=3")).await, "abc-3 abc-2 abc-1");
-    assert_eq!(listed(&world.a, &format!("?cursor={cursor}&q=abc")).await, "abc-3 abc-2 abc-1 abc-0");
-    for other in ["q=xyz", "q=abc-", "q=abc&status=active", "status=active", "created_after=2026-01-01T00:00:00Z"] {
+    assert_eq!(listed(&world.a, &format!("?cursor={cursor}&id_prefix=abc")).await, "abc-3 abc-2 abc-1 abc-0");
+    for other in [
+        "id_prefix=xyz",
+        "id_prefix=abc-",
+        "id_prefix=abc&status=active",
+        "q=abc",
+        "status=active",
+        "created_after=2026-01-01T00:00:00Z",
+    ] {
         let reply = world.a.get(&format!("/v1/links?cursor={cursor}&{other}")).await;
         assert_eq!(reply.outcome(), "400 invalid_cursor cursor", "{other}");
     }
@@ -229,7 +237,71 @@ async fn the_client_streams_all_links_page_by_page() {
     assert_eq!(all.len(), 300);
     let pages: Vec<_> = world.a.links().list(&LinkFilter::new()).pages().try_collect().await.expect("all pages");
     assert_eq!(pages.iter().map(|page| page.links.len()).collect::<Vec<_>>(), [100, 100, 100]);
-    let filter = LinkFilter::new().q("link-1-").status(LinkStatus::Active);
+    let filter = LinkFilter::new().id_prefix("link-1-").status(LinkStatus::Active);
     let some: Vec<_> = world.a.links().list(&filter).items().try_collect().await.expect("some links");
     assert_eq!(some.len(), 100);
+}
+
+/// A search finds what is contained, without case, in what the owner wrote, and nothing of others.
+#[tokio::test]
+async fn a_search_finds_what_is_contained_without_case() {
+    let world = spawn().await;
+    world.b.make_of(&json!({"custom_id": "of-b", "name": "Spring sale"})).await;
+    for link in [
+        json!({"custom_id": "by-id-Spring"}),
+        json!({"custom_id": "by-name", "name": "The SPRING sale"}),
+        json!({"custom_id": "by-web", "web_url": "https://example.com/spring"}),
+        json!({"custom_id": "by-app", "ios_deep_link": "myapp://spring"}),
+        json!({"custom_id": "by-end", "expired_url": "https://example.com/spring/over"}),
+        json!({"custom_id": "by-title", "social_preview": {"title": "Spring, at last"}}),
+        json!({"custom_id": "by-data", "metadata": {"season": "spring"}}),
+        json!({"custom_id": "not-text", "social_preview": {"title": "Summer", "description": "after spring"}}),
+        json!({"custom_id": "odd", "name": "100 % \"off\" ÄRGER_\\"}),
+    ] {
+        world.a.make_of(&link).await;
+    }
+    let every = "by-data by-title by-end by-app by-web by-name by-id-Spring";
+    for (q, found) in [
+        ("spring", every),
+        ("sPRing", every),
+        ("spring%20sale", "by-name"),
+        ("100%20%25", "odd"),
+        ("ger_", "odd"),
+        ("%25_", ""),
+        ("%22OFF%22", "odd"),
+        ("%C3%A4rger", "odd"),
+        ("%5C", "odd"),
+        ("%27", ""),
+        ("spring&status=expired", ""),
+        ("spring&id_prefix=by-a", "by-app"),
+    ] {
+        assert_eq!(listed(&world.a, &format!("?q={q}")).await, found, "{q}");
+    }
+    let first = world.a.get("/v1/links?q=spring&limit=3").await.json();
+    let cursor = first["next_cursor"].as_str().expect("a next page");
+    assert_eq!(listed(&world.a, &format!("?cursor={cursor}&limit=9")).await, "by-app by-web by-name by-id-Spring");
+}
+
+/// A search looks at 50,000 links at most, and says where to go on; the client and its pages do so by themselves.
+#[tokio::test]
+async fn a_search_among_many_links_goes_on_where_it_stopped() {
+    let world = spawn().await;
+    world.a.make("needle-1").await;
+    let tenant = &world.a.tenant;
+    world
+        .db
+        .execute(format!(
+            "WITH RECURSIVE numbers (number) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT number + 1 FROM numbers WHERE number < 60000)
+             INSERT INTO links (tenant_id, link_id, position, claimed, created_at, updated_at)
+             SELECT '{tenant}', 'hay-' || number, 9000000000000000000 - 60000 + number, TRUE, 0, 0 FROM numbers"
+        ))
+        .await;
+    let first = world.a.get("/v1/links?q=needle").await.json();
+    assert_eq!(first["links"], json!([]));
+    assert!(first["next_cursor"].is_string(), "{first}");
+    let found: Vec<_> =
+        world.a.links().list(&LinkFilter::new().q("NEEDLE")).items().try_collect().await.expect("links");
+    assert_eq!(found.iter().map(|link| link.link_id.as_str()).collect::<Vec<_>>(), ["needle-1"]);
+    let ids: Vec<_> = world.a.links().list(&LinkFilter::new().q("hay-1")).items().try_collect().await.expect("links");
+    assert_eq!(ids.len(), 11_111, "1, 10 to 19, 100 to 199, 1,000 to 1,999, 10,000 to 19,999");
 }

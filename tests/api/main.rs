@@ -21,6 +21,7 @@ mod home;
 mod idempotency;
 mod isolation;
 mod lifecycle;
+mod link_owners;
 mod links;
 mod lists;
 mod logo;

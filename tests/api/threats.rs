@@ -97,6 +97,7 @@ async fn l19_listed_destinations_are_refused_on_create_and_update() {
         ("web_url", LISTED, "400 threat_detected web_url"),
         ("web_url", "HTTP://BAD.example.com.:8080", "400 threat_detected web_url"),
         ("web_url", "https://example.com/one page#top", "400 threat_detected web_url"),
+        ("expired_url", LISTED, "400 threat_detected expired_url"),
         ("ios_deep_link", LISTED, "400 threat_detected ios_deep_link"),
         ("android_deep_link", LISTED, "400 threat_detected android_deep_link"),
         (
@@ -196,15 +197,19 @@ async fn l19_links_that_are_listed_later_are_flagged() {
         .b
         .make_of(&json!({"custom_id": "in-the-app", "ios_deep_link": LISTED, "web_url": "https://example.com/"}))
         .await;
-    for id in ["fine", "off", "over"] {
+    for id in ["fine", "off", "over", "on-expiry"] {
         world.a.make(id).await;
     }
+    let end = world.clock.now().plus_millis(1);
+    world.a.put("/v1/links/on-expiry", &json!({"expires_at": end, "expired_url": LISTED})).await;
+    world.clock.advance(Duration::from_millis(1));
     let to_listed = format!("UPDATE links SET web_url = '{LISTED}'");
     world.db.execute(format!("{to_listed}, status = 'disabled' WHERE link_id = 'off'")).await;
     world.db.execute(format!("{to_listed}, expires_at = 1 WHERE link_id = 'over'")).await;
     for node in 0..2 {
         let nobody = world.at(node, &world.nobody);
         assert_eq!((nobody.tap("listed").await.status, nobody.tap("fine").await.status), (302, 302));
+        assert_eq!(nobody.tap("on-expiry").await.status, 302);
     }
 
     list.say("bad.example.com\n");
@@ -216,6 +221,7 @@ async fn l19_links_that_are_listed_later_are_flagged() {
         };
         looked(&world, "the warning shows", warned).await;
         assert_eq!(nobody.resolve("listed").await.json()["_service_meta"]["status"], "flagged");
+        assert_eq!(nobody.tap("on-expiry").await.status, 410, "it sends nobody there");
     }
     let flagged = "SELECT CAST(count(*) AS BIGINT) FROM links WHERE status = 'flagged'";
     looked(&world, "all are flagged", async || world.db.number(flagged).await == 302).await;
@@ -223,6 +229,11 @@ async fn l19_links_that_are_listed_later_are_flagged() {
     assert_eq!(world.nobody.tap("fine").await.status, 302);
     for (id, expected) in [("fine", "active"), ("off", "disabled"), ("over", "expired")] {
         assert_eq!(status(&world, id).await, expected, "{id}");
+    }
+    // What does not work is not looked at, so it is judged when it is to work again.
+    for (id, change) in [("off", json!({"enabled": true})), ("over", json!({"expires_at": null}))] {
+        let opened = world.a.put(&format!("/v1/links/{id}"), &change).await;
+        assert_eq!(opened.outcome(), "400 threat_detected web_url", "{id}");
     }
     // However many nodes find it, a change is recorded once.
     let reasons = world.db.texts("SELECT reason FROM link_status_changes WHERE status = 'flagged'").await;

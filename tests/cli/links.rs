@@ -122,15 +122,54 @@ fn update_sends_only_what_is_named() {
     );
 }
 
+/// Commands for what an owner decides send an update of one field, to each of the links.
+#[test]
+fn links_are_switched_renamed_and_given_an_end() {
+    let double = willing();
+    let dl = Dl::at(&double.url);
+    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over").ok();
+    let created = double.only().json();
+    let expected = json!({
+        "web_url": "https://example.com", "name": "Spring", "enabled": false, "expires_at": "2099-01-01T00:00:00.000Z",
+        "expired_url": "https://example.com/over",
+    });
+    assert_eq!(created, expected);
+    for (line, ids, body) in [
+        ("links enable spring-1", vec!["spring-1"], json!({"enabled": true})),
+        ("links disable spring-1 spring-2", vec!["spring-1", "spring-2"], json!({"enabled": false})),
+        ("links rename spring-1 'Spring sale'", vec!["spring-1"], json!({"name": "Spring sale"})),
+        (
+            "links expire spring-1 --at 2099-01-01T10:00:00+01:00",
+            vec!["spring-1"],
+            json!({"expires_at": "2099-01-01T09:00:00.000Z"}),
+        ),
+        ("links expire spring-1 --never", vec!["spring-1"], json!({"expires_at": null})),
+        (
+            "links update spring-1 --unset name --unset expired_url",
+            vec!["spring-1"],
+            json!({"name": null, "expired_url": null}),
+        ),
+    ] {
+        let before = double.requests().len();
+        dl.run(line).ok();
+        let sent: Vec<_> = double.requests().split_off(before).iter().map(|one| (one.line(), one.json())).collect();
+        let expected: Vec<_> = ids.iter().map(|id| (format!("PUT /v1/links/{id}"), body.clone())).collect();
+        assert_eq!(sent, expected, "{line}");
+    }
+    assert_eq!(dl.run_with("links disable - -o id", "spring-1\nspring-2\n").ok(), "spring-42\nspring-42\n");
+    dl.run("links expire spring-1").fails(2);
+    dl.run("links expire spring-1 --at tomorrow").fails(2);
+}
+
 #[test]
 fn list_sends_its_filters() {
     let double = Double::new(|_| Answer::new(200, r#"{"links":[],"next_cursor":null}"#));
     let dl = Dl::at(&double.url);
-    dl.run("links list --affiliate aff_0123456789abcdef01234567 --status expired --created-after 2026-11-01 --created-before 2026-11-02T10:00:00+02:00 --q spring- --limit 7").ok();
+    dl.run("links list --affiliate aff_0123456789abcdef01234567 --status expired --created-after 2026-11-01 --created-before 2026-11-02T10:00:00+02:00 --q spring- --id-prefix s --limit 7").ok();
     assert_eq!(
         double.only().target,
         "/v1/links?affiliate_id=aff_0123456789abcdef01234567&created_after=2026-11-01T00%3A00%3A00.000Z\
-         &created_before=2026-11-02T08%3A00%3A00.000Z&q=spring-&status=expired&limit=7"
+         &created_before=2026-11-02T08%3A00%3A00.000Z&id_prefix=s&q=spring-&status=expired&limit=7"
     );
     dl.run("links list --status resting").fails(3);
 }

@@ -130,7 +130,8 @@ nouns! {
             "agent.description" = "agent_context.description", "social_preview": Object,
             "social.title" = "social_preview.title", "social.description" = "social_preview.description",
             "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
-            "created_at": Moment, "updated_at": Moment;
+            "created_at": Moment, "updated_at": Moment, "name", "enabled",
+            "owner_expires_at": Moment, "expired_url": Destination;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at";
     }

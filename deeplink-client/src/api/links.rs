@@ -46,7 +46,7 @@ impl Links {
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// use deeplink_client::LinkFilter;
-    /// let page = dl.links().list(&LinkFilter::new().q("spring-")).first_page().await?;
+    /// let page = dl.links().list(&LinkFilter::new().id_prefix("spring-")).first_page().await?;
     /// assert_eq!(page.links[0].link_id, "spring-42");
     /// # Ok(()) });
     /// ```

@@ -3,24 +3,28 @@
 //! [`CreateLink`] and [`UpdateLink`] are the wire; [`NewLink`] and [`LinkPatch`] can only be made by checking them, so
 //! they may be stored.
 
+mod create;
 mod description;
 mod id;
+mod owner;
+mod update;
 
 use serde::{Deserialize, Serialize};
 
 use crate::destinations::{Destinations, of};
-use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
 use crate::page::Page;
-use crate::patch::Patch;
 use crate::time::Timestamp;
 use crate::words::{reply, setters, shown_link, words};
 
+pub use create::{CreateLink, NewLink};
 pub use description::{
     Action, AgentContext, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview,
 };
 pub use id::{GENERATED_ID_LEN, RESERVED_WORDS, check_custom_id, generate_id, is_link_id};
+pub use owner::{MAX_EXPIRY_DAYS, MAX_NAME, check_end};
+pub use update::{LinkPatch, UpdateLink};
 
 words! {
     /// Whether a link works, and if not, why.
@@ -31,13 +35,13 @@ words! {
         Expired = "expired",
         /// The operator marked it as unsafe.
         Flagged = "flagged",
-        /// The operator switched it off.
+        /// Its owner or the operator switched it off.
         Disabled = "disabled",
     }
 }
 
 impl LinkStatus {
-    /// The status of a link: what the operator set, else expired once `expires_at` is reached, else active.
+    /// The status of a link: what the operator or the owner set, else expired once `expires_at` is reached, else active.
     pub fn at(set: Option<&Self>, expires_at: Option<Timestamp>, now: Timestamp) -> Self {
         match set {
             Some(Self::Disabled) => Self::Disabled,
@@ -48,238 +52,6 @@ impl LinkStatus {
     }
 }
 
-/// The body of a create: every field is optional, and `{}` is a valid link.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct CreateLink {
-    /// The id, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(min_length = 3, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]$")
-    )]
-    pub custom_id: Option<String>,
-    /// Opens the iOS app: an absolute URI, at most 2,048 bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
-    pub ios_deep_link: Option<String>,
-    /// The App Store page (apps.apple.com or itunes.apple.com).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
-    pub ios_store_url: Option<String>,
-    /// Opens the Android app: an absolute URI, at most 2,048 bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
-    pub android_deep_link: Option<String>,
-    /// The Play Store page (play.google.com).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
-    pub android_store_url: Option<String>,
-    /// The web page for desktops and everything else: http or https, a public host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
-    pub web_url: Option<String>,
-    /// Any JSON object of at most 4,096 bytes and 64 keys; it comes back as it was sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Metadata>,
-    /// What the link is for, for agents.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
-    pub agent_context: Option<AgentContext>,
-    /// How the link looks when it is shared.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
-    pub social_preview: Option<SocialPreview>,
-    /// The affiliate the link counts for; a scoped credential sets its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub affiliate_id: Option<String>,
-}
-
-impl CreateLink {
-    /// A link without any field set.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// Chooses the id.
-        custom_id: impl Into<String>,
-        /// Sets what opens the iOS app.
-        ios_deep_link: impl Into<String>,
-        /// Sets the App Store page.
-        ios_store_url: impl Into<String>,
-        /// Sets what opens the Android app.
-        android_deep_link: impl Into<String>,
-        /// Sets the Play Store page.
-        android_store_url: impl Into<String>,
-        /// Sets the web page.
-        web_url: impl Into<String>,
-        /// Sets the metadata.
-        metadata: impl Into<Metadata>,
-        /// Sets the agent context.
-        agent_context: AgentContext,
-        /// Sets how the link looks when shared.
-        social_preview: SocialPreview,
-        /// Sets the affiliate.
-        affiliate_id: impl Into<String>,
-    }
-
-    /// The URLs by field.
-    pub fn destinations(&self) -> Destinations<&Option<String>> {
-        of!(&self)
-    }
-
-    /// The URLs by field, to be set.
-    pub fn destinations_mut(&mut self) -> Destinations<&mut Option<String>> {
-        of!(&mut self)
-    }
-
-    /// Runs every rule that needs no account: those of the service itself.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        self.check().map(drop)
-    }
-
-    /// Applies every rule and returns what may be stored. Fields are checked in the order of the interface's table.
-    pub fn check(&self) -> Result<NewLink, Invalid> {
-        if let Some(id) = &self.custom_id {
-            check_custom_id(id)?;
-        }
-        let destinations =
-            self.destinations().try_map(|field, url| url.as_deref().map(|text| field.check(text)).transpose())?;
-        if let Some(metadata) = &self.metadata {
-            metadata.check()?;
-        }
-        let agent_context = self.agent_context.as_ref().map_or(Ok(None), AgentContext::check)?;
-        let social_preview = self.social_preview.as_ref().map(SocialPreview::check).transpose()?;
-        let affiliate_id = self.affiliate_id.as_deref().map(|text| {
-            text.parse::<AffiliateId>()
-                .map_err(|_| Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate"))
-        });
-        Ok(NewLink {
-            custom_id: self.custom_id.clone(),
-            destinations,
-            metadata: self.metadata.clone(),
-            agent_context,
-            social_preview,
-            affiliate_id: affiliate_id.transpose()?,
-        })
-    }
-}
-
-/// A link that passed every rule and is not stored yet.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct NewLink {
-    /// The id the caller chose, if any.
-    pub custom_id: Option<String>,
-    /// Where it leads.
-    pub destinations: Destinations,
-    /// The tenant's own data.
-    pub metadata: Option<Metadata>,
-    /// What the link is for, for agents.
-    pub agent_context: Option<AgentContext>,
-    /// How it looks when shared.
-    pub social_preview: Option<SocialPreview>,
-    /// The affiliate it counts for.
-    pub affiliate_id: Option<AffiliateId>,
-}
-
-/// The body of an update: an absent field keeps its value, `null` clears it, a value replaces the whole field.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct UpdateLink {
-    /// Opens the iOS app.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
-    pub ios_deep_link: Patch<String>,
-    /// The App Store page.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
-    pub ios_store_url: Patch<String>,
-    /// Opens the Android app.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
-    pub android_deep_link: Patch<String>,
-    /// The Play Store page.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
-    pub android_store_url: Patch<String>,
-    /// The web page.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
-    pub web_url: Patch<String>,
-    /// The tenant's own data, replaced as a whole.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Metadata>, required = false))]
-    pub metadata: Patch<Metadata>,
-    /// What the link is for, for agents; replaced as a whole.
-    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<AgentContext>, required = false))]
-    pub agent_context: Patch<AgentContext>,
-    /// How the link looks when shared, replaced as a whole.
-    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<SocialPreview>, required = false))]
-    pub social_preview: Patch<SocialPreview>,
-}
-
-impl UpdateLink {
-    /// An update that changes nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Whether no field is named.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The URLs by field.
-    pub fn destinations(&self) -> Destinations<&Patch<String>> {
-        of!(&self)
-    }
-
-    /// The URLs by field, to be set.
-    pub fn destinations_mut(&mut self) -> Destinations<&mut Patch<String>> {
-        of!(&mut self)
-    }
-
-    /// Runs every rule of the service.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        self.check().map(drop)
-    }
-
-    /// Applies every rule and returns what may be applied.
-    pub fn check(&self) -> Result<LinkPatch, Invalid> {
-        if self.is_empty() {
-            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "name at least one field to change"));
-        }
-        Ok(LinkPatch {
-            destinations: self.destinations().try_map(|field, url| url.as_ref().try_map(|text| field.check(text)))?,
-            metadata: self.metadata.as_ref().try_map(|metadata| metadata.check().map(|()| metadata.clone()))?,
-            agent_context: match self.agent_context.as_ref().try_map(AgentContext::check)? {
-                Patch::Set(None) | Patch::Clear => Patch::Clear,
-                Patch::Set(Some(context)) => Patch::Set(context),
-                Patch::Keep => Patch::Keep,
-            },
-            social_preview: self.social_preview.as_ref().try_map(SocialPreview::check)?,
-        })
-    }
-}
-
-/// An update that passed every rule.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct LinkPatch {
-    /// Where it leads.
-    pub destinations: Destinations<Patch<String>>,
-    /// The tenant's own data.
-    pub metadata: Patch<Metadata>,
-    /// What the link is for, for agents.
-    pub agent_context: Patch<AgentContext>,
-    /// How the link looks when shared.
-    pub social_preview: Patch<SocialPreview>,
-}
-
 reply! {
     /// The reply to a create.
     CreatedLink {
@@ -287,7 +59,8 @@ reply! {
         link_id: String,
         /// The short link to share.
         url: String,
-        /// When the link expires: 30 days after creation without a verified primary domain, else null.
+        /// When the link expires: the end that the request set or, without a verified primary domain, 30 days after
+        /// creation, whichever is earlier; else null.
         expires_at: Option<Timestamp>,
     }
 }
@@ -308,7 +81,24 @@ shown_link! {
         pub created_at: Timestamp,
         /// When it was last changed.
         pub updated_at: Timestamp,
+        /// What its owner calls it; null for an affiliate's key.
+        #[serde(default)]
+        pub name: Option<String>,
+        /// Whether its owner has it switched on. The operator's switch is another one.
+        #[serde(default = "enabled")]
+        pub enabled: bool,
+        /// The end that its owner set; `expires_at` may be earlier.
+        #[serde(default)]
+        pub owner_expires_at: Option<Timestamp>,
+        /// Where people are sent who open it after it expired.
+        #[serde(default)]
+        pub expired_url: Option<String>,
     }
+}
+
+/// What a service that knows no switch of the owner says.
+fn enabled() -> bool {
+    true
 }
 
 impl LinkDetail {
@@ -358,6 +148,10 @@ pub struct LinkFilter {
     pub created_before: Option<Timestamp>,
     /// Only ids that start with this text, case-sensitive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_prefix: Option<String>,
+    /// Only links that contain this text, without case, in id, name, URLs, preview title or metadata. A page of such a list
+    /// may be short or empty and still have a next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
 }
 
@@ -377,6 +171,8 @@ impl LinkFilter {
         /// Only links made before this moment.
         created_before: Timestamp,
         /// Only ids that start with this text.
+        id_prefix: impl Into<String>,
+        /// Only links that contain this text.
         q: impl Into<String>,
     }
 }
@@ -414,6 +210,8 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
+    use crate::error::ErrorCode;
+    use crate::patch::Patch;
 
     fn refusal(json: &str) -> Option<(String, Option<String>)> {
         let link: CreateLink = serde_json::from_str(json).expect("a create request");
@@ -454,6 +252,13 @@ mod tests {
             ),
             (r#"{"social_preview":{"image_url":"/x.png"}}"#.into(), "invalid_url", "social_preview.image_url"),
             (r#"{"affiliate_id":"aff_1"}"#.into(), "affiliate_not_found", "affiliate_id"),
+            (format!(r#"{{"name":"{}"}}"#, long(121)), "invalid_name", "name"),
+            (r#"{"name":"a\nb"}"#.into(), "invalid_name", "name"),
+            (r#"{"expires_at":"tomorrow"}"#.into(), "invalid_expires_at", "expires_at"),
+            (r#"{"expires_at":"2027-01-01"}"#.into(), "invalid_expires_at", "expires_at"),
+            (r#"{"expires_at":"2027-01-01T00:00:00"}"#.into(), "invalid_expires_at", "expires_at"),
+            (r#"{"expires_at":""}"#.into(), "invalid_expires_at", "expires_at"),
+            (r#"{"expired_url":"myapp://x"}"#.into(), "invalid_url", "expired_url"),
         ];
         for (json, code, field) in cases {
             assert_eq!(refusal(&json), Some((code.into(), Some(field.into()))), "{json}");
@@ -463,6 +268,8 @@ mod tests {
             r#"{"custom_id":null,"metadata":null,"agent_context":null,"social_preview":null,"unknown":1}"#.into(),
             format!(r#"{{"agent_context":{{"cta":"{}","description":"{}"}}}}"#, long(120), long(500)),
             r#"{"agent_context":{"description":"a\nb\tc"}}"#.into(),
+            format!(r#"{{"name":"{}","enabled":false,"expires_at":"2027-01-01T00:00:00+02:00"}}"#, long(120)),
+            r#"{"name":" ","enabled":null,"expires_at":null,"expired_url":null}"#.into(),
         ] {
             assert_eq!(refusal(&json), None, "{json}");
         }

@@ -97,6 +97,9 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     let change = Change { tenant, status, reason: target.reason, now: clock.now() };
     match change.set(db, id.clone()).await? {
         StatusSet::Yes => {}
+        StatusSet::OffByOwner => {
+            return Ok(format!("{link} is disabled by its owner; the operator's status is lifted\n"));
+        }
         StatusSet::Freed => return Ok(format!("{link} has since been deleted by its account; its id is free again\n")),
         StatusSet::NoLink => return Err(missing()),
     }

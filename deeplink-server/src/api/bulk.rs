@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, CheckedRows, RowError};
-use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::link::NewLink;
+use deeplink_core::link::{NewLink, check_end};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::links::{affiliate_not_found, check_affiliate, new_link, within};
+use super::links::{affiliate_not_found, check_affiliate, check_unnamed, new_link, within};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
 use crate::db::takedowns::{self, Blocked};
@@ -63,6 +62,7 @@ pub(crate) async fn create(
 fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(bulk.check_rows()?) };
     for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
+        check_unnamed(link)?;
         link.affiliate_id = None;
     }
     let mut judged = bulk.check_rows()?;
@@ -106,7 +106,8 @@ impl Work for Create {
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<StoredReply>, ApiError> {
         if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
-            self.app.threats.check(&template.destinations)?;
+            check_end(template.expires_at, self.now)?;
+            self.app.threats.check(template.urls())?;
         }
         // Lock the tenant's row before its other rows, as everywhere: otherwise a batch and a create of one of its ids
         // would deadlock, and a first primary domain could be verified between its look-up and the insert. The plan's
@@ -114,9 +115,9 @@ impl Work for Create {
         let links = i64::try_from(self.judged.batch.len()).unwrap_or(i64::MAX);
         let enforced_at = self.app.quotas_at(self.now);
         let counted = tenants::count_links(tx, &self.caller.tenant, links, enforced_at).await?;
-        let blocked = takedowns::blocked(tx, &self.caller.tenant, self.destinations()).await?;
+        let blocked = takedowns::blocked(tx, &self.caller.tenant, self.urls()).await?;
         if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
-            blocked.check(template.destinations.as_deref())?;
+            blocked.check(template.urls())?;
         }
         let primary = domains::primary_of(tx, &self.caller.tenant).await?;
         let mut rows = self.rows(tx, primary.as_deref()).await?;
@@ -138,13 +139,13 @@ impl Work for Create {
 }
 
 impl Create {
-    /// The destinations of the rows.
-    fn destinations(&self) -> impl Iterator<Item = Destinations<Option<&str>>> {
+    /// The URLs of the rows.
+    fn urls(&self) -> impl Iterator<Item = &str> {
         let (template, links) = match &self.judged.batch {
             Batch::Named { template, .. } | Batch::Generated { template, .. } => (Some(template), &[][..]),
             Batch::Different(links) => (None, &links[..]),
         };
-        template.into_iter().chain(links).map(|link| link.destinations.as_deref())
+        template.into_iter().chain(links).flat_map(|link| link.urls().map(|(_, url)| url))
     }
 
     /// The links to store, in the order of the request, after checking that their affiliates are the tenant's.
@@ -181,9 +182,11 @@ impl Create {
         let mut refused = HashSet::new();
         if matches!(self.judged.batch, Batch::Different(_)) {
             for (index, row) in self.judged.indexes.iter().zip(rows) {
-                let to = &row.content.destinations;
-                if let Err(threat) = self.app.threats.check(to).and_then(|()| blocked.check(to.as_deref())) {
-                    errors.push(RowError::new(*index, threat, row.content.custom_id.clone()));
+                let checked = check_end(row.content.expires_at, self.now)
+                    .and_then(|()| self.app.threats.check(row.content.urls()))
+                    .and_then(|()| blocked.check(row.content.urls()));
+                if let Err(refused_by) = checked {
+                    errors.push(RowError::new(*index, refused_by, row.content.custom_id.clone()));
                     refused.insert(*index);
                 }
             }

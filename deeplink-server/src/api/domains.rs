@@ -252,7 +252,7 @@ pub(crate) async fn update_for(
 ) -> Result<DomainDetail, ApiError> {
     let (change, name) = (asked.check()?, named(name)?);
     change.check_on(&name)?;
-    app.threats.check_urls(change.urls())?;
+    app.threats.check(change.urls())?;
     let target = app.config.cname_target_at(&app.public_url);
     let update = Update { caller, name, change, target };
     let changed = app.write_for(
@@ -277,8 +277,8 @@ impl Update {
         let tenant = &self.caller.tenant;
         // Lock the tenant's row, so that no link is taken down between the check and the change.
         tenants::lock(tx, tenant).await?;
-        let blocked = takedowns::blocked_urls(tx, tenant, self.change.urls().map(|(_, url)| url)).await?;
-        blocked.check_urls(self.change.urls())?;
+        let blocked = takedowns::blocked(tx, tenant, self.change.urls().map(|(_, url)| url)).await?;
+        blocked.check(self.change.urls())?;
         let changed = domains::update(tx, tenant, &self.name, &self.change).await?.ok_or_else(ApiError::not_found)?;
         notices::host_changed(tx, &self.name, tenant).await?;
         Ok(detail(changed, self.target.clone()))

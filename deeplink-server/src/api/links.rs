@@ -5,19 +5,22 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::id::AffiliateId;
+use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, NewLink, UpdateLink, generate_id, is_link_id,
+    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, NewLink, UpdateLink, check_end, generate_id,
+    is_link_id,
 };
 use deeplink_core::page;
+use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::Caller;
-use crate::db::links::{self, Inserted, Link};
+use crate::db::link_list::{self, Found};
+use crate::db::links::{self, Inserted, Link, Updated};
 use crate::db::tenants::{self, Counted};
-use crate::db::{Conn, DbError, affiliates, domains, link_list, notices, takedowns};
+use crate::db::{Conn, DbError, affiliates, domains, link_search, notices, takedowns};
 use crate::error::ApiError;
 use crate::http::auth::{FullScope, LinkWriter};
 use crate::http::cursor::{Cursor, LinkCursor};
@@ -25,7 +28,6 @@ use crate::http::documented::{AnyKey, Deleted, FullKey, IdempotencyKey, JsonBody
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::state::{App, Shared};
-use crate::threats::set_by;
 
 /// How often an id or position that is taken is drawn again. One collision among 36⁸ ids is rare; this many in a row
 /// mean that something else is wrong.
@@ -76,6 +78,7 @@ pub(crate) async fn create_for(
 /// Checks a new link and pins it to the caller's affiliate, if the caller has one.
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
+    check_unnamed(&link)?;
     let named = link.affiliate_id.take();
     let mut link = link.check()?;
     if named.is_some_and(|named| named != own.as_str()) {
@@ -84,6 +87,24 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     }
     link.affiliate_id = Some(own.clone());
     Ok(link)
+}
+
+/// Refuses a name from an affiliate's key: names are for the owner alone.
+pub(super) fn check_unnamed(link: &CreateLink) -> Result<(), Invalid> {
+    match link.name {
+        Some(_) => Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's key cannot name a link")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses URLs that a link of the tenant's was taken down for.
+async fn refuse_taken_down<'a>(
+    tx: &mut Conn<'_>,
+    tenant: &TenantId,
+    urls: impl Iterator<Item = (&'static str, &'a str)>,
+) -> Result<(), ApiError> {
+    let urls: Vec<_> = urls.collect();
+    Ok(takedowns::blocked(tx, tenant, urls.iter().map(|(_, url)| *url)).await?.check(urls)?)
 }
 
 struct Create {
@@ -98,11 +119,11 @@ impl Work for Create {
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<CreatedLink>, ApiError> {
         let (caller, app) = (&self.caller, &self.app);
-        app.threats.check(&self.link.destinations)?;
+        check_end(self.link.expires_at, self.now)?;
+        app.threats.check(self.link.urls())?;
         check_affiliate(tx, caller, self.link.affiliate_id.as_ref()).await?;
         within(tenants::count_links(tx, &caller.tenant, 1, app.quotas_at(self.now)).await?)?;
-        let to = self.link.destinations.as_deref();
-        takedowns::blocked(tx, &caller.tenant, [to]).await?.check(to)?;
+        refuse_taken_down(tx, &caller.tenant, self.link.urls()).await?;
         let primary = domains::primary_of(tx, &caller.tenant).await?;
         let mut link = new_link(app, caller, self.link.clone(), primary.as_deref(), self.now);
         for _ in 0..DRAWS {
@@ -158,7 +179,8 @@ pub(super) fn within(counted: Counted) -> Result<(), ApiError> {
 /// A link ready to store, under the id its creator chose or a generated one.
 pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Option<&str>, now: Timestamp) -> Link {
     let days = i64::from(app.config.unverified_link_ttl_days);
-    Link {
+    let owner_end = content.expires_at;
+    let mut link = Link {
         tenant: caller.tenant.clone(),
         link_id: content.custom_id.clone().unwrap_or_else(|| app.random(generate_id)),
         position: app.positions.draw(now, 1).next().unwrap_or_default(),
@@ -166,11 +188,16 @@ pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Op
         made_under: primary.map(str::to_owned),
         content,
         status: None,
+        is_taken_down: false,
         is_deleted: false,
-        expires_at: (primary.is_none() && days > 0).then(|| now.plus_days(days)),
+        expires_at: None,
+        rule_expires_at: None,
         created_at: now,
         updated_at: now,
-    }
+    };
+    link.set_ends(owner_end, (primary.is_none() && days > 0).then(|| now.plus_days(days)));
+    link.set_enabled(!link.content.is_disabled);
+    link
 }
 
 impl App {
@@ -199,6 +226,10 @@ impl App {
             expires_at: link.expires_at,
             created_at: link.created_at,
             updated_at: link.updated_at,
+            name: link.content.name,
+            enabled: !link.content.is_disabled,
+            owner_expires_at: link.content.expires_at,
+            expired_url: link.content.expired_url,
         }
     }
 }
@@ -215,7 +246,8 @@ impl App {
         ("status" = Option<LinkStatus>, Query, description = "Only links of this status"),
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
-        ("q" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
+        ("id_prefix" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
+        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 64 characters), without case, in id, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
@@ -275,19 +307,23 @@ pub(crate) async fn page_of(
     }
     let list = app.report(caller, move |mut db, tenant| {
         async move {
-            // One more than requested tells whether there is a next page.
-            let found = link_list::list(&mut db, &tenant, &scoped, before, limit + 1, now).await?;
+            let found = if scoped.q.as_deref().is_some_and(|text| !text.is_empty()) {
+                link_search::search(&mut db, &tenant, &scoped, before, limit, now).await?
+            } else {
+                link_list::page(&mut db, &tenant, &scoped, before, limit, now).await?
+            };
             Ok::<_, DbError>((found, domains::primary_of(&mut db, &tenant).await?))
         }
         .boxed()
     });
-    let (mut found, primary) = list.await?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next_cursor = match found.last() {
-        Some(last) if more => Some(LinkCursor { before: last.position, filter }.write(&app.vault, caller)?),
-        _ => None,
-    };
+    let (Found { links: mut found, stopped_at }, primary) = list.await?;
+    if caller.affiliate.is_some() {
+        for link in &mut found {
+            link.content.name = None;
+        }
+    }
+    let next = stopped_at.map(|before| LinkCursor { before, filter }.write(&app.vault, caller));
+    let next_cursor = next.transpose()?;
     Ok(LinkPage { links: found, primary, next_cursor })
 }
 
@@ -301,7 +337,9 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     })?;
     filter.created_after = query.moment("created_after")?;
     filter.created_before = query.moment("created_before")?;
-    filter.q = query.parsed("q", "at most 64 characters", |text| (text.len() <= 64).then(|| text.to_owned()))?;
+    let short = |text: &str| (text.chars().count() <= 64).then(|| text.to_owned());
+    filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", short)?;
+    filter.q = query.parsed("q", "at most 64 characters", short)?;
     Ok(filter)
 }
 
@@ -332,11 +370,14 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
     if !is_link_id(link_id) {
         return Err(ApiError::not_found());
     }
-    let link = links::find(db, &caller.tenant, link_id).await?.ok_or_else(ApiError::not_found)?;
-    match &caller.affiliate {
-        Some(own) if link.content.affiliate_id.as_ref() != Some(own) => Err(ApiError::not_found()),
-        _ => Ok(link),
+    let mut link = links::find(db, &caller.tenant, link_id).await?.ok_or_else(ApiError::not_found)?;
+    if let Some(own) = &caller.affiliate {
+        if link.content.affiliate_id.as_ref() != Some(own) {
+            return Err(ApiError::not_found());
+        }
+        link.content.name = None;
     }
+    Ok(link)
 }
 
 /// Changes a link.
@@ -350,6 +391,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
         (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
         (status = 400, description = "A field breaks a rule, or no field is named", body = ErrorBody),
+        (status = 409, description = "`enabled` is true, but the operator has the link switched off (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -373,21 +415,32 @@ pub(crate) async fn update_for(
     update: UpdateLink,
 ) -> Result<LinkDetail, ApiError> {
     let patch = update.check()?;
-    app.threats.check_patch(&patch)?;
     let now = app.clock.now();
+    if let Patch::Set(end) = patch.expires_at {
+        check_end(Some(end), now)?;
+    }
+    app.threats.check(patch.urls())?;
     let changed = app.write_for(
         Arc::clone(&caller),
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
-                let to = set_by(patch);
-                if to.each().any(|(_, url)| url.is_some()) {
+                let may_open = patch.enabled == Some(true) || !patch.expires_at.is_keep();
+                if may_open || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
                     tenants::lock(tx, &caller.tenant).await?;
-                    takedowns::blocked(tx, &caller.tenant, [to]).await?.check(to)?;
+                    refuse_taken_down(tx, &caller.tenant, patch.urls()).await?;
                 }
-                let link = links::update(tx, &caller.tenant, link_id, patch, now).await?;
-                let link = link.ok_or_else(ApiError::not_found)?;
+                let link = match links::update(tx, &caller.tenant, link_id, patch, now).await? {
+                    Updated::Link(link) => *link,
+                    Updated::NoLink => return Err(ApiError::not_found()),
+                    Updated::TakenDown => return Err(taken_down()),
+                };
+                if may_open {
+                    // What was refused while it did not work is not opened by making it work again.
+                    app.threats.check(link.content.urls())?;
+                    refuse_taken_down(tx, &caller.tenant, link.content.urls()).await?;
+                }
                 let primary = domains::primary_of(tx, &caller.tenant).await?;
                 notices::link_changed(tx, &caller.tenant, link_id).await?;
                 Ok::<_, ApiError>(app.detail(link, primary.as_deref(), now))
@@ -397,6 +450,12 @@ pub(crate) async fn update_for(
         |app, (_, caller, link_id, _), _| app.links.drop_link(caller.tenant.as_str(), link_id),
     );
     changed.await
+}
+
+/// The error for switching on what the operator has switched off.
+fn taken_down() -> ApiError {
+    let message = "the operator of this service has switched this link off";
+    Invalid::field(ErrorCode::DisabledByOperator, "enabled", message).into()
 }
 
 /// Deletes a link, effective at once. Its clicks stay in the tenant's totals.

@@ -37,7 +37,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, 
     if root_url.is_some() || not_found_url.is_some() {
         let is_suspended = suspensions::is_suspended(db, &tenant).await?;
         let urls = [&root_url, &not_found_url].into_iter().filter_map(Option::as_deref);
-        let blocked = takedowns::blocked_urls(db, &tenant, urls).await?;
+        let blocked = takedowns::blocked(db, &tenant, urls).await?;
         for url in [&mut root_url, &mut not_found_url] {
             url.take_if(|url| is_suspended || blocked.refuses(url));
         }

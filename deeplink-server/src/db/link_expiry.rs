@@ -1,4 +1,4 @@
-//! Removes the expiry of an account's links when it verifies its first primary domain.
+//! Removes the expiry of an account's links when it verifies its first primary domain. An end that the owner set stays.
 //!
 //! An account can have a million links, and a single statement for all would block every other write. So links
 //! are updated in batches in the order of their positions; the progress is stored in the tenant's row, so that any node can
@@ -28,8 +28,9 @@ pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, D
     const END: &str = "
         SELECT position FROM links WHERE tenant_id = $1 AND position > $2 ORDER BY position LIMIT 1 OFFSET $3";
     const LIFT: &str = "
-        UPDATE links SET expires_at = NULL
-        WHERE tenant_id = $1 AND position > $2 AND position <= $3 AND status IS NULL AND expires_at > $4";
+        UPDATE links SET expires_at = owner_expires_at, rule_expires_at = NULL
+        WHERE tenant_id = $1 AND position > $2 AND position <= $3 AND NOT taken_down
+            AND (rule_expires_at > $4 OR owner_expires_at IS NULL AND expires_at > $4)";
     const NOTE: &str = "
         UPDATE tenants SET lifted_to = $2, lifting_since = CASE WHEN $3 THEN lifting_since END WHERE id = $1";
     let begun: Option<(i64, i64)> = on!(db, c => sqlx::query_as(BEGUN).bind(tenant.as_str()).fetch_optional(c).await)?;

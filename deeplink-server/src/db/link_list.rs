@@ -11,59 +11,124 @@ use super::{Conn, DbError, on};
 /// Bits of a position below its milliseconds.
 pub(crate) const POSITION_BITS: u32 = 21;
 
+/// The columns that a search looks at.
+const SEARCHED: [&str; 10] = [
+    "link_id",
+    "name",
+    "web_url",
+    "ios_deep_link",
+    "android_deep_link",
+    "ios_store_url",
+    "android_store_url",
+    "expired_url",
+    "social_preview",
+    "metadata",
+];
+
 /// The first position of a millisecond, saturating if that is too early or late to have one.
 fn first_of(millis: i64) -> i64 {
     millis.saturating_mul(1 << POSITION_BITS)
 }
 
+/// A part of a list.
+pub(crate) struct Found {
+    pub(crate) links: Vec<Link>,
+    /// The position before which to go on; `None` at the end.
+    pub(crate) stopped_at: Option<i64>,
+}
+
+impl Found {
+    /// The first `limit` of these links; if there are no more of them, the list goes on before `stopped_at`.
+    pub(super) fn of(mut links: Vec<Link>, limit: u32, stopped_at: Option<i64>) -> Self {
+        let limit = limit as usize;
+        let is_full = links.len() > limit;
+        links.truncate(limit);
+        let stopped_at = if is_full { links.last().map(|link| link.position) } else { stopped_at };
+        Self { links, stopped_at }
+    }
+}
+
 /// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first. The creation time
 /// is taken from the position: on a node whose clock was set back, that is the later of the two times.
-pub(crate) async fn list(
+pub(crate) async fn page(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     filter: &LinkFilter,
     before: Option<i64>,
     limit: u32,
     now: Timestamp,
-) -> Result<Vec<Link>, DbError> {
-    let request = ListRequest { tenant, filter, before, limit, now };
-    let rows: Vec<Row> = on!(db, c => request.query("").build_query_as().fetch_all(c).await)?;
-    rows.into_iter().map(Link::try_from).collect()
+) -> Result<Found, DbError> {
+    // One more than requested tells whether there is a next page.
+    let request = ListRequest { tenant, filter, before, limit: limit + 1, now };
+    let rows: Vec<Row> = on!(db, c => request.query("", None).build_query_as().fetch_all(c).await)?;
+    let links = rows.into_iter().map(Link::try_from).collect::<Result<_, _>>()?;
+    Ok(Found::of(links, limit, None))
 }
 
-struct ListRequest<'a> {
-    tenant: &'a TenantId,
-    filter: &'a LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
+/// Which links of a list are read.
+pub(super) struct ListRequest<'a> {
+    pub(super) tenant: &'a TenantId,
+    pub(super) filter: &'a LinkFilter,
+    pub(super) before: Option<i64>,
+    pub(super) limit: u32,
+    pub(super) now: Timestamp,
 }
 
 impl ListRequest<'_> {
-    /// The statement, after `prefix`.
-    fn query<DB: sqlx::Database>(&self, prefix: &str) -> QueryBuilder<DB>
+    /// The statement that reads the rows, after `prefix`: those that the filter lets pass and, if there is a pattern, that have
+    /// a text like it.
+    pub(super) fn query<DB: sqlx::Database>(&self, prefix: &str, pattern: Option<&str>) -> QueryBuilder<DB>
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
         // A subquery for the positions, so that an index alone answers it.
-        let mut query =
-            QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (SELECT position FROM links")));
-        query.push(" WHERE deleted_at IS NULL AND tenant_id = ").push_bind(self.tenant.as_str().to_owned());
+        let mut query = QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (")));
+        self.push_positions(&mut query);
+        query.push(")");
+        if let Some(pattern) = pattern {
+            let like = if DB::NAME == "SQLite" { "LIKE" } else { "ILIKE" };
+            for (at, column) in SEARCHED.into_iter().enumerate() {
+                query.push(if at == 0 { " AND (" } else { " OR " }).push(column).push(" ").push(like).push(" ");
+                query.push_bind(pattern.to_owned()).push(r" ESCAPE '\'");
+            }
+            query.push(")");
+        }
+        query.push(" ORDER BY position DESC");
+        query
+    }
+
+    /// The statement that finds the position of the last link, if there are as many as `limit`.
+    pub(super) fn last<DB: sqlx::Database>(&self) -> QueryBuilder<DB>
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        let mut query = QueryBuilder::new("");
+        self.push_positions(&mut query);
+        query.push(" OFFSET ").push_bind(i64::from(self.limit) - 1);
+        query
+    }
+
+    fn push_positions<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        query.push("SELECT position FROM links WHERE deleted_at IS NULL AND tenant_id = ");
+        query.push_bind(self.tenant.as_str().to_owned());
         if let Some(affiliate) = &self.filter.affiliate_id {
             query.push(" AND affiliate_id = ").push_bind(affiliate.clone());
         }
-        self.push_bounds(&mut query);
-        self.push_status(&mut query);
-        if let Some(prefix) = self.filter.q.as_deref().filter(|prefix| !prefix.is_empty()) {
+        self.push_bounds(query);
+        self.push_status(query);
+        if let Some(prefix) = self.filter.id_prefix.as_deref().filter(|prefix| !prefix.is_empty()) {
             query.push(" AND link_id >= ").push_bind(prefix.to_owned());
             if let Some(end) = after_prefix(prefix) {
                 query.push(" AND link_id < ").push_bind(end);
             }
         }
         query.push(" ORDER BY position DESC LIMIT ").push_bind(i64::from(self.limit));
-        query.push(") ORDER BY position DESC");
-        query
     }
 
     fn push_bounds<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
@@ -194,12 +259,12 @@ mod tests {
         let request = ListRequest { tenant, filter, before: None, limit: 51, now: now() };
         match scratch.db.read().await.expect("a reader").conn() {
             Conn::Sqlite(conn) => {
-                let mut query = request.query("EXPLAIN QUERY PLAN ");
+                let mut query = request.query("EXPLAIN QUERY PLAN ", None);
                 let steps: Vec<(i64, i64, i64, String)> = query.build_query_as().fetch_all(conn).await.expect("a plan");
                 steps.into_iter().map(|step| step.3 + " ").collect()
             }
             Conn::Postgres(conn) => {
-                request.query("EXPLAIN ").build_query_scalar().fetch_all(conn).await.expect("a plan")
+                request.query("EXPLAIN ", None).build_query_scalar().fetch_all(conn).await.expect("a plan")
             }
         }
     }

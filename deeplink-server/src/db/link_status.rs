@@ -44,6 +44,8 @@ pub(crate) async fn owner(db: &mut Conn<'_>, link_id: &str) -> Result<Owner, DbE
 pub(crate) enum StatusSet {
     /// The status is set.
     Yes,
+    /// The status is reset, but its owner has the link switched off.
+    OffByOwner,
     /// The status is reset; because the tenant had deleted the link, it is removed and its id is free.
     Freed,
     /// The account has no such link.
@@ -54,13 +56,14 @@ pub(crate) enum StatusSet {
 #[derive(FromRow)]
 struct SetRow {
     position: i64,
+    enabled: bool,
     deleted_at: Option<i64>,
     #[sqlx(flatten)]
     urls: UrlColumns,
 }
 
-/// Sets or, with `Active`, resets the status of a link, and records the reason. Any status may follow any other. While it is
-/// not `Active`, the link's destinations are refused to the account, and its id stays taken when its tenant deletes it.
+/// Sets or, with `Active`, resets what the operator says of a link, and records the reason; reset, the link is as its owner
+/// has it. Any status may follow any other. While it is not `Active`, the link's destinations are refused to the account, and its id stays taken when its tenant deletes it.
 pub(crate) async fn set(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -70,8 +73,10 @@ pub(crate) async fn set(
     now: Timestamp,
 ) -> Result<StatusSet, DbError> {
     const UPDATE: &str = "
-        UPDATE links SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND link_id = $2
-        RETURNING position, deleted_at, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
+        UPDATE links SET updated_at = $4, taken_down = CAST($3 AS TEXT) IS NOT NULL,
+            status = CASE WHEN CAST($3 AS TEXT) IS NOT NULL THEN $3 WHEN NOT enabled THEN 'disabled' END
+        WHERE tenant_id = $1 AND link_id = $2
+        RETURNING position, enabled, deleted_at, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
     // Its tenant may be deleting or recreating the link.
     tenants::lock(db, tenant).await?;
     let stored = Some(status.as_str()).filter(|_| *status != LinkStatus::Active);
@@ -81,8 +86,13 @@ pub(crate) async fn set(
     let mut outcome = StatusSet::Yes;
     if stored.is_some() {
         takedowns::block(db, tenant, row.position, row.urls.0.as_deref()).await?;
+        // Expired links of the account may send people there.
+        notices::tenant_changed(db, tenant).await?;
     } else {
         takedowns::lift(db, row.position).await?;
+        if !row.enabled {
+            outcome = StatusSet::OffByOwner;
+        }
         if row.deleted_at.is_some() {
             links::remove(db, tenant, link_id, now).await?;
             outcome = StatusSet::Freed;
@@ -126,6 +136,12 @@ struct ActiveRow {
     urls: UrlColumns,
 }
 
+impl ActiveRow {
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.urls.0.as_deref().into_array().into_iter().flatten()
+    }
+}
+
 /// The next active links of all tenants after a position, in the order of positions.
 pub(crate) async fn active_after(
     db: &mut Conn<'_>,
@@ -165,8 +181,8 @@ pub(crate) async fn active_to_refused(
             .bind(tenant.as_str()).bind(after).bind(now.as_millis()).bind(PAGE).fetch_all(c).await)?;
         let Some(last) = rows.last() else { return Ok(found) };
         after = last.position;
-        let blocked = takedowns::blocked(db, tenant, rows.iter().map(|row| row.urls.0.as_deref())).await?;
-        let refused = rows.into_iter().filter(|row| blocked.check(row.urls.0.as_deref()).is_err());
+        let blocked = takedowns::blocked(db, tenant, rows.iter().flat_map(ActiveRow::urls)).await?;
+        let refused = rows.into_iter().filter(|row| row.urls().any(|url| blocked.refuses(url)));
         found.extend(refused.map(|row| row.link_id));
     }
 }
@@ -184,7 +200,7 @@ pub(crate) struct Threat {
 /// Flags a link if it is still the same one, active, and leading to the URL. `false` if not.
 pub(crate) async fn flag(db: &mut Conn<'_>, threat: &Threat, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
-        UPDATE links SET status = 'flagged', updated_at = $5
+        UPDATE links SET status = 'flagged', taken_down = TRUE, updated_at = $5
         WHERE tenant_id = $1 AND link_id = $2 AND position = $3 AND status IS NULL
             AND $4 IN (ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url)";
     let Threat { tenant, link_id, position, url, reason } = threat;

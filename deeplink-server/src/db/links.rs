@@ -19,16 +19,43 @@ pub(crate) struct Link {
     pub(crate) position: i64,
     pub(crate) claimed: bool,
     pub(crate) made_under: Option<String>,
+    /// As its owner set it; its `expires_at` is the owner's.
     pub(crate) content: NewLink,
+    /// What the operator and the owner set; `None` if both let it work.
     pub(crate) status: Option<LinkStatus>,
-    /// Whether its tenant deleted it after it was flagged or disabled: it keeps its id and shows the notice.
+    /// Whether the operator or the threat list flagged or disabled it.
+    pub(crate) is_taken_down: bool,
+    /// Whether its tenant deleted it after it was taken down: it keeps its id and shows the notice.
     pub(crate) is_deleted: bool,
+    /// When it expires: the earlier of the owner's end and that of links without a verified domain.
     pub(crate) expires_at: Option<Timestamp>,
+    /// The latter, if the owner set one too.
+    pub(crate) rule_expires_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
 }
 
 impl Link {
+    /// The end of links without a verified domain, if it applies.
+    fn rule_end(&self) -> Option<Timestamp> {
+        if self.content.expires_at.is_some() { self.rule_expires_at } else { self.expires_at }
+    }
+
+    /// Sets both ends.
+    pub(crate) fn set_ends(&mut self, owner: Option<Timestamp>, rule: Option<Timestamp>) {
+        self.content.expires_at = owner;
+        self.expires_at = owner.into_iter().chain(rule).min();
+        self.rule_expires_at = owner.and(rule);
+    }
+
+    /// Switches it on or off for its owner. What the operator set outranks this.
+    pub(crate) fn set_enabled(&mut self, enabled: bool) {
+        self.content.is_disabled = !enabled;
+        if !self.is_taken_down {
+            self.status = (!enabled).then_some(LinkStatus::Disabled);
+        }
+    }
+
     /// The status at a time.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
         LinkStatus::at(self.status.as_ref(), self.expires_at, now)
@@ -62,10 +89,16 @@ pub(super) struct Row {
     social_preview: Option<String>,
     affiliate_id: Option<String>,
     status: Option<String>,
+    taken_down: bool,
     deleted_at: Option<i64>,
     expires_at: Option<i64>,
     created_at: i64,
     updated_at: i64,
+    name: Option<String>,
+    enabled: bool,
+    owner_expires_at: Option<i64>,
+    rule_expires_at: Option<i64>,
+    expired_url: Option<String>,
 }
 
 fn json<T: DeserializeOwned>(text: Option<&str>, column: &'static str, id: &str) -> Result<Option<T>, DbError> {
@@ -85,6 +118,9 @@ impl TryFrom<Row> for Link {
         content.metadata = row.metadata.map(Metadata::from_stored);
         content.affiliate_id =
             row.affiliate_id.map(|text| text.parse()).transpose().map_err(|_| corrupt("affiliate_id"))?;
+        (content.name, content.expired_url) = (row.name, row.expired_url);
+        content.is_disabled = !row.enabled;
+        content.expires_at = row.owner_expires_at.map(Timestamp::from_millis);
         Ok(Self {
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             position: row.position,
@@ -92,8 +128,10 @@ impl TryFrom<Row> for Link {
             made_under: row.made_under,
             content,
             status: row.status.as_deref().map(LinkStatus::from),
+            is_taken_down: row.taken_down,
             is_deleted: row.deleted_at.is_some(),
             expires_at: row.expires_at.map(Timestamp::from_millis),
+            rule_expires_at: row.rule_expires_at.map(Timestamp::from_millis),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             link_id: row.link_id,
@@ -140,8 +178,8 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
     const SQL: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            expires_at, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16)
+            expires_at, created_at, updated_at, name, expired_url, owner_expires_at, rule_expires_at, enabled, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, $19, $20, $21, $22)
         ON CONFLICT DO NOTHING";
     let columns = Columns::of(&link.content)?;
     let to = &link.content.destinations;
@@ -153,7 +191,10 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
             to.ios_store_url.as_deref(), to.android_deep_link.as_deref(), to.android_store_url.as_deref(),
             to.web_url.as_deref(), columns.metadata.as_deref(), columns.agent_context.as_deref(),
             columns.social_preview.as_deref(), link.content.affiliate_id.as_ref().map(AffiliateId::as_str),
-            link.expires_at.map(Timestamp::as_millis), link.created_at.as_millis())?;
+            link.expires_at.map(Timestamp::as_millis), link.created_at.as_millis(), link.content.name.as_deref(),
+            link.content.expired_url.as_deref(), link.content.expires_at.map(Timestamp::as_millis),
+            link.rule_expires_at.map(Timestamp::as_millis), !link.content.is_disabled,
+            link.status.as_ref().map(LinkStatus::as_str))?;
         if stored == 1 {
             return Ok(Inserted::Yes);
         }
@@ -190,26 +231,28 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
     const SQLITE: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            expires_at, created_at, updated_at)
+            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, created_at, updated_at)
         SELECT $1, value ->> 0, value ->> 1, TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-            value ->> 7, value ->> 8, value ->> 9, value ->> 10, $2, $3, $3
-        FROM json_each($4) WHERE TRUE
+            value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
+            value ->> 15, value ->> 16, value ->> 17, $2, $2
+        FROM json_each($3) WHERE TRUE
         ON CONFLICT DO NOTHING RETURNING position";
     const POSTGRES: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            expires_at, created_at, updated_at)
+            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, created_at, updated_at)
         SELECT $1, value ->> 0, CAST(value ->> 1 AS BIGINT), TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-            value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, $2, $3, $3
-        FROM json_array_elements(CAST($4 AS JSON)) AS rows (value)
+            value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12,
+            CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), CAST(value ->> 15 AS BIGINT),
+            CAST(value ->> 16 AS BOOLEAN), value ->> 17, $2, $2
+        FROM json_array_elements(CAST($3 AS JSON)) AS rows (value)
         ON CONFLICT DO NOTHING RETURNING position";
     let sql = match db {
         Conn::Sqlite(_) => SQLITE,
         Conn::Postgres(_) => POSTGRES,
     };
-    let expires_at = first.expires_at.map(Timestamp::as_millis);
     let stored: Vec<i64> = on!(db, c => sqlx::query_scalar(sql)
-        .bind(first.tenant.as_str()).bind(expires_at).bind(first.created_at.as_millis()).bind(json)
+        .bind(first.tenant.as_str()).bind(first.created_at.as_millis()).bind(json)
         .fetch_all(c).await)?;
     if stored.len() == links.len() {
         return Ok(Vec::new());
@@ -218,10 +261,35 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
     Ok((0..).zip(links).filter(|(_, link)| !stored.contains(&link.position)).map(|(index, _)| index).collect())
 }
 
-fn row_json(link: &Link) -> Result<impl Serialize + '_, DbError> {
-    let columns = Columns::of(&link.content)?;
-    let [ios, ios_store, android, android_store, web] = link.content.destinations.as_deref().into_array();
-    Ok((
+/// A row of a batch as a JSON array: id, position, the columns of content, the ends, the owner's switch, the status.
+#[derive(Serialize)]
+struct BatchRow<'a>(
+    &'a str,
+    i64,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<&'a str>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    bool,
+    Option<&'a str>,
+);
+
+fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
+    let (content, columns) = (&link.content, Columns::of(&link.content)?);
+    let [ios, ios_store, android, android_store, web] = content.destinations.as_deref().into_array();
+    let [end, owner, rule] =
+        [link.expires_at, content.expires_at, link.rule_expires_at].map(|end| end.map(Timestamp::as_millis));
+    Ok(BatchRow(
         &link.link_id,
         link.position,
         ios,
@@ -232,7 +300,14 @@ fn row_json(link: &Link) -> Result<impl Serialize + '_, DbError> {
         columns.metadata,
         columns.agent_context,
         columns.social_preview,
-        link.content.affiliate_id.as_ref().map(AffiliateId::as_str),
+        content.affiliate_id.as_ref().map(AffiliateId::as_str),
+        content.name.as_deref(),
+        content.expired_url.as_deref(),
+        end,
+        owner,
+        rule,
+        !content.is_disabled,
+        link.status.as_ref().map(LinkStatus::as_str),
     ))
 }
 
@@ -241,8 +316,9 @@ macro_rules! select_where {
     ($condition:literal) => {
         concat!(
             "SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
-                android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, deleted_at,
-                expires_at, created_at, updated_at
+                android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, taken_down,
+                deleted_at, expires_at, created_at, updated_at, name, enabled, owner_expires_at, rule_expires_at,
+                expired_url
             FROM links WHERE ",
             $condition
         )
@@ -270,27 +346,58 @@ pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Opt
     row.map(Link::try_from).transpose()
 }
 
-/// Applies a patch; `None` if the link does not exist.
+/// The outcome of an update.
+#[derive(Debug)]
+pub(crate) enum Updated {
+    /// The link as it is now.
+    Link(Box<Link>),
+    /// There is no such link.
+    NoLink,
+    /// The operator has it switched off, so the owner cannot switch it on.
+    TakenDown,
+}
+
+/// Applies a patch.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link_id: &str,
     patch: &LinkPatch,
     now: Timestamp,
-) -> Result<Option<Link>, DbError> {
+) -> Result<Updated, DbError> {
     const SQL: &str = "
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
-            web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11
+            web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
+            expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
+            status = $18
         WHERE tenant_id = $1 AND link_id = $2";
     // Locks the row on PostgreSQL, so that two updates of different fields cannot overwrite each other.
     const LOCK: &str = "
         UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NULL";
     let locked = execute!(db, LOCK; tenant.as_str(), link_id, now.as_millis())?;
     if locked == 0 {
-        return Ok(None);
+        return Ok(Updated::NoLink);
     }
-    let Some(mut link) = find(db, tenant, link_id).await? else { return Ok(None) };
-    let patch = patch.clone();
+    let Some(mut link) = find(db, tenant, link_id).await? else { return Ok(Updated::NoLink) };
+    if patch.enabled == Some(true) && link.is_taken_down {
+        return Ok(Updated::TakenDown);
+    }
+    apply(patch.clone(), &mut link);
+    link.updated_at = now;
+    let (content, columns) = (&link.content, Columns::of(&link.content)?);
+    let to = &content.destinations;
+    execute!(db, SQL;
+        tenant.as_str(), link_id, to.ios_deep_link.as_deref(), to.ios_store_url.as_deref(),
+        to.android_deep_link.as_deref(), to.android_store_url.as_deref(), to.web_url.as_deref(),
+        columns.metadata.as_deref(), columns.agent_context.as_deref(), columns.social_preview.as_deref(),
+        now.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
+        link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
+        link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
+        link.status.as_ref().map(LinkStatus::as_str))?;
+    Ok(Updated::Link(Box::new(link)))
+}
+
+fn apply(patch: LinkPatch, link: &mut Link) {
     let stored = link.content.destinations.as_mut().into_array();
     for (change, stored) in patch.destinations.into_array().into_iter().zip(stored) {
         change.apply(stored);
@@ -298,19 +405,18 @@ pub(crate) async fn update(
     patch.metadata.apply(&mut link.content.metadata);
     patch.agent_context.apply(&mut link.content.agent_context);
     patch.social_preview.apply(&mut link.content.social_preview);
-    link.updated_at = now;
-    let columns = Columns::of(&link.content)?;
-    let to = &link.content.destinations;
-    execute!(db, SQL;
-        tenant.as_str(), link_id, to.ios_deep_link.as_deref(), to.ios_store_url.as_deref(),
-        to.android_deep_link.as_deref(), to.android_store_url.as_deref(), to.web_url.as_deref(),
-        columns.metadata.as_deref(), columns.agent_context.as_deref(), columns.social_preview.as_deref(),
-        now.as_millis())?;
-    Ok(Some(link))
+    patch.name.apply(&mut link.content.name);
+    patch.expired_url.apply(&mut link.content.expired_url);
+    let (mut owner, rule) = (link.content.expires_at, link.rule_end());
+    patch.expires_at.apply(&mut owner);
+    link.set_ends(owner, rule);
+    if let Some(enabled) = patch.enabled {
+        link.set_enabled(enabled);
+    }
 }
 
 /// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its
-/// affiliate. A flagged or disabled link keeps its row and its id, which only an operator can free. `false` if it does
+/// affiliate. A link that was taken down keeps its row and its id, which only an operator can free. `false` if it does
 /// not exist. The caller has locked the account, so the link cannot be enabled meanwhile.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
@@ -320,8 +426,8 @@ pub(crate) async fn delete(
 ) -> Result<bool, DbError> {
     const HIDE: &str = "
         UPDATE links SET deleted_at = $3
-        WHERE tenant_id = $1 AND link_id = $2 AND status IS NOT NULL AND deleted_at IS NULL";
-    // The guard on `status` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
+        WHERE tenant_id = $1 AND link_id = $2 AND taken_down AND deleted_at IS NULL";
+    // The guard on `taken_down` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
     if remove(db, tenant, link_id, now).await? {
         return Ok(true);
     }
@@ -329,7 +435,7 @@ pub(crate) async fn delete(
     Ok(hidden == 1)
 }
 
-/// Removes the row of a link that is neither flagged nor disabled.
+/// Removes the row of a link that is not taken down.
 pub(super) async fn remove(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -337,7 +443,7 @@ pub(super) async fn remove(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     const SQL: &str = "
-        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND status IS NULL RETURNING position, affiliate_id";
+        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down RETURNING position, affiliate_id";
     const KEEP: &str = "
         INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
     let gone: Option<(i64, Option<String>)> =

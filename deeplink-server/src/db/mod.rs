@@ -38,6 +38,7 @@ pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod link_expiry;
 pub(crate) mod link_list;
+pub(crate) mod link_search;
 pub(crate) mod link_status;
 pub(crate) mod links;
 pub(crate) mod mail_allowances;

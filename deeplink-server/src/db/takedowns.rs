@@ -50,7 +50,7 @@ pub(crate) async fn lift(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The destinations of some links that are refused to their tenant.
+/// The URLs of some links that are refused to their tenant.
 #[derive(Default)]
 pub(crate) struct Blocked {
     hashes: HashSet<String>,
@@ -59,19 +59,8 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
-    /// Refuses a link that leads to one of them.
-    pub(crate) fn check(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
-        if self.hashes.is_empty() && self.pages.is_empty() {
-            return Ok(());
-        }
-        self.check_urls(to.each().filter_map(|(field, url)| Some((field, url?))))
-    }
-
     /// Refuses the first of these URLs that is one of them; each comes with its field.
-    pub(crate) fn check_urls<'a>(
-        &self,
-        urls: impl IntoIterator<Item = (&'static str, &'a str)>,
-    ) -> Result<(), Invalid> {
+    pub(crate) fn check<'a>(&self, urls: impl IntoIterator<Item = (&'static str, &'a str)>) -> Result<(), Invalid> {
         let Some((field, _)) = urls.into_iter().find(|(_, url)| self.refuses(url)) else { return Ok(()) };
         let message = format!("{field}: the operator took down a link of this account that led to this URL");
         Err(Invalid::field(ErrorCode::ThreatDetected, field, message))
@@ -86,17 +75,8 @@ impl Blocked {
     }
 }
 
-/// Which destinations of some links are refused to their tenant.
-pub(crate) async fn blocked<'a>(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    links: impl IntoIterator<Item = Destinations<Option<&'a str>>>,
-) -> Result<Blocked, DbError> {
-    blocked_urls(db, tenant, links.into_iter().flat_map(|to| to.into_array().into_iter().flatten())).await
-}
-
 /// Which of some URLs are refused to their tenant.
-pub(crate) async fn blocked_urls<'a>(
+pub(crate) async fn blocked<'a>(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     urls: impl IntoIterator<Item = &'a str>,

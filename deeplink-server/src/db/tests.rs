@@ -92,8 +92,10 @@ impl Scratch {
             made_under: None,
             content: CreateLink::new().check().expect("a link"),
             status: None,
+            is_taken_down: false,
             is_deleted: false,
             expires_at: None,
+            rule_expires_at: None,
             created_at: now(),
             updated_at: now(),
         };

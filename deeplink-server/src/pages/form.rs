@@ -142,6 +142,11 @@ impl Field {
         Self { kind: Kind::Line("email"), max_length: 254, ..Self::line(name, label, hint) }
     }
 
+    /// A field that takes a date and a time, to the minute.
+    pub(super) fn minute(name: &'static str, label: &'static str, hint: &'static str) -> Self {
+        Self { kind: Kind::Line("datetime-local"), ..Self::line(name, label, hint) }
+    }
+
     /// A field that takes several lines.
     pub(super) fn area(name: &'static str, label: &'static str, hint: &'static str) -> Self {
         Self { kind: Kind::Area, ..Self::line(name, label, hint) }
@@ -322,6 +327,8 @@ impl FormView {
 fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "This field is required.",
+        ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
+        ErrorCode::DisabledByOperator => "The operator of this service has switched this link off.",
         ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::link::{
-    Action, AgentContext, CreateLink, LinkDetail, LinkFilter, LinkStatus, MAX_AGENT_DESCRIPTION, MAX_CTA,
+    Action, AgentContext, CreateLink, LinkDetail, LinkFilter, LinkStatus, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_NAME,
     MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview, UpdateLink,
 };
 use deeplink_core::patch::Patch;
@@ -39,7 +39,7 @@ const DAYS: i64 = 30;
 
 struct LinkRow {
     id: String,
-    /// The link's title, else its destination.
+    /// The link's name, else its title, else its destination.
     name: Option<String>,
     status: Status,
     created: DisplayTime,
@@ -107,8 +107,11 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
-/// The text that identifies a link in the list.
+/// The text that identifies a link in the list: its name, else its title, else where it leads.
 fn name_of(link: &LinkDetail) -> Option<String> {
+    if link.name.is_some() {
+        return link.name.clone();
+    }
     let title = link.social_preview.as_ref().and_then(|preview| preview.title.clone());
     title.or_else(|| {
         let destinations =
@@ -124,7 +127,7 @@ pub(super) async fn new(State(app): State<Shared>, person: Person) -> Response {
 
 /// Creates a link. The same form sent twice creates one.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
-    if form.names().all(|name| name == "form" || form.value(name).is_empty()) {
+    if form.names().all(|name| ["form", "enabled"].contains(&name) || form.value(name).is_empty()) {
         let error = FormError::at("web_url", "Enter at least one destination: a web page, an app or a store.");
         return Ok(new_page(&app, &person, &View::Refused(Some(&form), error)));
     }
@@ -136,6 +139,10 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
     link.social_preview = preview_in(&form, SocialPreview::default());
     link.agent_context = context_in(&form, AgentContext::default());
+    link.name = form.filled("name");
+    link.enabled = form.filled("enabled").map(|word| word == "true");
+    link.expires_at = form.filled("expires_at").map(utc);
+    link.expired_url = form.filled("expired_url");
     match api::links::create_for(&app, Arc::clone(&person.caller), once, link).await {
         Ok(answer) => {
             let id = answer.into_made()?.link_id;
@@ -169,11 +176,20 @@ fn context_in(form: &Form, now: AgentContext) -> Option<AgentContext> {
     (context != AgentContext::default()).then_some(context)
 }
 
+/// A moment as a form sends it, to the minute and without an offset, as RFC 3339. Anything else is left to be refused.
+fn utc(text: String) -> String {
+    if text.len() == MINUTE { format!("{text}:00Z") } else { text }
+}
+
+/// Length of `2026-11-20T09:30`.
+const MINUTE: usize = 16;
+
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
     let hint = "The end of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
     let slug = Field::line("custom_id", "Slug (optional)", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), slug])];
     groups.extend(more_groups());
+    groups.push(owner_group());
     let page = FormPage {
         section: Section::LINKS,
         title: "New link",
@@ -218,6 +234,21 @@ fn more_groups() -> [Group; 3] {
     ]
 }
 
+fn owner_group() -> Group {
+    let states = [("true", "Enabled"), ("false", "Disabled")];
+    let fields = vec![
+        Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
+        Field::choice("enabled", "Status", "Visitors of a disabled link see a notice.", states),
+        Field::minute("expires_at", "Expires (UTC)", "Leave empty for a link that never expires."),
+        Field::url(
+            "expired_url",
+            "Web page after it expired",
+            "Where visitors go then. Without one, they see a notice.",
+        ),
+    ];
+    Group::new("Name, status and expiry", "", fields)
+}
+
 fn label_of(action: &Action) -> &'static str {
     match action {
         Action::Purchase => "Purchase",
@@ -238,6 +269,8 @@ struct LinkPage<'a> {
     status: Status,
     created: DisplayTime,
     expires: Option<DisplayTime>,
+    /// Whether the end is that of an account without a verified domain.
+    ends_without_domain: bool,
     report: Report,
     /// Label and URL of each destination.
     destinations: Vec<(&'static str, &'a str)>,
@@ -276,6 +309,7 @@ pub(super) async fn show(
         status: Status::from(&link.status),
         created: link.created_at.into(),
         expires: link.expires_at.map(DisplayTime::from),
+        ends_without_domain: link.expires_at != link.owner_expires_at,
         report,
         destinations: destinations.into_iter().filter_map(|(name, url)| Some((name, url.as_deref()?))).collect(),
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
@@ -317,8 +351,17 @@ pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Pa
         ("agent_context.action", context.action.as_ref().map(Action::as_str)),
         ("agent_context.cta", context.cta.as_deref()),
         ("agent_context.description", context.description.as_deref()),
+        ("name", link.name.as_deref()),
+        ("enabled", Some(if link.enabled { "true" } else { "false" })),
+        ("expires_at", link.owner_expires_at.map(minute_of).as_deref()),
+        ("expired_url", link.expired_url.as_deref()),
     ]);
     Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
+}
+
+/// A moment as a form shows it.
+fn minute_of(moment: Timestamp) -> String {
+    moment.to_string().chars().take(MINUTE).collect()
 }
 
 /// Applies the form to a link: an empty field clears the value, an absent one keeps it.
@@ -348,6 +391,13 @@ pub(super) async fn update(
         update.agent_context =
             context_in(&form, now.agent_context.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
     }
+    (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
+    // The form shows minutes: one that was not changed keeps its seconds.
+    let is_same = now.owner_expires_at.map(minute_of) == form.filled("expires_at");
+    update.expires_at = if is_same { Patch::Keep } else { patch("expires_at").map(utc) };
+    if let Some(word) = form.filled("enabled").filter(|word| (word == "true") != now.enabled) {
+        update.enabled = Patch::Set(word == "true");
+    }
     match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update).await {
         Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
         Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
@@ -357,6 +407,7 @@ pub(super) async fn update(
 fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_>) -> Response {
     let mut groups = vec![Group::plain(vec![web_field()])];
     groups.extend(more_groups());
+    groups.push(owner_group());
     let page = FormPage {
         section: Section::LINKS,
         title: &format!("Edit {id}"),

@@ -12,10 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use deeplink_core::destinations::Destinations;
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::LinkPatch;
-use deeplink_core::patch::Patch;
 use url::{Host, Url};
 
 pub(crate) use self::page::{Page, destination_hash, refusing_hashes};
@@ -117,11 +114,6 @@ impl ThreatList {
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.urls.is_empty()
     }
-}
-
-/// The destinations that an update sets.
-pub(crate) fn set_by(patch: &LinkPatch) -> Destinations<Option<&str>> {
-    patch.destinations.as_ref().map(|url| if let Patch::Set(url) = url { Some(&**url) } else { None })
 }
 
 /// Whether a destination is a web address.
@@ -309,30 +301,13 @@ impl Threats {
         }
     }
 
-    /// Refuses a link with any listed destination.
-    pub(crate) fn check(&self, to: &Destinations) -> Result<(), Invalid> {
-        self.check_destinations(to.as_deref())
-    }
-
-    /// The same for the destinations that an update sets.
-    pub(crate) fn check_patch(&self, patch: &LinkPatch) -> Result<(), Invalid> {
-        self.check_destinations(set_by(patch))
-    }
-
-    fn check_destinations(&self, to: Destinations<Option<&str>>) -> Result<(), Invalid> {
-        self.check_urls(to.each().filter_map(|(field, url)| Some((field, url?))))
-    }
-
     /// Whether a URL is listed.
     pub(crate) fn covers(&self, url: &str) -> bool {
         self.current().is_some_and(|list| list.covers(url).is_some())
     }
 
     /// Refuses the first of these URLs that is listed; each comes with its field.
-    pub(crate) fn check_urls<'a>(
-        &self,
-        urls: impl IntoIterator<Item = (&'static str, &'a str)>,
-    ) -> Result<(), Invalid> {
+    pub(crate) fn check<'a>(&self, urls: impl IntoIterator<Item = (&'static str, &'a str)>) -> Result<(), Invalid> {
         let Some(list) = self.current() else { return Ok(()) };
         match urls.into_iter().find(|(_, url)| list.covers(url).is_some()) {
             None => Ok(()),

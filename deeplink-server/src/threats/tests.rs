@@ -1,3 +1,5 @@
+use deeplink_core::link::{LinkPatch, NewLink};
+use deeplink_core::patch::Patch;
 use deeplink_core::secret::sha256_hex;
 
 use super::*;
@@ -114,23 +116,26 @@ fn l19_errors_name_the_first_listed_field() {
     let file = ThreatFile::read(&path).expect("a list");
     let (threats, none) = (Threats::new(Some(&file)), Threats::new(None));
     let bad = Some("https://bad.example.com/x".to_owned());
-    let mut to = Destinations { web_url: Some("https://example.com/".into()), ..Destinations::default() };
-    assert_eq!(threats.check(&to), Ok(()));
-    to.web_url = bad.clone();
-    let refused = threats.check(&to).expect_err("a listed page");
+    let mut link = NewLink::default();
+    link.destinations.web_url = Some("https://example.com/".into());
+    assert_eq!(threats.check(link.urls()), Ok(()));
+    link.expired_url.clone_from(&bad);
+    assert_eq!(threats.check(link.urls()).expect_err("a listed page").field.as_deref(), Some("expired_url"));
+    link.destinations.web_url.clone_from(&bad);
+    let refused = threats.check(link.urls()).expect_err("a listed page");
     assert_eq!((refused.code, refused.field.as_deref()), (ErrorCode::ThreatDetected, Some("web_url")));
-    to.ios_deep_link = bad.clone();
-    assert_eq!(threats.check(&to).expect_err("two").field.as_deref(), Some("ios_deep_link"));
-    assert_eq!(none.check(&to), Ok(()));
+    link.destinations.ios_deep_link.clone_from(&bad);
+    assert_eq!(threats.check(link.urls()).expect_err("two").field.as_deref(), Some("ios_deep_link"));
+    assert_eq!(none.check(link.urls()), Ok(()));
     let mut patch = LinkPatch::default();
-    assert_eq!(threats.check_patch(&patch), Ok(()));
+    assert_eq!(threats.check(patch.urls()), Ok(()));
     patch.destinations.web_url = Patch::Clear;
-    assert_eq!(threats.check_patch(&patch), Ok(()));
+    assert_eq!(threats.check(patch.urls()), Ok(()));
     patch.destinations.android_deep_link = bad.into();
-    assert_eq!(threats.check_patch(&patch).expect_err("one").field.as_deref(), Some("android_deep_link"));
-    assert_eq!(none.check_patch(&patch), Ok(()));
+    assert_eq!(threats.check(patch.urls()).expect_err("one").field.as_deref(), Some("android_deep_link"));
+    assert_eq!(none.check(patch.urls()), Ok(()));
     threats.replace(Arc::default());
-    assert_eq!(threats.check(&to), Ok(()));
+    assert_eq!(threats.check(link.urls()), Ok(()));
 }
 
 proptest::proptest! {

@@ -73,8 +73,10 @@ mod tests {
             made_under: None,
             content: request.check().expect("a valid link"),
             status: None,
+            is_taken_down: false,
             is_deleted: false,
             expires_at: None,
+            rule_expires_at: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
         };

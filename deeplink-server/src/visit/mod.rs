@@ -41,7 +41,7 @@ use self::shown::{landing_page, language_of, notice_of, notice_page};
 use crate::cache::{CachedLink, Lookup};
 use crate::clicks::Click;
 use crate::db::hosts::{self, Host, TenantBranding};
-use crate::db::{Conn, DbError, links};
+use crate::db::{Conn, DbError, links, takedowns};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
 use crate::http::documented::Unavailable;
@@ -242,7 +242,12 @@ async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result
         Some(tenant) => links::find_visited(&mut reader.conn(), tenant, id).await?,
         None => links::find_claimed(&mut reader.conn(), id).await?,
     };
-    let Some(link) = link else { return Ok(None) };
+    let Some(mut link) = link else { return Ok(None) };
+    if let Some(url) = &link.content.expired_url
+        && takedowns::blocked(&mut reader.conn(), &link.tenant, [url.as_str()]).await?.refuses(url)
+    {
+        link.content.expired_url = None;
+    }
     let under = app.links.under(link.tenant.as_str());
     let (read_at, branding) = branding_of(app, &mut reader.conn(), &link.tenant, now).await?;
     let url = app.url_of(&link, branding.primary.as_deref());
@@ -291,7 +296,10 @@ async fn respond(
         match resolve::decide(&view, &around, visitor, parts.uri.query()) {
             Outcome::Redirect(target) => redirect(&target),
             Outcome::Landing(plan) => landing_page(app, link, &plan, language_of(parts)).boxed().await,
-            Outcome::Notice => notice_page(app, &status, language_of(parts)),
+            Outcome::Notice => match after_expiry(app, link, &status) {
+                Some(target) => redirect(target),
+                None => notice_page(app, &status, language_of(parts)),
+            },
         }
     };
     if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
@@ -350,6 +358,11 @@ fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response
 fn instead<'h>(app: &App, host: &'h Host, path: &str) -> Option<&'h str> {
     let target = if path == "/" { &host.root_url } else { &host.not_found_url };
     target.as_deref().filter(|url| !leads_to(url, &host.name, path) && !app.threats.covers(url))
+}
+
+/// Where an expired link sends people. As with [`instead`], a URL that was listed since is not used.
+fn after_expiry<'l>(app: &App, link: &'l CachedLink, status: &LinkStatus) -> Option<&'l str> {
+    link.expired_url().filter(|url| *status == LinkStatus::Expired && !app.threats.covers(url))
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.

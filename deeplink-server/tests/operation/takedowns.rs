@@ -63,6 +63,38 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
     server.stop();
 }
 
+/// R12: the owner's switch is another one. It does not lift a takedown, and works again as it was set once that is lifted.
+#[test]
+fn r12_the_owners_switch_does_not_lift_a_takedown() {
+    let home = Home::new();
+    let server = home.serve();
+    let key = home.key("mallory@example.com");
+    let put = |body: &Value| outcome(&server, "PUT", "/v1/links/bait", &key, body);
+    assert_eq!(outcome(&server, "POST", "/v1/links", &key, &json!({"custom_id": "bait", "web_url": X})).0, 201);
+    home.ok(&["link", "disable", "bait", "--reason", "phishing"]);
+    eventually_blocking("the notice shows", PATIENCE, || server.tap("bait") == 410);
+    let held = (409, "disabled_by_operator".to_owned());
+    assert_eq!((put(&json!({"enabled": true})), put(&json!({"enabled": false})).0), (held.clone(), 200));
+    assert_eq!((put(&json!({"enabled": true, "name": "x"})), put(&json!({"name": "x"})).0), (held, 200));
+    let told = home.ok(&["link", "enable", "bait", "--reason", "a mistake"]);
+    assert!(told.contains("is disabled by its owner"), "{told}");
+    assert_eq!(server.tap("bait"), 410);
+    assert_eq!(put(&json!({"enabled": true})).0, 200);
+    assert_eq!(server.tap("bait"), 302);
+
+    // What is switched off or has expired while its destination is taken down cannot be opened again.
+    for id in ["off", "over"] {
+        let link = json!({"custom_id": id, "web_url": X, "enabled": id == "over"});
+        assert_eq!(outcome(&server, "POST", "/v1/links", &key, &link).0, 201);
+    }
+    home.ok(&["link", "flag", "bait", "--reason", "phishing"]);
+    let refused = (400, "threat_detected".to_owned());
+    assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"enabled": true})), refused);
+    assert_eq!(outcome(&server, "PUT", "/v1/links/over", &key, &json!({"expires_at": null})), refused);
+    assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"expired_url": X})), refused);
+    server.stop();
+}
+
 /// R12: of two links to one destination that are taken down, enabling one leaves the destination refused; a link that
 /// only opens apps is matched by what it opens there; one that its tenant has not deleted works again.
 #[test]

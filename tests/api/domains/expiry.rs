@@ -20,7 +20,10 @@ async fn the_first_primary_lifts_the_expiry_of_active_links() {
         world.a.make(id).await;
     }
     world.b.make("of-b").await;
-    world.db.execute("UPDATE links SET status = link_id WHERE link_id IN ('flagged', 'disabled')").await;
+    world
+        .db
+        .execute("UPDATE links SET status = link_id, taken_down = TRUE WHERE link_id IN ('flagged', 'disabled')")
+        .await;
     world.clock.advance(DAY * 10);
     let shown = async |id: &str| world.a.get(&format!("/v1/links/{id}")).await.json();
     assert_eq!(world.a.tap("active").await.status, 302, "it is cached, with its expiry");

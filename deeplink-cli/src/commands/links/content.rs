@@ -3,7 +3,9 @@
 use clap::Args;
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, UpdateLink};
 use deeplink_core::patch::Patch;
+use deeplink_core::time::Timestamp;
 
+use crate::clock::parse_later;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::metadata;
@@ -51,6 +53,15 @@ pub(crate) struct Content {
     /// Image of the preview
     #[arg(long, value_name = "URL")]
     image: Option<String>,
+    /// Name of the link for you and your team, at most 120 characters
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// When the link expires: RFC 3339, a date, or how long from now, such as 30d
+    #[arg(long, value_name = "WHEN", value_parser = parse_later)]
+    expires_at: Option<Timestamp>,
+    /// Web page for people who open the link after it expired
+    #[arg(long, value_name = "URL")]
+    expired_url: Option<String>,
 }
 
 impl Content {
@@ -64,6 +75,9 @@ impl Content {
             (&mut link.ios_store_url, self.ios_store),
             (&mut link.android_deep_link, self.android),
             (&mut link.android_store_url, self.android_store),
+            (&mut link.name, self.name),
+            (&mut link.expires_at, self.expires_at.map(|end| end.to_string())),
+            (&mut link.expired_url, self.expired_url),
         ] {
             *slot = value.or_else(|| slot.take());
         }
@@ -83,6 +97,9 @@ impl Content {
             (&mut update.ios_store_url, self.ios_store),
             (&mut update.android_deep_link, self.android),
             (&mut update.android_store_url, self.android_store),
+            (&mut update.name, self.name),
+            (&mut update.expires_at, self.expires_at.map(|end| end.to_string())),
+            (&mut update.expired_url, self.expired_url),
         ] {
             set(slot, value);
         }

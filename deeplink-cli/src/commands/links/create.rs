@@ -21,6 +21,7 @@ use crate::output;
     "dl links create https://example.com/p/42",
     "dl links create https://example.com/p/42 --id spring-42 --action purchase --cta \"Buy now\"",
     "dl links create https://example.com/p/42 --ios shop://p/42 --meta season=spring",
+    "dl links create https://example.com/sale --name \"Spring sale\" --expires-at 30d",
 ]))]
 pub(crate) struct Create {
     /// Web page the link leads to; the same as --web
@@ -38,6 +39,9 @@ pub(crate) struct Create {
     /// Succeed when a link with this id and content already exists
     #[arg(long, requires = "id")]
     if_not_exists: bool,
+    /// Create the link switched off; dl links enable switches it on
+    #[arg(long)]
+    disabled: bool,
     #[command(flatten)]
     content: Content,
 }
@@ -57,7 +61,8 @@ impl Create {
             }
             Err(error) => return Err(with_hint(ctx.stop(&error), &link)),
         };
-        if let Some(end) = made.value.expires_at {
+        let asked = link.check()?.expires_at;
+        if let Some(end) = made.value.expires_at.filter(|end| Some(*end) != asked) {
             let when = clock::relative(end, clock::now());
             ctx.console.note(&format!("the link expires {when} ({end}): the account has no verified domain"));
             ctx.console.say(
@@ -78,6 +83,9 @@ impl Create {
         content.lay_over(&mut link, ctx)?;
         link.custom_id = self.id.or(link.custom_id);
         link.affiliate_id = self.affiliate.or(link.affiliate_id);
+        if self.disabled {
+            link.enabled = Some(false);
+        }
         Ok(link)
     }
 }

@@ -27,9 +27,12 @@ pub(crate) struct Filter {
     /// Links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     created_before: Option<Timestamp>,
+    /// Links that contain this text, without case, in id, name, URLs, preview title or metadata
+    #[arg(long, value_name = "TEXT")]
+    q: Option<String>,
     /// Links whose id begins with this text
     #[arg(long, value_name = "PREFIX")]
-    q: Option<String>,
+    id_prefix: Option<String>,
 }
 
 impl Filter {
@@ -47,7 +50,7 @@ impl Filter {
         filter.affiliate_id = self.affiliate;
         filter.created_after = self.created_after;
         filter.created_before = self.created_before;
-        filter.q = self.q;
+        (filter.q, filter.id_prefix) = (self.q, self.id_prefix);
         Ok(filter)
     }
 }
@@ -57,6 +60,7 @@ impl Filter {
 #[command(after_help = help("", &[
     "dl links list --limit 10",
     "dl links list --all -o id",
+    "dl links list --q \"spring sale\"",
     "dl links list --status expired --created-after 30d -o csv",
 ]))]
 pub(crate) struct List {

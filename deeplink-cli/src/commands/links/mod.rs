@@ -4,11 +4,15 @@ mod bulk;
 mod content;
 mod create;
 mod delete;
+mod disable;
+mod enable;
+mod expire;
 mod export;
 mod get;
 mod import;
 mod list;
 mod qr;
+mod rename;
 mod resolve;
 mod stats;
 mod timeseries;
@@ -23,6 +27,10 @@ commands! {
         List(list::List),
         Get(get::Get),
         Update(Box<update::Update>),
+        Rename(rename::Rename),
+        Enable(enable::Enable),
+        Disable(disable::Disable),
+        Expire(expire::Expire),
         Delete(delete::Delete),
         Bulk(bulk::Bulk),
         Resolve(resolve::Resolve),

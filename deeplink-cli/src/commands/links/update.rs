@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::given;
 use crate::help::help;
+use crate::ids::{self, Tally};
 use crate::output;
 
 /// Change a link
@@ -49,6 +50,12 @@ enum Field {
     AgentContext,
     #[value(name = "social_preview")]
     SocialPreview,
+    #[value(name = "name")]
+    Name,
+    #[value(name = "expires_at", alias = "expires-at")]
+    ExpiresAt,
+    #[value(name = "expired_url", alias = "expired-url")]
+    ExpiredUrl,
 }
 
 impl Field {
@@ -63,6 +70,9 @@ impl Field {
             Self::Metadata => clear(&mut update.metadata),
             Self::AgentContext => clear(&mut update.agent_context),
             Self::SocialPreview => clear(&mut update.social_preview),
+            Self::Name => clear(&mut update.name),
+            Self::ExpiresAt => clear(&mut update.expires_at),
+            Self::ExpiredUrl => clear(&mut update.expired_url),
         }
     }
 }
@@ -94,4 +104,30 @@ impl Update {
         let link = client.links().update(&self.id, &update).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))
     }
+}
+
+/// Applies the same update to each of these links, and shows them.
+pub(super) async fn each(ctx: &Context, given: &[String], update: &UpdateLink) -> Outcome {
+    let sheet = ctx.out.sheet(&output::LINKS)?;
+    let ids = ids::read(ctx, given, given::link_id).await?;
+    update.validate()?;
+    let client = ctx.client().await?;
+    if let ([id], [_]) = (ids.as_slice(), given) {
+        let link = client.links().update(id, update).full().await.map_err(|error| ctx.stop(&error))?;
+        return sheet.one(&String::from_utf8_lossy(&link.raw));
+    }
+    let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
+    for id in &ids {
+        match client.links().update(id, update).full().await {
+            Ok(link) => {
+                rows.push(&String::from_utf8_lossy(&link.raw))?;
+                rows.page()?;
+            }
+            Err(error) => tally.failed(id, ctx.stop(&error))?,
+        }
+    }
+    if !tally.not_sent() {
+        rows.finish(None)?;
+    }
+    tally.finish()
 }

@@ -46,6 +46,10 @@ impl Draft {
             Field::AndroidStoreUrl => link.android_store_url = owned,
             Field::WebUrl => link.web_url = owned,
             Field::AffiliateId => link.affiliate_id = owned,
+            Field::Name => link.name = owned,
+            Field::Enabled => link.enabled = text.map(switch).transpose()?,
+            Field::ExpiresAt => link.expires_at = owned,
+            Field::ExpiredUrl => link.expired_url = owned,
             Field::Metadata => link.metadata = text.map(metadata).transpose()?,
             Field::MetaKey(key, kind) => {
                 let value = text.map_or(Ok("null".to_owned()), |text| meta_value(key, *kind, text))?;
@@ -71,6 +75,10 @@ impl Draft {
     /// Sets a key of the metadata to a JSON value.
     pub(super) fn meta_json(&mut self, key: &str, json: &str) {
         self.meta.push((key.to_owned(), json.to_owned()));
+    }
+
+    pub(super) fn enabled(&mut self, enabled: Option<bool>) {
+        self.link.enabled = enabled;
     }
 
     pub(super) fn metadata(&mut self, metadata: Option<Metadata>) {
@@ -116,6 +124,13 @@ fn agent(link: &mut CreateLink) -> &mut AgentContext {
 
 fn wrong(message: String) -> Invalid {
     Invalid::field(ErrorCode::InvalidMetadata, "metadata", message)
+}
+
+fn switch(text: &str) -> Result<bool, Invalid> {
+    text.parse().map_err(|_| {
+        let message = format!("enabled: \"{}\" is not true or false", text.escape_debug());
+        Invalid::field(ErrorCode::BadRequest, "enabled", message)
+    })
 }
 
 fn metadata(text: &str) -> Result<Metadata, Invalid> {

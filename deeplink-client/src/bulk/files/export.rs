@@ -8,7 +8,7 @@ use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
 
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 23] = [
     "link_id",
     "url",
     "ios_deep_link",
@@ -28,6 +28,10 @@ const COLUMNS: [&str; 19] = [
     "expires_at",
     "created_at",
     "updated_at",
+    "name",
+    "enabled",
+    "owner_expires_at",
+    "expired_url",
 ];
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
@@ -82,7 +86,8 @@ impl<W: Write> LinkWriter<W> {
         self.begin()?;
         match &mut self.form {
             Form::Jsonl(out) => {
-                serde_json::to_writer(&mut *out, link)?;
+                // Imported again, an end of the account's would become the link's own.
+                serde_json::to_writer(&mut *out, &LinkDetail { expires_at: link.owner_expires_at, ..link.clone() })?;
                 out.write_all(b"\n")
             }
             Form::Csv(csv) => {
@@ -119,6 +124,8 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
     let social = link.social_preview.clone().unwrap_or_default();
     let AgentContext { action, cta, description } = agent;
     let SocialPreview { title, description: text, image_url } = social;
+    // Imported by an earlier version, or without the other column, an end of the account's would become the link's own.
+    let owner_end = link.owner_expires_at.map(|moment| moment.to_string()).unwrap_or_default();
     let own = |text: &Option<String>| text.clone().unwrap_or_default();
     let prose = |text: Option<String>| text.map(|text| escape(&text)).unwrap_or_default();
     [
@@ -138,9 +145,13 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
         own(&image_url),
         link.affiliate_id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default(),
         link.status.as_str().to_owned(),
-        link.expires_at.map(|moment| moment.to_string()).unwrap_or_default(),
+        owner_end.clone(),
         link.created_at.to_string(),
         link.updated_at.to_string(),
+        prose(link.name.clone()),
+        link.enabled.to_string(),
+        owner_end,
+        own(&link.expired_url),
     ]
 }
 

@@ -24,6 +24,10 @@ pub(super) enum Field {
     SocialDescription,
     ImageUrl,
     AffiliateId,
+    Name,
+    Enabled,
+    ExpiresAt,
+    ExpiredUrl,
     Ignored,
 }
 
@@ -66,12 +70,20 @@ const NAMES: &[(&str, Field)] = &[
     ("social.image_url", F::ImageUrl),
     ("affiliate_id", F::AffiliateId),
     ("affiliate", F::AffiliateId),
+    ("name", F::Name),
+    ("enabled", F::Enabled),
+    ("expires_at", F::ExpiresAt),
+    ("owner_expires_at", F::ExpiresAt),
+    ("expired_url", F::ExpiredUrl),
     ("status", F::Ignored),
-    ("expires_at", F::Ignored),
     ("created_at", F::Ignored),
     ("updated_at", F::Ignored),
     ("_error", F::Ignored),
 ];
+
+/// The name, as it is compared, of the end that the owner set. Beside it, `expires_at` is the end that held when the file was
+/// written.
+pub(super) const OWNER_END: &str = "ownerexpiresat";
 
 /// Objects that only JSON can express as a whole.
 const OBJECTS: &[(&str, Field)] = &[("agent_context", F::AgentContext), ("social_preview", F::SocialPreview)];

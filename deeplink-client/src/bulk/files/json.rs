@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::Mapping;
 use super::cells::{Draft, members};
-use super::fields::{Field, fold, unknown};
+use super::fields::{Field, OWNER_END, fold, unknown};
 use super::input::{Input, Reader};
 use super::records::{MAX_RECORD, not_utf8};
 use super::scan::{Position, Scanned, Scanner};
@@ -332,8 +332,10 @@ impl Objects {
         let members = parse(text)?;
         let mut fields: Vec<(Field, &str)> = Vec::with_capacity(members.len());
         let short_url = members.iter().any(|(key, _)| matches!(fold(key).as_str(), "linkid" | "weburl"));
+        let owner_end = members.iter().any(|(key, _)| fold(key) == OWNER_END);
         for (key, value) in &members {
             let field = match self.field(key) {
+                Some(Field::ExpiresAt) if owner_end && fold(key) != OWNER_END => Field::Ignored,
                 Some(Field::WebUrl) if short_url && fold(key) == "url" => Field::Ignored,
                 Some(field) => field,
                 None if self.mapping.ignore_unknown => Field::Ignored,
@@ -350,6 +352,7 @@ impl Objects {
             match field {
                 Field::Ignored => {}
                 Field::CustomId => id = typed::<String>(&field, json, "a string")?,
+                Field::Enabled => draft.enabled(typed::<bool>(&field, json, "true or false")?),
                 Field::Metadata => draft.metadata(typed::<Metadata>(&field, json, "JSON")?),
                 Field::AgentContext => draft.agent_context(typed(&field, json, "an object of strings")?),
                 Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of strings")?),

@@ -7,7 +7,7 @@ use deeplink_core::formula;
 use deeplink_core::link::CreateLink;
 
 use super::cells::Draft;
-use super::fields::{Field, fold, unknown};
+use super::fields::{Field, OWNER_END, fold, unknown};
 use super::input::{Input, Reader};
 use super::records::{Next, Record, Records};
 use super::{FileOptions, Mapping};
@@ -85,7 +85,9 @@ fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refus
         };
         fields.push(field);
     }
-    ignore_short_url(header, &mut fields, |at| mapped.iter().any(|(mapped, _)| *mapped == at));
+    let is_mapped = |at| mapped.iter().any(|(mapped, _)| *mapped == at);
+    ignore_short_url(header, &mut fields, is_mapped);
+    ignore_other_end(header, &mut fields, is_mapped);
     for (at, field) in fields.iter().enumerate() {
         let earlier = fields[..at].iter().position(|other| same(other, field));
         if let Some(earlier) = earlier {
@@ -119,6 +121,16 @@ fn ignore_short_url(header: &[String], fields: &mut [Field], is_mapped: impl Fn(
     let has_link_id = header.iter().any(|name| fold(name) == "linkid");
     if (has_web || has_link_id) && !is_mapped(url) {
         fields[url] = Field::Ignored;
+    }
+}
+
+/// Beside the end that the owner set, the end that holds is ignored.
+fn ignore_other_end(header: &[String], fields: &mut [Field], is_mapped: impl Fn(usize) -> bool) {
+    if header.iter().any(|name| fold(name) == OWNER_END)
+        && let Some(other) = header.iter().position(|name| fold(name) == "expiresat")
+        && !is_mapped(other)
+    {
+        fields[other] = Field::Ignored;
     }
 }
 

@@ -172,10 +172,14 @@ pub(crate) fn detail(id: &str, link: NewLink) -> LinkDetail {
         agent_context: link.agent_context,
         social_preview: link.social_preview,
         affiliate_id: link.affiliate_id,
-        status: LinkStatus::Active,
-        expires_at: None,
+        status: if link.is_disabled { LinkStatus::Disabled } else { LinkStatus::Active },
+        expires_at: link.expires_at,
         created_at: now,
         updated_at: now,
+        name: link.name,
+        enabled: !link.is_disabled,
+        owner_expires_at: link.expires_at,
+        expired_url: link.expired_url,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 use deeplink_core::metadata::Metadata;
+use deeplink_core::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -123,8 +124,9 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
     ];
     let web =
         proptest::option::of(proptest::sample::select(vec!["https://example.com/", "https://example.com/a?b=%22,;|"]));
-    ("[a-zA-Z0-9]{3,12}", web, metadata, line(), text(), line(), text(), any::<bool>()).prop_map(
-        |(id, web, metadata, cta, description, title, shown, affiliate)| {
+    let owner = (line(), any::<bool>(), proptest::option::of(0..4_000_000_000_000_i64));
+    ("[a-zA-Z0-9]{3,12}", web, metadata, line(), text(), line(), text(), any::<bool>(), owner).prop_map(
+        |(id, web, metadata, cta, description, title, shown, affiliate, (name, enabled, end))| {
             let social = SocialPreview { title, description: shown, image_url: None };
             let mut link = CreateLink::new();
             link.web_url = web.map(str::to_owned);
@@ -132,6 +134,10 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
             link.agent_context = Some(AgentContext { action: None, cta, description });
             link.social_preview = social.check().ok();
             link.affiliate_id = affiliate.then(|| "aff_0123456789abcdef01234567".to_owned());
+            link.name = name;
+            link.enabled = Some(enabled);
+            link.expires_at = end.map(|end| Timestamp::from_millis(end).to_string());
+            link.expired_url = affiliate.then(|| "https://example.com/over?a=1,2".to_owned());
             model::detail(&id, link.check().expect("valid"))
         },
     )

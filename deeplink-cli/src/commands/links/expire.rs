@@ -1,0 +1,41 @@
+//! `dl links expire`.
+
+use clap::Args;
+use deeplink_core::link::UpdateLink;
+use deeplink_core::patch::Patch;
+use deeplink_core::time::Timestamp;
+
+use crate::clock::parse_later;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::help::help;
+
+/// Set when links expire
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "People who open an expired link see a notice, or are sent to its --expired-url. A link of an account without a verified domain may expire earlier.",
+    &[
+    "dl links expire spring-42 --at 30d",
+    "dl links expire spring-42 --at 2026-12-24T18:00:00+01:00",
+    "dl links expire spring-42 --never",
+]
+))]
+pub(crate) struct Expire {
+    /// Ids of the links, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+    /// When: RFC 3339, a date, or how long from now, such as 30d
+    #[arg(long, value_name = "WHEN", value_parser = parse_later, required_unless_present = "never")]
+    at: Option<Timestamp>,
+    /// Remove the end that was set
+    #[arg(long, conflicts_with = "at")]
+    never: bool,
+}
+
+impl Expire {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let mut update = UpdateLink::new();
+        update.expires_at = self.at.map_or(Patch::Clear, |end| Patch::Set(end.to_string()));
+        super::update::each(ctx, &self.ids, &update).await
+    }
+}

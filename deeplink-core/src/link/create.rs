@@ -1,0 +1,190 @@
+//! What a create asks for, and its checked form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentContext, SocialPreview, check_custom_id, owner};
+use crate::destinations::{Destinations, of};
+use crate::error::{ErrorCode, Invalid};
+use crate::id::AffiliateId;
+use crate::metadata::Metadata;
+use crate::time::Timestamp;
+use crate::words::setters;
+
+/// The body of a create: every field is optional, and `{}` is a valid link.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct CreateLink {
+    /// The id, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 3, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]$")
+    )]
+    pub custom_id: Option<String>,
+    /// Opens the iOS app: an absolute URI, at most 2,048 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub ios_deep_link: Option<String>,
+    /// The App Store page (apps.apple.com or itunes.apple.com).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub ios_store_url: Option<String>,
+    /// Opens the Android app: an absolute URI, at most 2,048 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub android_deep_link: Option<String>,
+    /// The Play Store page (play.google.com).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub android_store_url: Option<String>,
+    /// The web page for desktops and everything else: http or https, a public host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub web_url: Option<String>,
+    /// Any JSON object of at most 4,096 bytes and 64 keys; it comes back as it was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
+    /// What the link is for, for agents.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
+    pub agent_context: Option<AgentContext>,
+    /// How the link looks when it is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
+    pub social_preview: Option<SocialPreview>,
+    /// The affiliate the link counts for; a scoped credential sets its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affiliate_id: Option<String>,
+    /// What its owner calls it, at most 120 characters; visitors and affiliates do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 120))]
+    pub name: Option<String>,
+    /// Whether the link works, true when absent; false makes it `disabled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// When the link expires (RFC 3339 with an offset): later than now, within 100 years.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
+    pub expires_at: Option<String>,
+    /// Where people are sent who open the link after it expired, by the rules of `web_url`; without it they see a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
+    pub expired_url: Option<String>,
+}
+
+impl CreateLink {
+    /// A link without any field set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Chooses the id.
+        custom_id: impl Into<String>,
+        /// Sets what opens the iOS app.
+        ios_deep_link: impl Into<String>,
+        /// Sets the App Store page.
+        ios_store_url: impl Into<String>,
+        /// Sets what opens the Android app.
+        android_deep_link: impl Into<String>,
+        /// Sets the Play Store page.
+        android_store_url: impl Into<String>,
+        /// Sets the web page.
+        web_url: impl Into<String>,
+        /// Sets the metadata.
+        metadata: impl Into<Metadata>,
+        /// Sets the agent context.
+        agent_context: AgentContext,
+        /// Sets how the link looks when shared.
+        social_preview: SocialPreview,
+        /// Sets the affiliate.
+        affiliate_id: impl Into<String>,
+        /// Names it for its owner.
+        name: impl Into<String>,
+        /// Switches it on or off.
+        enabled: bool,
+        /// Sets when it expires, as RFC 3339 with an offset.
+        expires_at: impl Into<String>,
+        /// Sets where people are sent after it expired.
+        expired_url: impl Into<String>,
+    }
+
+    /// The URLs by field.
+    pub fn destinations(&self) -> Destinations<&Option<String>> {
+        of!(&self)
+    }
+
+    /// The URLs by field, to be set.
+    pub fn destinations_mut(&mut self) -> Destinations<&mut Option<String>> {
+        of!(&mut self)
+    }
+
+    /// Runs every rule that needs no account: those of the service itself.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.check().map(drop)
+    }
+
+    /// Applies every rule and returns what may be stored. Fields are checked in the order of the interface's table.
+    pub fn check(&self) -> Result<NewLink, Invalid> {
+        if let Some(id) = &self.custom_id {
+            check_custom_id(id)?;
+        }
+        let destinations =
+            self.destinations().try_map(|field, url| url.as_deref().map(|text| field.check(text)).transpose())?;
+        if let Some(metadata) = &self.metadata {
+            metadata.check()?;
+        }
+        let agent_context = self.agent_context.as_ref().map_or(Ok(None), AgentContext::check)?;
+        let social_preview = self.social_preview.as_ref().map(SocialPreview::check).transpose()?;
+        let affiliate_id = self.affiliate_id.as_deref().map(|text| {
+            text.parse::<AffiliateId>()
+                .map_err(|_| Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate"))
+        });
+        Ok(NewLink {
+            custom_id: self.custom_id.clone(),
+            destinations,
+            metadata: self.metadata.clone(),
+            agent_context,
+            social_preview,
+            affiliate_id: affiliate_id.transpose()?,
+            name: owner::name(self.name.as_deref())?,
+            is_disabled: self.enabled == Some(false),
+            expires_at: self.expires_at.as_deref().map(owner::end).transpose()?,
+            expired_url: self.expired_url.as_deref().map(|text| owner::EXPIRED_URL.check(text)).transpose()?,
+        })
+    }
+}
+
+/// A link that passed every rule and is not stored yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct NewLink {
+    /// The id the caller chose, if any.
+    pub custom_id: Option<String>,
+    /// Where it leads.
+    pub destinations: Destinations,
+    /// The tenant's own data.
+    pub metadata: Option<Metadata>,
+    /// What the link is for, for agents.
+    pub agent_context: Option<AgentContext>,
+    /// How it looks when shared.
+    pub social_preview: Option<SocialPreview>,
+    /// The affiliate it counts for.
+    pub affiliate_id: Option<AffiliateId>,
+    /// What its owner calls it.
+    pub name: Option<String>,
+    /// Whether its owner has it switched off.
+    pub is_disabled: bool,
+    /// The end that its owner set. [`check_end`](super::check_end) compares it with the clock.
+    pub expires_at: Option<Timestamp>,
+    /// Where people are sent after it expired.
+    pub expired_url: Option<String>,
+}
+
+impl NewLink {
+    /// The URLs that people may be sent to, each with its field.
+    pub fn urls(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let expired = self.expired_url.as_deref().map(|url| (owner::EXPIRED_URL.name, url));
+        let to = self.destinations.as_deref().each();
+        to.filter_map(|(field, url)| Some((field, url?))).chain(expired)
+    }
+}

@@ -1,0 +1,150 @@
+//! What an update asks for, and its checked form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentContext, SocialPreview, owner};
+use crate::destinations::{Destinations, of};
+use crate::error::{ErrorCode, Invalid};
+use crate::metadata::Metadata;
+use crate::patch::Patch;
+use crate::time::Timestamp;
+
+/// The body of an update: an absent field keeps its value, `null` clears it, a value replaces the whole field.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct UpdateLink {
+    /// Opens the iOS app.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub ios_deep_link: Patch<String>,
+    /// The App Store page.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub ios_store_url: Patch<String>,
+    /// Opens the Android app.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub android_deep_link: Patch<String>,
+    /// The Play Store page.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub android_store_url: Patch<String>,
+    /// The web page.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub web_url: Patch<String>,
+    /// The tenant's own data, replaced as a whole.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Metadata>, required = false))]
+    pub metadata: Patch<Metadata>,
+    /// What the link is for, for agents; replaced as a whole.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<AgentContext>, required = false))]
+    pub agent_context: Patch<AgentContext>,
+    /// How the link looks when shared, replaced as a whole.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<SocialPreview>, required = false))]
+    pub social_preview: Patch<SocialPreview>,
+    /// What its owner calls it, at most 120 characters.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 120))]
+    pub name: Patch<String>,
+    /// Whether the link works; not null. `true` is refused while the operator has it switched off.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = bool, required = false))]
+    pub enabled: Patch<bool>,
+    /// When the link expires (RFC 3339 with an offset): later than now, within 100 years. Null removes this end, not that of
+    /// an account without a verified primary domain.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, format = DateTime))]
+    pub expires_at: Patch<String>,
+    /// Where people are sent who open the link after it expired.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
+    pub expired_url: Patch<String>,
+}
+
+impl UpdateLink {
+    /// An update that changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no field is named.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The URLs by field.
+    pub fn destinations(&self) -> Destinations<&Patch<String>> {
+        of!(&self)
+    }
+
+    /// The URLs by field, to be set.
+    pub fn destinations_mut(&mut self) -> Destinations<&mut Patch<String>> {
+        of!(&mut self)
+    }
+
+    /// Runs every rule of the service.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.check().map(drop)
+    }
+
+    /// Applies every rule and returns what may be applied.
+    pub fn check(&self) -> Result<LinkPatch, Invalid> {
+        if self.is_empty() {
+            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "name at least one field to change"));
+        }
+        Ok(LinkPatch {
+            destinations: self.destinations().try_map(|field, url| url.as_ref().try_map(|text| field.check(text)))?,
+            metadata: self.metadata.as_ref().try_map(|metadata| metadata.check().map(|()| metadata.clone()))?,
+            agent_context: match self.agent_context.as_ref().try_map(AgentContext::check)? {
+                Patch::Set(None) | Patch::Clear => Patch::Clear,
+                Patch::Set(Some(context)) => Patch::Set(context),
+                Patch::Keep => Patch::Keep,
+            },
+            social_preview: self.social_preview.as_ref().try_map(SocialPreview::check)?,
+            // A blank name is none.
+            name: match self.name.as_ref().try_map(|text| owner::name(Some(text)))? {
+                Patch::Set(None) | Patch::Clear => Patch::Clear,
+                Patch::Set(Some(name)) => Patch::Set(name),
+                Patch::Keep => Patch::Keep,
+            },
+            enabled: self.enabled.clone().required("enabled")?,
+            expires_at: self.expires_at.as_ref().try_map(|text| owner::end(text))?,
+            expired_url: self.expired_url.as_ref().try_map(|text| owner::EXPIRED_URL.check(text))?,
+        })
+    }
+}
+
+/// An update that passed every rule.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct LinkPatch {
+    /// Where it leads.
+    pub destinations: Destinations<Patch<String>>,
+    /// The tenant's own data.
+    pub metadata: Patch<Metadata>,
+    /// What the link is for, for agents.
+    pub agent_context: Patch<AgentContext>,
+    /// How the link looks when shared.
+    pub social_preview: Patch<SocialPreview>,
+    /// What its owner calls it.
+    pub name: Patch<String>,
+    /// The owner's switch.
+    pub enabled: Option<bool>,
+    /// The end that its owner sets. [`check_end`](super::check_end) compares it with the clock.
+    pub expires_at: Patch<Timestamp>,
+    /// Where people are sent after it expired.
+    pub expired_url: Patch<String>,
+}
+
+impl LinkPatch {
+    /// The URLs that it sets, each with its field.
+    pub fn urls(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let expired = std::iter::once((owner::EXPIRED_URL.name, &self.expired_url));
+        let set = self.destinations.as_ref().each().chain(expired);
+        set.filter_map(|(field, url)| if let Patch::Set(url) = url { Some((field, url.as_str())) } else { None })
+    }
+}

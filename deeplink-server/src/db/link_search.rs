@@ -1,0 +1,73 @@
+//! Search in an account's links: a text that is contained, without case, in what the owner wrote; newest first.
+//!
+//! No index answers this. So one search looks at a bounded number of links for a bounded time, a window of positions at a
+//! time, and says where it stopped. The database compares ASCII, which leaves few rows to read; those are compared again here,
+//! by Unicode's lower case, in the parts of them that are searched.
+
+use std::time::{Duration, Instant};
+
+use deeplink_core::id::TenantId;
+use deeplink_core::link::LinkFilter;
+use deeplink_core::metadata::Metadata;
+use deeplink_core::time::Timestamp;
+
+use super::link_list::{Found, ListRequest};
+use super::links::{Link, Row};
+use super::{Conn, DbError, on};
+
+/// Links that one statement looks at.
+const WINDOW: u32 = 5_000;
+/// Most links that one search looks at.
+const MAX_LOOKED_AT: u32 = 50_000;
+/// How long one search begins new windows.
+const MAX_TIME: Duration = Duration::from_millis(200);
+
+/// Up to `limit` links of a tenant that match the filter, contain its text and are older than `before`, newest first.
+pub(crate) async fn search(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    filter: &LinkFilter,
+    before: Option<i64>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Found, DbError> {
+    let began = Instant::now();
+    let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
+    let pattern = pattern(&text);
+    let (mut links, mut before, mut looked_at) = (Vec::new(), before, 0);
+    loop {
+        let request = ListRequest { tenant, filter, before, limit: WINDOW, now };
+        let last: Option<i64> = on!(db, c => request.last().build_query_scalar().fetch_optional(c).await)?;
+        let rows: Vec<Row> = on!(db, c => request.query("", pattern.as_deref()).build_query_as().fetch_all(c).await)?;
+        for row in rows {
+            let link = Link::try_from(row)?;
+            if contains(&link, &text) {
+                links.push(link);
+            }
+        }
+        looked_at += WINDOW;
+        let is_full = links.len() > limit as usize;
+        if is_full || last.is_none() || looked_at >= MAX_LOOKED_AT || began.elapsed() >= MAX_TIME {
+            return Ok(Found::of(links, limit, last));
+        }
+        before = last;
+    }
+}
+
+/// The text as a pattern of the database's, which knows upper and lower case of ASCII alone. `None`: not every row that
+/// contains it would match, because it has other letters, or what JSON escapes.
+fn pattern(text: &str) -> Option<String> {
+    let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+    let escaped = text.replace('%', r"\%").replace('_', r"\_");
+    (!text.is_empty() && text.bytes().all(is_plain)).then(|| format!("%{escaped}%"))
+}
+
+/// Whether it contains a lower-case text.
+fn contains(link: &Link, text: &str) -> bool {
+    let content = &link.content;
+    let title = content.social_preview.as_ref().and_then(|preview| preview.title.as_deref());
+    let metadata = content.metadata.as_ref().map(Metadata::as_str);
+    let urls = content.urls().map(|(_, url)| url);
+    let texts = [Some(link.link_id.as_str()), content.name.as_deref(), title, metadata];
+    texts.into_iter().flatten().chain(urls).any(|one| one.to_lowercase().contains(text))
+}
