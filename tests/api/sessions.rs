@@ -80,6 +80,42 @@ async fn s3_opening_a_link_uses_nothing_up() {
     world.note_secret(&new_key(&world.nobody.confirm(&signup).await));
 }
 
+/// S3: a link that no longer works says so when it is opened, instead of offering a button. That is found out without
+/// using anything up, and while it cannot be found out, the button is shown.
+#[tokio::test]
+async fn s3_a_dead_link_says_so_when_it_is_opened() {
+    let world = spawn_with(|config| config.limits.misses_per_minute = 20).await;
+    let opened = async |path: &str, token: &str| world.nobody.get(&format!("{path}?token={token}")).await;
+    let used = world.magic_link("new@example.com").await;
+    assert!(world.nobody.use_link(&used).await.session().is_some());
+    assert!(expired(&opened("/v1/auth/callback", &used).await));
+    let withdrawn = world.invite(&world.a, "friend@example.com").await;
+    let users = world.a.get("/v1/auth/users").await.json();
+    let friend = users["users"].as_array().expect("users").iter().find(|user| user["email"] == "friend@example.com");
+    let friend = friend.expect("an invitation")["id"].as_str().expect("an id");
+    assert_eq!(world.a.delete(&format!("/v1/auth/users/{friend}")).await.status, 204);
+    assert!(invalid_invite(&opened("/v1/auth/verify", &withdrawn).await));
+    let (_, confirmed) = sign_up(&world, "other@example.org").await;
+    world.note_secret(&new_key(&world.nobody.confirm(&confirmed).await));
+    let reply = opened("/account/confirm", &confirmed).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/signin?error=signup_invalid"));
+    // No link works on another's page.
+    let live = world.magic_link("third@example.com").await;
+    assert!(invalid_invite(&opened("/v1/auth/verify", &live).await));
+    world.clock.advance(Duration::from_mins(16));
+    assert!(expired(&opened("/v1/auth/callback", &live).await));
+    // An address that has guessed too often learns nothing more.
+    let guess = |number: u32| format!("{number:064x}");
+    let mut guesses = 0;
+    while expired(&opened("/v1/auth/callback", &guess(guesses)).await) {
+        guesses += 1;
+        assert!(guesses <= 20, "guessing goes on");
+    }
+    let before = world.node(0).lookups();
+    assert_eq!(opened("/v1/auth/callback", &guess(guesses)).await.status, 200);
+    assert_eq!(world.node(0).lookups(), before, "and costs no query");
+}
+
 /// S4: of fifty concurrent requests with one token, one gets a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_one_of_fifty_signs_in() {

@@ -16,12 +16,17 @@ use deeplink_testing::stripe::{PRICES, SECRET_KEY, Stripe, WEBHOOK_SECRET};
 use deeplink_testing::{Caller, Role, spawn, spawn_with};
 
 /// The widths that the pages are made for, in CSS pixels, including the narrowest phone.
-const SCREENS: [(&str, Device); 4] = [
+const SCREENS: [(&str, Device); 5] = [
     ("small-phone", Device { width: 320, height: 568, ..IPHONE }),
     ("phone", IPHONE),
     ("tablet", Device { width: 768, height: 1_024, ..IPHONE }),
-    ("desktop", Device { width: 1_280, height: 800, ..WINDOWS }),
+    ("desktop", DESKTOP),
+    ("wide", Device { width: 1_920, height: 1_080, ..WINDOWS }),
 ];
+const DESKTOP: Device = Device { width: 1_280, height: 800, ..WINDOWS };
+
+/// Maximum bytes of a page with its style and script, before compression, unless it is full of the longest texts.
+const MAX_BYTES: u64 = 60 * 1_024;
 
 /// The findings about a page.
 #[derive(Debug, Deserialize)]
@@ -33,7 +38,7 @@ struct Page {
     outside: Vec<String>,
     /// Tap targets smaller than 24 by 24 (WCAG 2.2), unless they are in a sentence.
     small: Vec<String>,
-    /// Scripts, and attributes that would run one.
+    /// Scripts besides the page's own, and attributes that would run one.
     scripts: Vec<String>,
 }
 
@@ -42,7 +47,8 @@ const MEASURE: &str = "(() => {
   const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()])
     .filter(([e, box]) => box.width > 1 && !e.closest('.skip, pre, .cut'));
   const tapped = (e) => ['A', 'BUTTON', 'INPUT', 'SELECT', 'TEXTAREA'].includes(e.tagName) && getComputedStyle(e).display !== 'inline';
-  const runs = (e) => e.tagName === 'SCRIPT' || [...e.attributes].some((a) => a.name.startsWith('on') || a.name === 'style');
+  const own = (e) => e.nonce && !e.src && e.parentNode === document.head && e === document.querySelector('script');
+  const runs = (e) => (e.tagName === 'SCRIPT' && !own(e)) || [...e.attributes].some((a) => a.name.startsWith('on') || a.name === 'style');
   return {
     refused: seen.refused, width: innerWidth, scroll_width: document.documentElement.scrollWidth,
     outside: boxes.filter(([e, box]) => box.left < -0.5 || box.right > innerWidth + 0.5).map(([e]) => name(e)),
@@ -54,13 +60,21 @@ const TWO_FRAMES: &str = "new Promise((done) => requestAnimationFrame(() => requ
 
 async fn look_at_all<P: AsRef<str>>(browser: &Browser, kind: &str, pages: &[(&str, P)]) {
     for (name, path) in pages {
-        browser.open(&browser.service(path.as_ref())).await;
+        for device in [IPHONE, DESKTOP] {
+            browser.be(device, "light").await;
+            browser.open(&browser.service(path.as_ref())).await;
+            let () = browser.eval(TWO_FRAMES).await;
+            let (shift, bytes): (f64, u64) =
+                browser.eval("[seen.shift, performance.getEntriesByType('navigation')[0].decodedBodySize]").await;
+            assert!(shift < 0.0001, "{kind} {name} moved by {shift}");
+            assert!(bytes <= MAX_BYTES || kind == "longest", "{kind} {name} has {bytes} bytes");
+        }
         look(browser, &format!("{kind}-{name}")).await;
     }
 }
 
 /// Checks the open page.
-async fn look(browser: &Browser, name: &str) {
+pub(crate) async fn look(browser: &Browser, name: &str) {
     browser.until(LOADED).await;
     for (screen, device) in SCREENS {
         for scheme in ["light", "dark"] {
@@ -102,8 +116,10 @@ async fn every_page_fits_every_screen_without_content() {
             ("keys", "/account/keys"),
             ("sources", "/account/sources"),
             ("webhooks", "/account/webhooks"),
+            ("affiliates", "/account/affiliates"),
             ("team", "/account/team"),
             ("plan", "/account/plan"),
+            ("settings", "/account/settings"),
             ("nothing", "/account/links/no-such-link"),
         ];
         look_at_all(browser, "empty", &pages).await;
@@ -150,10 +166,23 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
     let app =
         json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse"});
     let app = owner.post("/v1/apps", &app).await.member("id");
+    let android = json!({
+        "platform": "android", "package_name": "com.example.app", "app_name": "Greenhouse", "theme_color": "#2e7d4f",
+        "sha256_fingerprints": ["AB".repeat(32), "CD".repeat(32)], "icon_url": "https://images.example.com/icon.png",
+    });
+    let android = owner.post("/v1/apps", &android).await.member("id");
     let affiliate = owner.post("/v1/affiliates", &json!({"name": "Spring partner", "partner_key": "spring"})).await;
     let affiliate = affiliate.member("id");
     let minted = owner.post_nothing(&format!("/v1/affiliates/{affiliate}/credentials")).await;
-    world.note_secret(&minted.member("api_key"));
+    let partner = minted.member("api_key");
+    world.note_secret(&partner);
+    world
+        .somebody_with(&partner)
+        .make_of(&json!({"custom_id": "partner-sale", "web_url": "https://shop.example.com/"}))
+        .await;
+    for _ in 0..3 {
+        owner.browse(http::Method::GET, "/partner-sale").header("host", "go.example.com").send().await;
+    }
     let made = owner.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
     world.note_secret(&made.member("key"));
     let mut source = String::new();
@@ -182,6 +211,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("domain", "/account/domains/go.example.com".to_owned()),
             ("claim", "/account/domains/open.example.com?done=domain-added".to_owned()),
             ("apps", "/account/apps".to_owned()),
+            ("app", format!("/account/apps/{app}")),
+            ("android-app", format!("/account/apps/{android}")),
             ("delete-app", format!("/account/apps/{app}/delete")),
             ("keys", "/account/keys".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),
@@ -221,6 +252,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         look(browser, "usual-source").await;
         browser.open(&browser.service("/account/new-link")).await;
         browser.fill("web-url", "shop.example.com").await;
+        browser.fill("custom-id", "-").await;
+        browser.fill("ios-store-url", "https://example.com/").await;
         browser.click("main form button").await;
         browser.until("document.title.startsWith('Error: ')").await;
         look(browser, "usual-wrong").await;
@@ -256,8 +289,8 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
     }
     let domain = format!("{}.{}.example.com", "a".repeat(63), "b".repeat(63));
     world.claim_domain(&owner, &domain, Role::Primary).await;
-    let app = json!({"platform": "ios", "bundle_id": format!("com.{}", "example".repeat(20)), "team_id": "ABCDE12345", "app_name": sentence(long, 100)});
-    owner.post("/v1/apps", &app).await;
+    let app = json!({"platform": "ios", "bundle_id": format!("com.{}", "example".repeat(20)), "team_id": "ABCDE12345", "app_name": sentence(long, 100), "icon_url": format!("https://images.example.com/{}", "x".repeat(2_000))});
+    let app = owner.post("/v1/apps", &app).await.member("id");
     let affiliate = json!({"name": sentence(long, 64), "partner_key": "p".repeat(32)});
     let affiliate = owner.post("/v1/affiliates", &affiliate).await.member("id");
     for name in [sentence(long, 64), sentence("تخفيضات الربيع ", 64)] {
@@ -283,6 +316,8 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("domains", "/account/domains".to_owned()),
             ("domain", format!("/account/domains/{domain}")),
             ("apps", "/account/apps".to_owned()),
+            ("app", format!("/account/apps/{app}")),
+            ("settings", "/account/settings".to_owned()),
             ("sources", "/account/sources".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),
             ("affiliate", format!("/account/affiliates/{affiliate}")),
@@ -354,6 +389,20 @@ async fn signing_in_fits_every_screen() {
         let (hash, tenant) = (Token::new(token.as_str()).hash(), &browser.world.a.tenant);
         let one_time = format!("INSERT INTO one_time_links VALUES ('{hash}', '{tenant}', {})", i64::MAX);
         browser.world.db.execute(one_time).await;
+        let user = browser.world.db.texts(format!("SELECT id FROM users WHERE tenant_id = '{tenant}'")).await.remove(0);
+        let end = i64::MAX;
+        let sign_in =
+            format!("INSERT INTO sign_ins (hash, email, expires_at) VALUES ('{hash}', 'a@example.com', {end})");
+        browser.world.db.execute(sign_in).await;
+        for (token, purpose) in [("1", "signup"), ("2", "invite")] {
+            let hash = Token::new(token.repeat(64)).hash();
+            let values = format!("'{hash}', '{purpose}', '{tenant}', '{user}', {end}");
+            let columns = "hash, purpose, tenant_id, user_id, expires_at";
+            browser.world.db.execute(format!("INSERT INTO tokens ({columns}) VALUES ({values})")).await;
+        }
+        let mailed = |path: &str, token: &str| format!("{path}?token={}", token.repeat(64));
+        let callback = mailed("/v1/auth/callback", "0");
+        let (signup, invite) = (mailed("/account/confirm", "1"), mailed("/v1/auth/verify", "2"));
         let once = format!("/signin/once?token={token}");
         let pages = [
             ("once", once.as_str()),
@@ -364,7 +413,9 @@ async fn signing_in_fits_every_screen() {
             ("expired", "/signin?error=link_expired"),
             ("joined", "/signin?invite=accepted"),
             ("sent", "/signin?sent=1"),
-            ("signup", "/account/confirm?token=0"),
+            ("signup", &signup),
+            ("callback", &callback),
+            ("invite", &invite),
             ("signup-invalid", "/signin?error=signup_invalid"),
         ];
         look_at_all(browser, "signin", &pages).await;

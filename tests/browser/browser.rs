@@ -190,6 +190,17 @@ impl Browser {
         element.click().await.unwrap_or_else(|error| panic!("{selector}: {error}"));
     }
 
+    /// Whether the first element that a selector finds is shown.
+    pub(crate) async fn is_shown(&self, selector: &str) -> bool {
+        let element = self.driver.find(By::Css(selector)).await.unwrap_or_else(|error| panic!("{selector}: {error}"));
+        element.is_displayed().await.unwrap_or_else(|error| panic!("{selector}: {error}"))
+    }
+
+    /// Moves the mouse to a place, in CSS pixels of the window.
+    pub(crate) async fn point_at(&self, x: f64, y: f64) {
+        self.command("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y })).await;
+    }
+
     /// Types into a field.
     pub(crate) async fn fill(&self, id: &str, text: &str) {
         let field = self.driver.find(By::Id(id)).await.unwrap_or_else(|error| panic!("no {id}: {error}"));
@@ -278,6 +289,13 @@ impl Browser {
         let bytes =
             if whole > height { self.shot(0.0, 0.0, width, whole).await } else { self.capture(json!({})).await };
         let file = screenshots().join(format!("{name}.png"));
+        std::fs::write(&file, bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+
+    /// Writes a picture of the window, without the rest of the page.
+    pub(crate) async fn capture_window(&self, name: &str) {
+        let file = screenshots().join(format!("{name}.png"));
+        let bytes = self.capture(json!({})).await;
         std::fs::write(&file, bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 

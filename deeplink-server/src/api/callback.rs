@@ -1,6 +1,7 @@
 //! Sign-in links sent by mail: a page that changes nothing, since scanners open links too, and its form, which signs
 //! in. All sessions begin here, however a person signs in. A sign-up is confirmed in `signup`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -17,6 +18,7 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::caller::SignedIn;
 use crate::db::people::{self, EnterIds, Entered};
 use crate::db::sessions::{self, NewSession};
+use crate::db::tokens::{self, Purpose};
 use crate::db::{Conn, DbError, sign_ins};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
@@ -30,7 +32,8 @@ use crate::state::{App, Shared};
 
 /// Redirect for a form sent from another site.
 pub(crate) const FOREIGN: &str = "/signin?error=invalid_request";
-const EXPIRED: &str = "/signin?error=link_expired";
+/// Redirect for a link that is used or has expired.
+pub(crate) const EXPIRED: &str = "/signin?error=link_expired";
 /// Redirect for an address without an account while sign-up is closed.
 pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
 
@@ -69,6 +72,37 @@ pub(crate) async fn create(
         Some(Used::Closed) => see_other(CLOSED),
         None => see_other(EXPIRED),
     })
+}
+
+/// A link sent by mail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MailedLink {
+    /// It signs in.
+    SignIn,
+    /// It confirms a sign-up.
+    SignUp,
+    /// It accepts an invitation.
+    Invitation,
+}
+
+/// Whether a mailed link no longer works; it is not used up. If that cannot be found out now, the link counts as one that
+/// works: its form tells.
+pub(crate) async fn is_dead(app: &App, peer: IpAddr, headers: &HeaderMap, token: &Token, link: MailedLink) -> bool {
+    if !token.is_well_formed() {
+        return true;
+    }
+    let (hash, now) = (token.hash(), app.clock.now());
+    let found = async {
+        let mut reader = app.db.read().await?;
+        let db = &mut reader.conn();
+        let exists = match link {
+            MailedLink::SignIn => sign_ins::exists(db, &hash, now).await?,
+            MailedLink::SignUp => tokens::tenant_of(db, &hash, Purpose::Signup, now).await?.is_some(),
+            MailedLink::Invitation => tokens::tenant_of(db, &hash, Purpose::Invite, now).await?.is_some(),
+        };
+        Ok(exists.then_some(()))
+    };
+    matches!(misses::look_up(app, app.client_at(peer, headers), false, found).await, Ok(None))
 }
 
 /// The form of a mailed link.

@@ -133,6 +133,11 @@ fn not_there() -> ApiError {
     ApiError::no_such("there is no such delivery of this webhook")
 }
 
+/// The webhook is switched off.
+pub(super) fn not_active() -> ApiError {
+    ApiError::bad_field("active", "the webhook is not active, so nothing is sent to it; switch it on first")
+}
+
 /// One delivery of a caller's webhook.
 pub(crate) async fn find_delivery(
     app: &App,
@@ -279,10 +284,7 @@ impl Work for SendOnRequest {
             }
         };
         if !webhook.active {
-            return Err(ApiError::bad_field(
-                "active",
-                "the webhook is not active, so nothing is sent to it; switch it on first",
-            ));
+            return Err(not_active());
         }
         if !delivery_log::keep_event(tx, &event, self.app.kept_until(now)).await? {
             return Err(not_there());

@@ -40,10 +40,17 @@ pub(crate) async fn accept(
     let token = Token::new(form.one("token")?.unwrap_or_default());
     let accepts = async { Ok(accepts(&app, &token).await?.then_some(())) };
     let accepted = token.is_well_formed() && misses::look_up(&app, client, false, accepts).await?.is_some();
+    Ok(if accepted { answer(&app, "invite=accepted") } else { invalid(&app) })
+}
+
+/// Redirect for an invitation that is used, withdrawn or has expired.
+pub(crate) fn invalid(app: &App) -> Response {
+    answer(app, "error=invite_invalid")
+}
+
+fn answer(app: &App, outcome: &str) -> Response {
     let website = app.config.marketing_url_at(&app.public_url);
-    let website = website.as_str().trim_end_matches('/');
-    let outcome = if accepted { "invite=accepted" } else { "error=invite_invalid" };
-    Ok(see_other(&format!("{website}/signin?{outcome}")))
+    see_other(&format!("{}/signin?{outcome}", website.as_str().trim_end_matches('/')))
 }
 
 /// The form of an invitation.

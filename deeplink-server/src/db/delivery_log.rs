@@ -92,6 +92,10 @@ macro_rules! deliveries {
 const PAGE: &str = deliveries!("d.id < $3 ORDER BY d.id DESC LIMIT $4");
 const PAGE_OF_STATE: &str = deliveries!("d.id < $3 AND d.state = $5 ORDER BY d.id DESC LIMIT $4");
 
+const FAILED_SINCE: &str = "
+    SELECT d.id, d.event_id FROM deliveries d
+    WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.state = 2 AND d.id >= $3 ORDER BY d.id DESC LIMIT $4";
+
 /// A webhook's deliveries, newest first: at most `limit` older than `before`, optionally of one status only.
 pub(crate) async fn list(
     db: &mut Conn<'_>,
@@ -127,6 +131,24 @@ pub(crate) async fn find(
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(webhook.as_str()).bind(id.as_str())
             .fetch_optional(c).await)?;
     row.map(StoredDelivery::try_from).transpose()
+}
+
+/// A webhook's failed deliveries that were created at `since` or later, each with its event, newest first.
+pub(crate) async fn failed_since(
+    db: &mut Conn<'_>,
+    (tenant, webhook): (&TenantId, &WebhookId),
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<(DeliveryId, EventId)>, DbError> {
+    // Ids begin with their time.
+    let first = format!("{}_{:012x}", DeliveryId::PREFIX, since.as_millis().max(0));
+    let rows: Vec<(String, String)> = on!(db, c => sqlx::query_as(FAILED_SINCE)
+        .bind(tenant.as_str()).bind(webhook.as_str()).bind(first).bind(i64::from(limit)).fetch_all(c).await)?;
+    let read = |(id, event): (String, String)| {
+        let corrupt = |column| DbError::corrupt("deliveries", column, &id);
+        Ok((id.parse().map_err(|_| corrupt("id"))?, event.parse().map_err(|_| corrupt("event_id"))?))
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// Records that a delivery is a replay of another one.
@@ -169,5 +191,9 @@ mod tests {
             let steps: Vec<_> = steps.iter().map(|step| step.3.as_str()).collect();
             assert_eq!((steps.first(), steps.len()), (Some(&search), 2), "{steps:?}");
         }
+        let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {FAILED_SINCE}"));
+        let steps: Vec<(i64, i64, i64, String)> = sqlx::query_as(sql).fetch_all(&mut **conn).await.expect("a plan");
+        let search = "SEARCH d USING INDEX deliveries_state (webhook_id=? AND state=? AND id>?)";
+        assert_eq!(steps.iter().map(|step| step.3.as_str()).collect::<Vec<_>>(), [search]);
     }
 }

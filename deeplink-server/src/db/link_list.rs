@@ -1,6 +1,6 @@
 //! Lists of links, newest first. Filters are evaluated on index entries, and rows are read only for the page.
 
-use deeplink_core::id::TenantId;
+use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{LinkFilter, LinkStatus};
 use deeplink_core::time::Timestamp;
 use sqlx::QueryBuilder;
@@ -63,6 +63,20 @@ pub(crate) async fn page(
     let rows: Vec<Row> = on!(db, c => request.query("", None).build_query_as().fetch_all(c).await)?;
     let links = rows.into_iter().map(Link::try_from).collect::<Result<_, _>>()?;
     Ok(Found::of(links, limit, None))
+}
+
+/// The positions of an affiliate's newest links, at most `limit`.
+pub(crate) async fn positions_of(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    affiliate: &AffiliateId,
+    limit: i64,
+) -> Result<Vec<i64>, DbError> {
+    const SQL: &str = "
+        SELECT position FROM links WHERE affiliate_id = $2 AND tenant_id = $1 AND deleted_at IS NULL
+        ORDER BY position DESC LIMIT $3";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(affiliate.as_str()).bind(limit).fetch_all(c).await)?)
 }
 
 /// Which links of a list are read.

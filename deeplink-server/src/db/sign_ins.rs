@@ -27,6 +27,14 @@ pub(crate) async fn insert(db: &mut Conn<'_>, sign_in: &SignIn) -> Result<(), Db
     Ok(())
 }
 
+/// Whether a magic link still works, without consuming it.
+pub(crate) async fn exists(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT hash FROM sign_ins WHERE hash = $1 AND expires_at > $2";
+    let found: Option<String> =
+        on!(db, c => sqlx::query_scalar(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?;
+    Ok(found.is_some())
+}
+
 #[derive(FromRow)]
 struct Row {
     email: String,

@@ -7,12 +7,16 @@ use axum::extract::State;
 use deeplink_core::affiliate::{
     AffiliateDetail, AffiliateStatus, CreateAffiliate, MAX_CREDENTIALS, MAX_NAME, UpdateAffiliate,
 };
+use deeplink_core::link::LinkFilter;
 
 use super::PageResult;
+use super::affiliate_numbers::{MAX_LINKS, Numbers};
+use super::chart::Report;
 use super::confirm::Question;
 use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
+use super::links::{self, LinkRow};
 use super::person::Person;
 use super::secret::{Secret, SecretKind};
 use super::time::DisplayTime;
@@ -47,7 +51,7 @@ impl From<AffiliateDetail> for AffiliateView {
 #[template(path = "pages/affiliates.html")]
 struct ListPage<'a> {
     frame: &'a Frame,
-    affiliates: Vec<AffiliateView>,
+    affiliates: Vec<(AffiliateView, Numbers)>,
     pager: Pager,
     form: FormView,
 }
@@ -67,21 +71,36 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     ];
     let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), &view);
     let frame = Frame::list(app, person, Section::AFFILIATES, &view);
-    let affiliates = found.affiliates.into_iter().map(AffiliateView::from).collect();
+    let ids = found.affiliates.iter().map(|affiliate| affiliate.id.clone()).collect();
+    let numbers = Numbers::of(app, &person.caller, ids).await?;
+    let affiliates = found.affiliates.into_iter().map(AffiliateView::from).zip(numbers).collect();
     let pager = Pager::new(cursor, found.next_cursor);
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, affiliates, pager, form }))
 }
 
 /// Adds an affiliate.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
+    let asked_in = |form: &Form| CreateAffiliate::new(form.value("name"), form.value("partner_key"));
+    if let Some(refused) = View::checked(&form, stand_in, |form| asked_in(form).check().map(drop)) {
+        return list_page(&app, &person, refused).await;
+    }
     let once = Once::form(&person.caller, "/account/affiliates", form.value("form"), &form.whole());
-    let asked = CreateAffiliate::new(form.value("name"), form.value("partner_key"));
+    let asked = asked_in(&form);
     match api::affiliates::create_for(&app, &person.caller, once, &asked).await {
         Ok(made) => {
             let id = made.into_made()?.id;
             Ok(see_other(&format!("/account/affiliates/{id}?done=affiliate-made")))
         }
         Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
+    }
+}
+
+/// A valid value for each required field.
+fn stand_in(field: &str) -> Option<(&'static str, &'static str)> {
+    match field {
+        "name" => Some(("name", "Partner")),
+        "partner_key" => Some(("partner_key", "partner")),
+        _ => None,
     }
 }
 
@@ -96,6 +115,10 @@ struct CredentialRow {
 struct AffiliatePage<'a> {
     frame: &'a Frame,
     affiliate: AffiliateView,
+    report: Report,
+    /// One page of its links.
+    links: Vec<LinkRow>,
+    pager: Pager,
     credentials: Vec<CredentialRow>,
     max_credentials: i64,
     form: FormView,
@@ -115,6 +138,18 @@ async fn named(app: &App, person: &Person, id: &str) -> Result<AffiliateDetail, 
     api::affiliates::find(app, &person.caller, &api::affiliates::named(id)?).await
 }
 
+fn links_of(affiliate: &AffiliateDetail) -> LinkFilter {
+    LinkFilter::new().affiliate_id(affiliate.id.as_str())
+}
+
+/// The report on an affiliate's links, or on its newest if there are too many for one report.
+async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail) -> Result<Report, ApiError> {
+    let found = api::links::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
+    let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
+    let about = if found.next_cursor.is_some() { "The 100 newest links of this affiliate only." } else { "" };
+    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids).await })
+}
+
 async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
     let affiliate = named(app, person, id).await?;
     let all = api::credentials::list_for(app, &person.caller, &affiliate.id, PageRequest::at(None)).await?;
@@ -131,8 +166,13 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let stored = Form::with([("name", Some(affiliate.name.as_str())), ("status", Some(affiliate.status.as_str()))]);
     let form = FormView::new(app, vec![Group::plain(fields)], &stored, &view);
     let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
+    let cursor = view.cursor()?;
+    let (links, next) = links::rows(app, person, links_of(&affiliate), cursor).await?;
     let page = AffiliatePage {
         frame: &frame,
+        report: report_of(app, person, &affiliate).await?,
+        links,
+        pager: Pager::new(cursor, next),
         affiliate: affiliate.into(),
         credentials: credentials.collect(),
         max_credentials: MAX_CREDENTIALS,

@@ -1,6 +1,7 @@
-//! The pages that emailed links lead to: each is one form with one button.
+//! The pages that emailed links lead to: each is one form with one button. Opening one uses up nothing, because scanners
+//! open links too; a link that no longer works says so at once.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
@@ -10,45 +11,34 @@ use deeplink_core::error::ErrorBody;
 use deeplink_core::secret::Token;
 use deeplink_core::session::NextPath;
 use deeplink_core::user::CONFIRM_PATH;
-use http::StatusCode;
 use http::header::SET_COOKIE;
+use http::{HeaderMap, StatusCode};
 
 use super::PageResult;
 use super::form::Form;
-use super::frame::Section;
-use super::headers::{page, see_other};
+use super::frame::{Frame, Section, answer};
+use super::headers::see_other;
 use super::person::Person;
 use super::secret::{Secret, SecretKind};
-use crate::api;
+use crate::api::callback::{self, MailedLink, is_dead};
+use crate::api::{self, invites};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
 use crate::http::extract::{Query, SIGN_IN_BODY_LIMIT};
 use crate::http::host::OnServiceHost;
 use crate::state::Shared;
-use crate::visit::page::{BASE_CSS, compact_css};
-
-static CSS: LazyLock<String> =
-    LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../templates/auth/token.css")]));
 
 #[derive(Template)]
-#[template(path = "auth/token.html")]
+#[template(path = "pages/token.html")]
 struct TokenPage<'a> {
-    nonce: &'a str,
-    css: &'static str,
-    title: &'a str,
-    text: &'a [String],
+    frame: &'a Frame,
+    text: Vec<String>,
     button: &'static str,
     otherwise: &'static str,
-    /// An SVG path in a 24 by 24 box.
-    icon: &'static str,
     action: &'static str,
     token: &'a str,
     next: Option<&'a str>,
 }
-
-const KEY: &str = "M15.5 3a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M11.6 12.4 3 21M6 18l2.5 2.5M16.8 7.2v.1";
-const ENVELOPE: &str = "M4.5 5.5h15A1.5 1.5 0 0 1 21 7v10a1.5 1.5 0 0 1-1.5 1.5h-15A1.5 1.5 0 0 1 3 17V7a1.5 1.5 0 0 1 1.5-1.5M3.5 7.5 12 13l8.5-5.5";
-const PEOPLE: &str = "M9 4a4 4 0 1 0 0 8 4 4 0 0 0 0-8M2 20.5c.6-3.6 3.4-5.5 7-5.5s6.4 1.9 7 5.5M19 8v6M16 11h6";
 
 /// Shows the form of a mailed link. Opening it does not use up the token.
 #[utoipa::path(
@@ -59,64 +49,75 @@ const PEOPLE: &str = "M9 4a4 4 0 1 0 0 8 4 4 0 0 0 0-8M2 20.5c.6-3.6 3.4-5.5 7-5
     ),
     responses(
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
+        (status = 303, description = "The link is used or has expired: to `/signin?error=link_expired`", headers(("Location" = String))),
         (status = 400, description = "There is no token, or more than one", body = ErrorBody),
     )
 )]
-pub(crate) async fn sign_in(State(app): State<Shared>, _: OnServiceHost, query: Query) -> Result<Response, ApiError> {
+pub(crate) async fn sign_in(
+    State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
+    _: OnServiceHost,
+    headers: HeaderMap,
+    query: Query,
+) -> Result<Response, ApiError> {
     let token = token(&query)?;
     let next = query.one("next")?.map(NextPath::read);
+    if is_dead(&app, peer, &headers, &Token::new(token), MailedLink::SignIn).await {
+        return Ok(see_other(callback::EXPIRED));
+    }
+    let frame = Frame::alone(&app, "Sign in");
     let next = next.as_ref().map(NextPath::as_str);
-    Ok(page(&app, StatusCode::OK, |nonce| sign_in_page(nonce, &app.service_host, token, next)))
+    Ok(answer(&app, StatusCode::OK, &frame, &sign_in_page(&frame, &app.service_host, token, next)))
 }
 
 fn token(query: &Query) -> Result<&str, ApiError> {
     query.one("token")?.ok_or_else(|| ApiError::bad_field("token", "the link has no token"))
 }
 
-fn sign_in_page(nonce: &str, host: &str, token: &str, next: Option<&str>) -> askama::Result<String> {
-    let text = [format!("Continue to sign in to {host}.")];
+fn sign_in_page<'a>(frame: &'a Frame, host: &str, token: &'a str, next: Option<&'a str>) -> TokenPage<'a> {
     TokenPage {
-        nonce,
-        css: &CSS,
-        title: "Sign in",
-        text: &text,
+        frame,
+        text: vec![format!("Continue to sign in to {host}.")],
         button: "Continue",
         otherwise: "If you did not request this, close this page.",
-        icon: KEY,
         action: "/v1/auth/callback",
         token,
         next,
     }
-    .render()
 }
 
 /// Shows the form that confirms a sign-up. Opening it does not use up the token.
-pub(super) async fn sign_up(State(app): State<Shared>, query: Query) -> PageResult {
+pub(super) async fn sign_up(
+    State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+    query: Query,
+) -> PageResult {
     let token = token(&query)?;
-    Ok(page(&app, StatusCode::OK, |nonce| sign_up_page(nonce, &app.service_host, token)))
+    if is_dead(&app, peer, &headers, &Token::new(token), MailedLink::SignUp).await {
+        return Ok(see_other(INVALID));
+    }
+    let frame = Frame::alone(&app, "Confirm your email address");
+    Ok(answer(&app, StatusCode::OK, &frame, &sign_up_page(&frame, &app.service_host, token)))
 }
 
-fn sign_up_page(nonce: &str, host: &str, token: &str) -> askama::Result<String> {
-    let text = [
+fn sign_up_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'a> {
+    let text = vec![
         format!("Someone created an account on {host} with this email address and holds a secret key for it."),
         "When you confirm, the account becomes yours: all its keys, webhooks and sources stop working, and you get a \
          new secret key. Its links, domains and apps stay, so look through them."
             .to_owned(),
     ];
     TokenPage {
-        nonce,
-        css: &CSS,
-        title: "Confirm your email address",
-        text: &text,
+        frame,
+        text,
         button: "Confirm email address",
         otherwise: "If that was not you, close this page, and the account stays unconfirmed. To get an account of \
                     your own, sign in with this address instead.",
-        icon: ENVELOPE,
         action: CONFIRM_PATH,
         token,
         next: None,
     }
-    .render()
 }
 
 /// Redirect for an invalid token; also when the page with the new key is reloaded.
@@ -153,35 +154,37 @@ pub(super) async fn confirm(
     params(("token" = String, Query, description = "The invitation's token")),
     responses(
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
+        (status = 303, description = "The invitation is used, withdrawn or has expired: to the website's `/signin?error=invite_invalid`", headers(("Location" = String))),
         (status = 400, description = "There is no token, or more than one", body = ErrorBody),
     )
 )]
 pub(crate) async fn invitation(
     State(app): State<Shared>,
+    Extension(Peer(peer)): Extension<Peer>,
     _: OnServiceHost,
+    headers: HeaderMap,
     query: Query,
 ) -> Result<Response, ApiError> {
     let token = token(&query)?;
-    Ok(page(&app, StatusCode::OK, |nonce| invitation_page(nonce, &app.service_host, token)))
+    if is_dead(&app, peer, &headers, &Token::new(token), MailedLink::Invitation).await {
+        return Ok(invites::invalid(&app));
+    }
+    let frame = Frame::alone(&app, "Join the team");
+    Ok(answer(&app, StatusCode::OK, &frame, &invitation_page(&frame, &app.service_host, token)))
 }
 
-fn invitation_page(nonce: &str, host: &str, token: &str) -> askama::Result<String> {
-    let text = [format!(
-        "You have been invited to a team on {host}. Accept, then sign in with the email address that was invited."
-    )];
+fn invitation_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'a> {
     TokenPage {
-        nonce,
-        css: &CSS,
-        title: "Join the team",
-        text: &text,
+        frame,
+        text: vec![format!(
+            "You have been invited to a team on {host}. Accept, then sign in with the email address that was invited."
+        )],
         button: "Accept invitation",
         otherwise: "If you do not want to join, close this page.",
-        icon: PEOPLE,
         action: "/v1/auth/verify",
         token,
         next: None,
     }
-    .render()
 }
 
 #[cfg(test)]
@@ -191,16 +194,23 @@ mod tests {
 
     const NONCE: &str = "bm9uY2U=";
 
-    type Render = fn(&str, &str, &str) -> askama::Result<String>;
+    const HOST: &str = "links.example.com";
+
+    type Draw = for<'a> fn(&'a Frame, &str, &'a str) -> TokenPage<'a>;
+
+    fn dom(page: &TokenPage<'_>) -> Dom {
+        Dom::parse(&page.render().expect("a page"))
+    }
 
     /// S11: whatever the token or path contains, the page has the same elements, fetches nothing, and its form sends
     /// back exactly that text.
     #[test]
     fn s11_a_token_is_a_value_of_one_hidden_field() {
-        let plain =
-            Dom::parse(&sign_in_page(NONCE, "links.example.com", &"0".repeat(64), Some("/account")).expect("a page"));
-        let invited = Dom::parse(&invitation_page(NONCE, "links.example.com", &"0".repeat(64)).expect("a page"));
-        let confirming = Dom::parse(&sign_up_page(NONCE, "links.example.com", &"0".repeat(64)).expect("a page"));
+        let frame = Frame::bare(NONCE.to_owned(), "Sign in");
+        let token = "0".repeat(64);
+        let plain = dom(&sign_in_page(&frame, HOST, &token, Some("/account")));
+        let invited = dom(&invitation_page(&frame, HOST, &token));
+        let confirming = dom(&sign_up_page(&frame, HOST, &token));
         for hostile in [
             "\"><svg onload=1>",
             "'><img src=x onerror=1>",
@@ -212,14 +222,14 @@ mod tests {
             "\u{2028}<!--",
             "]]><!DOCTYPE x>",
         ] {
-            let page = Dom::parse(&sign_in_page(NONCE, "links.example.com", hostile, Some(hostile)).expect("a page"));
+            let page = dom(&sign_in_page(&frame, HOST, hostile, Some(hostile)));
             assert_eq!(page.shape(), plain.shape(), "{hostile}");
             let fields: Vec<_> =
                 page.all("input").iter().map(|field| (field.attr("name"), field.attr("value"))).collect();
             let sent = |name: &str| (Some(name.to_owned()), Some(hostile.to_owned()));
             assert_eq!(fields, [sent("token"), sent("next")]);
-            for (render, expected) in [(invitation_page as Render, &invited), (sign_up_page, &confirming)] {
-                let page = Dom::parse(&render(NONCE, "links.example.com", hostile).expect("a page"));
+            for (draw, expected) in [(invitation_page as Draw, &invited), (sign_up_page, &confirming)] {
+                let page = dom(&draw(&frame, HOST, hostile));
                 assert_eq!(page.shape(), expected.shape(), "{hostile}");
                 assert_eq!(page.all("input")[0].attr("value").as_deref(), Some(hostile));
             }
@@ -231,8 +241,7 @@ mod tests {
                 assert!(page.all(absent).is_empty(), "{absent}");
             }
             for element in page.elements() {
-                // The icon is in the page itself.
-                let leaves = |value: &str| value.contains("//") && !value.starts_with("data:image/svg+xml,");
+                let leaves = |value: &str| value.contains("//");
                 let speaks = |(name, value): &(String, String)| {
                     name == "style" || name.starts_with("on") || name == "src" || leaves(value)
                 };

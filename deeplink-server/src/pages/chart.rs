@@ -74,6 +74,11 @@ impl From<i64> for Count {
 }
 
 impl Count {
+    /// The count of things in memory.
+    pub(super) fn of(things: usize) -> Self {
+        Self(i64::try_from(things).unwrap_or(i64::MAX))
+    }
+
     /// The count without separators.
     pub(super) fn number(self) -> i64 {
         self.0

@@ -8,6 +8,7 @@ use deeplink_core::webhook::{Attempt, DeliveryDetail, DeliveryStatus};
 use http::StatusCode;
 
 use super::PageResult;
+use super::chart::Count;
 use super::form::{Form, View, draw_id};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
@@ -24,10 +25,10 @@ use crate::state::Shared;
 const PAGE_SIZE: u32 = 25;
 
 /// A delivery as the pages show it.
-struct DeliveryView {
-    id: String,
-    event: String,
-    event_id: String,
+pub(super) struct DeliveryView {
+    pub(super) id: String,
+    pub(super) event: String,
+    pub(super) event_id: String,
     /// Set if it is a test or a manual replay.
     label: Option<&'static str>,
     /// The delivery that it replays.
@@ -35,16 +36,16 @@ struct DeliveryView {
     class: &'static str,
     status: &'static str,
     body: String,
-    attempts: Vec<AttemptRow>,
+    pub(super) attempts: Vec<AttemptRow>,
     next: Option<DisplayTime>,
-    created: DisplayTime,
+    pub(super) created: DisplayTime,
 }
 
-struct AttemptRow {
+pub(super) struct AttemptRow {
     at: DisplayTime,
-    milliseconds: i64,
+    milliseconds: Count,
     /// The HTTP status, or why there is none.
-    outcome: String,
+    pub(super) outcome: String,
 }
 
 impl From<Attempt> for AttemptRow {
@@ -54,7 +55,7 @@ impl From<Attempt> for AttemptRow {
             (None, Some(error)) => capitalised(error.strip_prefix("there was ").unwrap_or(&error)),
             (None, None) => "No response".to_owned(),
         };
-        Self { at: attempt.at.into(), milliseconds: attempt.duration_ms, outcome }
+        Self { at: attempt.at.into(), milliseconds: attempt.duration_ms.into(), outcome }
     }
 }
 
@@ -112,6 +113,7 @@ struct ListPage<'a> {
     filter: &'static str,
     is_first: bool,
     next: Option<String>,
+    form_id: String,
 }
 
 /// The status to filter by; `None` if the query names no status.
@@ -141,6 +143,7 @@ pub(super) async fn list(
         filter: status.map_or("", DeliveryStatus::as_str),
         is_first: cursor.is_none(),
         next: found.next_cursor,
+        form_id: draw_id(&app),
     };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }

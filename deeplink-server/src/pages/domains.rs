@@ -179,17 +179,21 @@ pub(super) async fn update(
     form: Form,
 ) -> PageResult {
     let domain = named(&app, &person, &name).await?;
-    let mut asked = UpdateDomain::new();
-    asked.root_url = form.filled("root_url").into();
-    asked.not_found_url = form.filled("not_found_url").into();
-    match api::domains::update_for(&app, Arc::clone(&person.caller), &name, asked).await {
-        Ok(changed) => Ok(see_other(&format!("/account/domains/{}?done=domain-saved", changed.domain))),
-        Err(error) => {
-            let view = View::refused(&form, error)?;
-            let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).showing(&view);
-            Ok(page(&app, &frame, domain, None, view.outcome(), &view))
-        }
-    }
+    let asked_in = |form: &Form| {
+        let mut asked = UpdateDomain::new();
+        asked.root_url = form.filled("root_url").into();
+        asked.not_found_url = form.filled("not_found_url").into();
+        asked
+    };
+    let view = match View::checked(&form, |_| None, |form| asked_in(form).check().map(drop)) {
+        Some(refused) => refused,
+        None => match api::domains::update_for(&app, Arc::clone(&person.caller), &name, asked_in(&form)).await {
+            Ok(changed) => return Ok(see_other(&format!("/account/domains/{}?done=domain-saved", changed.domain))),
+            Err(error) => View::refused(&form, error)?,
+        },
+    };
+    let frame = Frame::of(&app, &person, Section::DOMAINS, domain.domain.clone()).showing(&view);
+    Ok(page(&app, &frame, domain, None, view.outcome(), &view))
 }
 
 /// Redirects to the domain: a bookmark or a sign-in comes back without the form.

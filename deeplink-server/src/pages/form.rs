@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use askama::Template;
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
-use deeplink_core::error::ErrorCode;
-use http::StatusCode;
+use deeplink_core::error::Invalid;
 
+pub(super) use super::faults::{FormError, status_of};
 use super::frame::{Frame, Outcome, Section, answer};
-use super::guard;
 use super::person::Person;
 use crate::error::ApiError;
 use crate::http::extract::{BODY_LIMIT, Query, form_body};
@@ -20,7 +19,7 @@ use crate::state::{App, Shared};
 const MAX_FIELDS: usize = 100;
 
 /// A form as it was sent (`application/x-www-form-urlencoded`), at most 64 KiB.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Form {
     /// Values are trimmed, with CRLF replaced by LF.
     pairs: Vec<(String, String)>,
@@ -56,6 +55,14 @@ impl Form {
     /// All fields as text, to compare forms.
     pub(super) fn whole(&self) -> String {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
+    }
+
+    /// Sets a field.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        match self.pairs.iter_mut().find(|(known, _)| known == name) {
+            Some((_, set)) => value.clone_into(set),
+            None => self.pairs.push((name.to_owned(), value.to_owned())),
+        }
     }
 
     /// Reads a form of at most `limit` bytes.
@@ -195,7 +202,7 @@ impl Field {
 
     /// The field's id in the page.
     pub(super) fn id(&self) -> String {
-        self.name.replace(['.', '_'], "-")
+        id_of(self.name)
     }
 
     /// Ids of the field's hint and error, for screen readers.
@@ -208,12 +215,21 @@ impl Field {
     }
 }
 
+/// The id of a field's element.
+fn id_of(name: &str) -> String {
+    name.replace(['.', '_'], "-")
+}
+
 /// Fields that belong together.
 pub(super) struct Group {
     /// Empty if the form is one group.
     pub(super) legend: &'static str,
     pub(super) hint: &'static str,
     pub(super) fields: Vec<Field>,
+    /// The API's field that the group stands for, if it is several fields here.
+    name: &'static str,
+    /// What is wrong with the group as a whole.
+    pub(super) error: Option<String>,
 }
 
 impl Group {
@@ -223,50 +239,19 @@ impl Group {
     }
 
     pub(super) fn new(legend: &'static str, hint: &'static str, fields: Vec<Field>) -> Self {
-        Self { legend, hint, fields }
-    }
-}
-
-/// An error in a form.
-pub(super) struct FormError {
-    outcome: Outcome,
-    pub(super) text: String,
-    /// The name of the field at fault.
-    field: Option<String>,
-}
-
-impl FormError {
-    /// Takes an error that the form can show; other errors get their own page.
-    pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
-        let body = error.body();
-        let status = error.status();
-        let is_about_input =
-            matches!(status.as_u16(), 400 | 402 | 403 | 409) || matches!(body.code, ErrorCode::AffiliateNotFound);
-        let retry_after = error.retry_after();
-        let text = match status.as_u16() {
-            _ if is_about_input => text_of(&body.code, body.field.as_deref(), &error.to_string()),
-            // The error is temporary, so the input is kept.
-            429 | 503 if retry_after.is_some() => {
-                if status.is_server_error() {
-                    tracing::warn!(%error, "form could not be processed; showing it again");
-                }
-                let (heading, advice) = guard::text_of(&body.code, status);
-                format!("{heading}. {advice}")
-            }
-            _ => return Err(error),
-        };
-        Ok(Self { outcome: Outcome { status, retry_after }, text, field: body.field })
+        Self { legend, hint, fields, name: "", error: None }
     }
 
-    /// An error that the page itself found in a field.
-    pub(super) fn at(field: &str, text: &str) -> Self {
-        Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.to_owned(), field: Some(field.to_owned()) }
+    /// The beginning of ids in the page.
+    pub(super) fn id(&self) -> String {
+        id_of(self.name)
     }
-}
 
-/// The status of a page that shows a form with this error.
-pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
-    error.map_or(StatusCode::OK.into(), |error| error.outcome)
+    /// The group stands for this field of the API.
+    pub(super) fn standing_for(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
 }
 
 /// Why a page with a form is shown.
@@ -278,6 +263,15 @@ pub(super) enum View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// The view after the rules that need nothing but the form, if it breaks any; see [`FormError::all`].
+    pub(super) fn checked(
+        form: &'a Form,
+        stand_in: impl Fn(&str) -> Option<(&'static str, &'static str)>,
+        check: impl Fn(&Form) -> Result<(), Invalid>,
+    ) -> Option<Self> {
+        Some(Self::Refused(Some(form), FormError::all(form, stand_in, check)?))
+    }
+
     /// The view after an error, if the page can show it.
     pub(super) fn refused(form: impl Into<Option<&'a Form>>, error: ApiError) -> Result<Self, ApiError> {
         Ok(Self::Refused(form.into(), FormError::of(error)?))
@@ -304,66 +298,49 @@ pub(super) struct FormView {
     pub(super) id: String,
     /// The error, if it is not about one field.
     pub(super) error: Option<String>,
+    /// The fields at fault, in the order of the page.
+    pub(super) faults: Vec<FieldFault>,
+}
+
+/// A field at fault, as the summary above the form names it.
+pub(super) struct FieldFault {
+    /// The id of its element.
+    pub(super) id: String,
+    pub(super) label: &'static str,
+    pub(super) text: String,
 }
 
 impl FormView {
-    /// Filled with the values and the error of a refused form, else with `initial` values.
+    /// Filled with the values and the faults of a refused form, else with `initial` values. One fault has the focus;
+    /// of several, the summary has it.
     pub(super) fn new(app: &App, mut groups: Vec<Group>, initial: &Form, view: &View<'_>) -> Self {
         let values = if let View::Refused(Some(form), _) = view { form } else { initial };
-        let at_fault = view.error().and_then(|error| error.field.as_deref());
-        let mut text = view.error().map(|error| error.text.clone());
-        for field in groups.iter_mut().flat_map(|group| &mut group.fields) {
-            values.value(field.name).clone_into(&mut field.value);
-            if at_fault == Some(field.name) && !matches!(field.kind, Kind::Hidden) {
-                field.error = text.take();
+        let fault_of = |name: &str| view.error().and_then(|error| error.at(name)).map(str::to_owned);
+        let (mut faults, mut shown) = (Vec::new(), Vec::new());
+        for group in &mut groups {
+            group.error = fault_of(group.name);
+            if let (Some(text), Some(first)) = (&group.error, group.fields.first()) {
+                faults.push(FieldFault { id: first.id(), label: group.legend, text: text.clone() });
+                shown.push(group.name);
+            }
+            for field in &mut group.fields {
+                values.value(field.name).clone_into(&mut field.value);
+                if let Some(text) = fault_of(field.name).filter(|_| !matches!(field.kind, Kind::Hidden)) {
+                    faults.push(FieldFault { id: field.id(), label: field.label, text: text.clone() });
+                    field.error = Some(text);
+                    shown.push(field.name);
+                }
+            }
+        }
+        if let [fault] = &*faults {
+            let mut fields = groups.iter_mut().flat_map(|group| &mut group.fields);
+            if let Some(field) = fields.find(|field| field.id() == fault.id) {
                 field.focused = true;
             }
         }
-        Self { groups, id: draw_id(app), error: text }
+        let error = view.error().and_then(|error| error.besides(&shown)).map(str::to_owned);
+        Self { groups, id: draw_id(app), error, faults }
     }
-}
-
-/// An error message for people: the API's messages are for programs, which know fields by name.
-fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
-    let fixed = match code {
-        ErrorCode::MissingFields => "This field is required.",
-        ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
-        ErrorCode::DisabledByOperator => "The operator of this service has switched this link off.",
-        ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
-        ErrorCode::EmptyEvents => "Choose at least one event.",
-        ErrorCode::EmptyUpdate => "Nothing was changed.",
-        ErrorCode::InvalidEmail => "This is not a valid email address.",
-        ErrorCode::KeyLimit => "You have reached the maximum number of keys. Delete one that you no longer use first.",
-        ErrorCode::LastKey => "This is your last key, and an account needs at least one. Create another one first.",
-        ErrorCode::CredentialLimit => "This affiliate has reached the maximum number of credentials. Delete one first.",
-        ErrorCode::LastUser => "This is the last person who can sign in, so they cannot be removed.",
-        ErrorCode::UserExists => "This person is already on your team.",
-        ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",
-        ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
-        ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
-        ErrorCode::NoCustomer => "The payment service does not know you as a customer, so there is nothing to manage.",
-        ErrorCode::NoSubscription => "You have no subscription to cancel.",
-        ErrorCode::ThreatDetected if message.ends_with("threat list") => {
-            "This URL is on a list of unsafe sites, so links cannot lead there."
-        }
-        ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
-        ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
-            "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
-        }
-        _ => "",
-    };
-    if !fixed.is_empty() {
-        return fixed.to_owned();
-    }
-    let message = message.split("; GET ").next().unwrap_or_default();
-    let rest = field.and_then(|field| message.strip_prefix(field)).map(|rest| match rest.strip_prefix(": ") {
-        Some(why) => why.to_owned(),
-        None => format!("this{rest}"),
-    });
-    let text = rest.unwrap_or_else(|| message.to_owned());
-    let mut characters = text.chars();
-    let first: String = characters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
-    format!("{first}{}.", characters.as_str().trim_end_matches('.'))
 }
 
 /// A page that is a form, submitted to the page's own path.
@@ -429,25 +406,5 @@ mod tests {
         let names: Vec<String> = (0..=MAX_FIELDS).map(|at| format!("f{at}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
         assert!(Form::of(&sent(&many)).is_err());
-    }
-
-    #[test]
-    fn refusals_are_sentences() {
-        for (field, message, text) in [
-            (Some("web_url"), "web_url: must start with http:// or https://", "Must start with http:// or https://."),
-            (
-                Some("agent_context.cta"),
-                "agent_context.cta has 130 characters; 120 are allowed",
-                "This has 130 characters; 120 are allowed.",
-            ),
-            (None, "the plan includes 50 links; there are 50", "The plan includes 50 links; there are 50."),
-            (
-                Some("domain"),
-                "this account already has go.example.com; GET /v1/domains shows its DNS records",
-                "This account already has go.example.com.",
-            ),
-        ] {
-            assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);
-        }
     }
 }

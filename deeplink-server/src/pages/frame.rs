@@ -9,16 +9,18 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 
 use super::form::View;
-use super::headers::{headers, nonce};
+use super::headers::{Allowed, headers, nonce};
 use super::notice;
 use super::person::Person;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::state::App;
-use crate::visit::page::{BASE_CSS, compact_css};
+use crate::visit::page::{BASE_CSS, compact_css, compact_js};
 
 static CSS: LazyLock<String> =
     LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../templates/pages/account.css")]));
+
+static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../templates/pages/account.js")));
 
 /// Initial capacity, enough for most pages.
 const PAGE_BYTES: usize = 32 * 1024;
@@ -73,8 +75,13 @@ impl Section {
         path: "/account/team",
         icon: "M9 5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7M3 19.5c.5-3.5 3-5 6-5s5.5 1.5 6 5M16 5.5a3.3 3.3 0 0 1 0 6M17.5 14.8c2 .7 3.2 2.2 3.5 4.7",
     };
+    pub(super) const SETTINGS: Self = Self {
+        name: "Settings",
+        path: "/account/settings",
+        icon: "M4 7h9M18 7h2M15.5 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5M4 17h2M11 17h9M8.5 14.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5",
+    };
     /// In the order of the navigation.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::OVERVIEW,
         Self::LINKS,
         Self::DOMAINS,
@@ -85,6 +92,7 @@ impl Section {
         Self::AFFILIATES,
         Self::TEAM,
         Self::PLAN,
+        Self::SETTINGS,
     ];
 }
 
@@ -92,6 +100,8 @@ impl Section {
 pub(super) struct Frame {
     pub(super) nonce: String,
     pub(super) css: &'static str,
+    /// `None` on pages that have nothing for it to do, most of which hold a token.
+    pub(super) script: Option<&'static str>,
     pub(super) title: String,
     /// The section that the page is in; `None` outside the account.
     pub(super) section: Option<Section>,
@@ -113,7 +123,7 @@ impl Frame {
     /// The frame of a page of the account.
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
         let (email, is_suspended) = (Some(person.who.email.clone()), person.who.is_suspended);
-        Self { section: Some(section), email, is_suspended, ..Self::alone(app, title) }
+        Self { section: Some(section), email, is_suspended, ..Self::alone(app, title).with_script() }
     }
 
     /// The frame of a section's list with its form.
@@ -123,18 +133,30 @@ impl Frame {
 
     /// The frame of a page outside the account.
     pub(super) fn alone(app: &App, title: impl Into<String>) -> Self {
+        Self { has_plan: app.config.billing, ..Self::bare(nonce(app), title) }
+    }
+
+    /// The same, without anything of the service.
+    pub(super) fn bare(nonce: String, title: impl Into<String>) -> Self {
         Self {
-            nonce: nonce(app),
+            nonce,
             css: &CSS,
+            script: None,
             title: title.into(),
             section: None,
             email: None,
             is_suspended: false,
             notice: None,
             failed: false,
-            has_plan: app.config.billing,
+            has_plan: false,
             forms_lead_to: String::new(),
         }
+    }
+
+    /// Adds the script.
+    pub(super) fn with_script(mut self) -> Self {
+        self.script = Some(&SCRIPT);
+        self
     }
 
     /// Lets forms of the page redirect to the payment processor. Its pages can be on any domain, known only from its
@@ -170,6 +192,11 @@ impl Frame {
     /// The path of the section's list, which its form is submitted to.
     pub(super) fn section_path(&self) -> &'static str {
         self.section.map_or("", |section| section.path)
+    }
+
+    /// The icon of the section.
+    pub(super) fn section_icon(&self) -> &'static str {
+        self.section.map_or("", |section| section.icon)
     }
 
     /// The sections, and whether the page is in each.
@@ -214,12 +241,25 @@ pub(super) fn answer(app: &App, outcome: impl Into<Outcome>, frame: &Frame, page
         Ok(()) => {
             let mut response = Response::new(Body::from(html));
             *response.status_mut() = outcome.status;
-            response.headers_mut().extend(headers(app, &frame.nonce, &frame.forms_lead_to));
+            let allowed = Allowed { script: frame.script.is_some(), forms_lead_to: &frame.forms_lead_to };
+            response.headers_mut().extend(headers(app, &frame.nonce, &allowed));
             if let Some(seconds) = outcome.retry_after {
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
             }
             response
         }
         Err(error) => ApiError::Internal(error.to_string()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_is_small_and_stays_inside_its_element() {
+        assert!(SCRIPT.len() <= 6 * 1_024, "{} bytes", SCRIPT.len());
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
+        assert!(!SCRIPT.contains('`'), "a template would lose its white space");
     }
 }

@@ -1,11 +1,8 @@
 //! Responses of the pages on the service's own host, and their headers.
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use deeplink_core::secret::Random;
-use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -21,18 +18,28 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// A new nonce: 128 bits in base64.
-pub(crate) fn nonce(app: &App) -> String {
+pub(super) fn nonce(app: &App) -> String {
     STANDARD.encode(app.random(Random::bytes::<16>))
 }
 
-/// The headers of every page; `nonce` is fresh for each response and is the one given to its template. No script runs
-/// and nothing is fetched from other hosts. Browsers also apply `form-action` to redirects after a form;
-/// `forms_lead_to` has further sources for it, each after a space.
-pub(crate) fn headers(app: &App, nonce: &str, forms_lead_to: &str) -> [(HeaderName, HeaderValue); 6] {
+/// What a page may do besides showing itself.
+pub(super) struct Allowed<'a> {
+    /// Whether the script with the page's nonce runs.
+    pub(super) script: bool,
+    /// Where forms may redirect to besides this service and its website, each after a space. Browsers apply
+    /// `form-action` to redirects after a form too.
+    pub(super) forms_lead_to: &'a str,
+}
+
+/// The headers of every page; `nonce` is fresh for each response and is the one given to its template. Nothing is
+/// fetched from other hosts.
+pub(super) fn headers(app: &App, nonce: &str, allowed: &Allowed<'_>) -> [(HeaderName, HeaderValue); 6] {
+    let Allowed { script, forms_lead_to } = allowed;
     let website = app.config.marketing_url_at(&app.public_url).origin().ascii_serialization();
+    let scripts = if *script { format!("script-src 'nonce-{nonce}'; ") } else { String::new() };
     let policy = format!(
-        "default-src 'none'; style-src 'nonce-{nonce}'; img-src 'self' data:; form-action 'self' {website}{forms_lead_to}; \
-         base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; {scripts}style-src 'nonce-{nonce}'; img-src 'self' data:; \
+         form-action 'self' {website}{forms_lead_to}; base-uri 'none'; frame-ancestors 'none'"
     );
     // A nonce is base64. If it ever were something else, nothing would be allowed rather than everything.
     let policy = HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
@@ -44,20 +51,6 @@ pub(crate) fn headers(app: &App, nonce: &str, forms_lead_to: &str) -> [(HeaderNa
         (HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex")),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ]
-}
-
-/// A page as a response; `render` is given the nonce.
-pub(crate) fn page(app: &App, status: StatusCode, render: impl FnOnce(&str) -> askama::Result<String>) -> Response {
-    let nonce = nonce(app);
-    match render(&nonce) {
-        Ok(page) => {
-            let mut response = Response::new(Body::from(page));
-            *response.status_mut() = status;
-            response.headers_mut().extend(headers(app, &nonce, ""));
-            response
-        }
-        Err(error) => ApiError::Internal(error.to_string()).into_response(),
-    }
 }
 
 /// The response to a form that deletes: a redirect to the list with a notice. It is no error if the thing no longer

@@ -57,7 +57,7 @@ fn found(url: &str) -> Response {
 }
 
 fn page(app: &App, is_signed_in: bool) -> Response {
-    let frame = Frame::alone(app, "Home");
+    let frame = Frame::alone(app, "Home").with_script();
     let next = if is_signed_in {
         Some(("/account", "Go to your account"))
     } else {

@@ -17,7 +17,7 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
 use super::PageResult;
-use super::chart::Report;
+use super::chart::{Count, Report};
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
 use super::frame::{Frame, Pager, Section, answer};
@@ -37,19 +37,20 @@ const PAGE_SIZE: u32 = 25;
 /// Days over which clicks are counted.
 const DAYS: i64 = 30;
 
-struct LinkRow {
-    id: String,
+/// A link in a list.
+pub(super) struct LinkRow {
+    pub(super) id: String,
     /// The link's name, else its title, else its destination.
-    name: Option<String>,
-    status: Status,
-    created: DisplayTime,
-    clicks: i64,
+    pub(super) name: Option<String>,
+    pub(super) status: Status,
+    pub(super) created: DisplayTime,
+    pub(super) clicks: Count,
 }
 
 /// A status in words, and the class of its badge.
-struct Status {
-    word: &'static str,
-    class: &'static str,
+pub(super) struct Status {
+    pub(super) word: &'static str,
+    pub(super) class: &'static str,
 }
 
 impl From<&LinkStatus> for Status {
@@ -80,10 +81,14 @@ async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Resu
     clicks::count(db, scope, By::Link).await
 }
 
-/// The list, newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
-    let cursor = query.one("cursor")?;
-    let found = api::links::page_of(&app, &person.caller, LinkFilter::new(), cursor, PAGE_SIZE).await?;
+/// One page of links that match a filter, newest first, and the cursor of the next page.
+pub(super) async fn rows(
+    app: &App,
+    person: &Person,
+    filter: LinkFilter,
+    cursor: Option<&str>,
+) -> Result<(Vec<LinkRow>, Option<String>), ApiError> {
+    let found = api::links::page_of(app, &person.caller, filter, cursor, PAGE_SIZE).await?;
     let now = app.clock.now();
     let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
     app.clicks.counted().await;
@@ -91,7 +96,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
         .report(&person.caller, move |mut db, _| async move { recent_clicks(&mut db, &positions, now).await }.boxed());
     let counts = counts.await?;
     let links = found.links.into_iter().map(|link| {
-        let clicks = counts.get(&link.position).copied().unwrap_or(0);
+        let clicks = counts.get(&link.position).copied().unwrap_or(0).into();
         let link = app.detail(link, found.primary.as_deref(), now);
         LinkRow {
             name: name_of(&link),
@@ -101,9 +106,15 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
             clicks,
         }
     });
-    let links = links.collect();
+    Ok((links.collect(), found.next_cursor))
+}
+
+/// The list, newest first.
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let cursor = query.one("cursor")?;
+    let (links, next) = rows(&app, &person, LinkFilter::new(), cursor).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let page = ListPage { frame: &frame, links, pager: Pager::new(cursor, found.next_cursor) };
+    let page = ListPage { frame: &frame, links, pager: Pager::new(cursor, next) };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
@@ -128,28 +139,35 @@ pub(super) async fn new(State(app): State<Shared>, person: Person) -> Response {
 /// Creates a link. The same form sent twice creates one.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     if form.names().all(|name| ["form", "enabled"].contains(&name) || form.value(name).is_empty()) {
-        let error = FormError::at("web_url", "Enter at least one destination: a web page, an app or a store.");
+        let error = FormError::in_field("web_url", "Enter at least one destination: a web page, an app or a store.");
         return Ok(new_page(&app, &person, &View::Refused(Some(&form), error)));
     }
-    let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
-    let mut link = CreateLink::new();
-    link.custom_id = form.filled("custom_id");
-    for (name, url) in link.destinations_mut().each() {
-        *url = form.filled(name);
+    if let Some(refused) = View::checked(&form, |_| None, |form| link_in(form).validate()) {
+        return Ok(new_page(&app, &person, &refused));
     }
-    link.social_preview = preview_in(&form, SocialPreview::default());
-    link.agent_context = context_in(&form, AgentContext::default());
-    link.name = form.filled("name");
-    link.enabled = form.filled("enabled").map(|word| word == "true");
-    link.expires_at = form.filled("expires_at").map(utc);
-    link.expired_url = form.filled("expired_url");
-    match api::links::create_for(&app, Arc::clone(&person.caller), once, link).await {
+    let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
+    match api::links::create_for(&app, Arc::clone(&person.caller), once, link_in(&form)).await {
         Ok(answer) => {
             let id = answer.into_made()?.link_id;
             Ok(see_other(&format!("/account/links/{id}?done=link-made")))
         }
         Err(error) => Ok(new_page(&app, &person, &View::refused(&form, error)?)),
     }
+}
+
+fn link_in(form: &Form) -> CreateLink {
+    let mut link = CreateLink::new();
+    link.custom_id = form.filled("custom_id");
+    for (name, url) in link.destinations_mut().each() {
+        *url = form.filled(name);
+    }
+    link.social_preview = preview_in(form, SocialPreview::default());
+    link.agent_context = context_in(form, AgentContext::default());
+    link.name = form.filled("name");
+    link.enabled = form.filled("enabled").map(|word| word == "true");
+    link.expires_at = form.filled("expires_at").map(utc);
+    link.expired_url = form.filled("expired_url");
+    link
 }
 
 /// The value of a field; a field missing from the form keeps its current value.
@@ -373,6 +391,16 @@ pub(super) async fn update(
 ) -> PageResult {
     // A link that does not exist is a 404, whatever the form contains.
     let now = api::links::get_for(&app, &person.caller, &id).await?;
+    if let Some(refused) = View::checked(&form, |_| None, |form| update_in(form, &now).validate()) {
+        return Ok(edit_page(&app, &person, &id, &form, &refused));
+    }
+    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form, &now)).await {
+        Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
+        Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
+    }
+}
+
+fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
     let has = |part: &str| form.names().any(|name| name.starts_with(part));
     let patch = |name: &str| match form.filled(name) {
         Some(value) => Patch::Set(value),
@@ -384,12 +412,12 @@ pub(super) async fn update(
         *url = patch(name);
     }
     if has("social_preview.") {
-        update.social_preview =
-            preview_in(&form, now.social_preview.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
+        let preview = preview_in(form, now.social_preview.clone().unwrap_or_default());
+        update.social_preview = preview.map_or(Patch::Clear, Patch::Set);
     }
     if has("agent_context.") {
-        update.agent_context =
-            context_in(&form, now.agent_context.unwrap_or_default()).map_or(Patch::Clear, Patch::Set);
+        let context = context_in(form, now.agent_context.clone().unwrap_or_default());
+        update.agent_context = context.map_or(Patch::Clear, Patch::Set);
     }
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
     // The form shows minutes: one that was not changed keeps its seconds.
@@ -398,10 +426,7 @@ pub(super) async fn update(
     if let Some(word) = form.filled("enabled").filter(|word| (word == "true") != now.enabled) {
         update.enabled = Patch::Set(word == "true");
     }
-    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update).await {
-        Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
-        Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
-    }
+    update
 }
 
 fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_>) -> Response {

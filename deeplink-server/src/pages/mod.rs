@@ -1,10 +1,12 @@
 //! Pages for people: signing in, and the account with its forms.
 //!
-//! They are rendered on the server and need no script. A form does the same as the API operation of that name: the
-//! handlers call the same functions. All requests pass [`guard::guard`]: these pages are on the service's own host
-//! only, no other site can submit their forms, and errors are pages too.
+//! They are rendered on the server and work without a script; a small one of our own adds buttons that copy and the
+//! values of charts. A form does the same as the API operation of that name: the handlers call the same functions. All
+//! requests pass [`guard::guard`]: these pages are on the service's own host only, no other site can submit their forms,
+//! and errors are pages too.
 
 mod account;
+mod affiliate_numbers;
 mod affiliates;
 mod apps;
 pub(crate) mod auth;
@@ -12,11 +14,12 @@ mod chart;
 mod confirm;
 mod deliveries;
 mod domains;
+mod faults;
 mod favicon;
 mod form;
 mod frame;
 mod guard;
-pub(crate) mod headers;
+mod headers;
 mod home;
 mod keys;
 mod links;
@@ -26,6 +29,7 @@ mod one_time;
 mod person;
 mod plan;
 mod secret;
+mod settings;
 mod signin;
 mod sources;
 mod team;
@@ -73,6 +77,7 @@ table! {
     .route("/account/domains/{domain}/delete", get(domains::confirm).post(domains::delete))
     .route("/account/apps", get(apps::list))
     .route("/account/new-app", get(apps::new).post(apps::create))
+    .route("/account/apps/{app_id}", get(apps::show).post(apps::update))
     .route("/account/apps/{app_id}/delete", get(apps::confirm).post(apps::delete))
     .route("/account/keys", get(keys::list).post(keys::issue))
     .route("/account/keys/{key_id}/delete", get(keys::confirm).post(keys::delete))
@@ -93,6 +98,7 @@ table! {
     .route("/account/webhooks/{webhook_id}", get(webhooks::show).post(webhooks::update))
     .route("/account/webhooks/{webhook_id}/secret", get(webhooks::confirm_rotate).post(webhooks::rotate))
     .route("/account/webhooks/{webhook_id}/test", get(webhooks::back).post(webhooks::test))
+    .route("/account/webhooks/{webhook_id}/replay", get(webhooks::back).post(webhooks::replay))
     .route("/account/webhooks/{webhook_id}/delete", get(webhooks::confirm).post(webhooks::delete))
     .route("/account/webhooks/{webhook_id}/deliveries", get(deliveries::list))
     .route(
@@ -103,6 +109,7 @@ table! {
     .route("/account/plan/checkout", get(plan::back).post(plan::checkout))
     .route("/account/plan/portal", get(plan::back).post(plan::portal))
     .route("/account/plan/cancel", get(plan::confirm).post(plan::cancel))
+    .route("/account/settings", get(settings::show))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }

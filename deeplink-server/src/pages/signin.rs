@@ -130,7 +130,7 @@ fn page(app: &App, view: &View<'_>, error: Option<&str>, notice: Option<&'static
     let mut groups = Vec::new();
     if app.config.mail_at(&app.public_url).is_some() {
         let field = Field::email("email", "Email address", "").required().autocomplete("email");
-        groups.push(Group::plain(vec![field.placeholder("you@example.com")]));
+        groups.push(Group::plain(vec![Field { focused: true, ..field.placeholder("you@example.com") }]));
     }
     let mut form = FormView::new(app, groups, &Form::default(), view);
     let form_error = form.error.take();

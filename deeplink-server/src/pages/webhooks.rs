@@ -7,11 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::event::EventKind;
 use deeplink_core::webhook::{
-    CreateWebhook, MAX_WEBHOOKS, UpdateWebhook, WebhookDetail, WebhookFilters, WebhookStatus,
+    CreateWebhook, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_WEBHOOKS, UpdateWebhook, WebhookDetail, WebhookFilters,
+    WebhookStatus,
 };
 
 use super::PageResult;
+use super::chart::Count;
 use super::confirm::Question;
+use super::deliveries::DeliveryView;
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
@@ -26,6 +29,10 @@ use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
 const LIST: &str = "/account/webhooks";
+/// Failed deliveries on a webhook's page.
+const SHOWN_FAILED: u32 = 5;
+/// The longest time whose failures can be sent again: as long as deliveries are kept.
+const MAX_HOURS: i64 = 24 * DELIVERY_RETENTION_DAYS;
 
 /// The checkboxes for the kinds of events.
 const KINDS: [(&str, EventKind, &str); 4] = [
@@ -45,7 +52,7 @@ pub(super) struct WebhookView {
     status: &'static str,
     /// When it began to fail, or when a delivery last succeeded.
     since: Option<DisplayTime>,
-    dropped: i64,
+    dropped: Count,
     created: DisplayTime,
 }
 
@@ -68,7 +75,7 @@ impl From<WebhookDetail> for WebhookView {
             class,
             status,
             since: since.map(DisplayTime::from),
-            dropped: health.dropped,
+            dropped: health.dropped.into(),
             created: webhook.created_at.into(),
         }
     }
@@ -92,7 +99,7 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<
     let affiliate = Field::choice(AFFILIATE, "Conversions", "Send only those of one affiliate’s links.", choices);
     Ok(vec![
         Group::plain(vec![url]),
-        Group::new("Events", "Choose which events to send.", kinds),
+        Group::new("Events", "Choose which events to send.", kinds).standing_for("events"),
         Group::plain(vec![affiliate]),
     ])
 }
@@ -103,6 +110,15 @@ fn kinds_in(form: &Form) -> Vec<EventKind> {
 
 fn filters_in(form: &Form) -> WebhookFilters {
     form.filled(AFFILIATE).into_iter().fold(WebhookFilters::new(), WebhookFilters::affiliate_id)
+}
+
+/// A valid value for each required field.
+fn stand_in(field: &str) -> Option<(&'static str, &'static str)> {
+    match field {
+        "url" => Some(("url", "https://hooks.example.com/")),
+        "events" => Some(("event_click", "yes")),
+        _ => None,
+    }
 }
 
 #[derive(Template)]
@@ -131,8 +147,13 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
 
 /// Creates a webhook and shows its secret once.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
+    let asked_in = |form: &Form| CreateWebhook::new(form.value("url"), kinds_in(form)).filters(filters_in(form));
+    let allows = |address| app.config.outbound_allow.contains(address);
+    if let Some(refused) = View::checked(&form, stand_in, |form| asked_in(form).check(allows).map(drop)) {
+        return list_page(&app, &person, refused).await;
+    }
     let once = secret_of(&person, LIST, &form);
-    let asked = CreateWebhook::new(form.value("url"), kinds_in(&form)).filters(filters_in(&form));
+    let asked = asked_in(&form);
     match api::webhooks::create_for(&app, Arc::clone(&person.caller), once, asked).await {
         Ok(Answer { made, .. }) => {
             let back = made.as_ref().map_or(LIST.to_owned(), |made| format!("{LIST}/{}", made.webhook.id));
@@ -158,6 +179,8 @@ struct WebhookPage<'a> {
     webhook: WebhookView,
     /// Settings that may be a mistake.
     warnings: Vec<&'static str>,
+    /// The newest deliveries that failed.
+    failed: Vec<DeliveryView>,
     form: FormView,
 }
 
@@ -199,7 +222,10 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").showing(&view);
     let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let warnings = warnings(&webhook, &all);
-    let page = WebhookPage { frame: &frame, webhook: webhook.into(), warnings, form };
+    let failed = Some(DeliveryStatus::Failed);
+    let failed = api::deliveries::page_of(app, &person.caller, &webhook.id, failed, None, SHOWN_FAILED).await?;
+    let failed = failed.deliveries.into_iter().map(|delivery| delivery.detail.into()).collect();
+    let page = WebhookPage { frame: &frame, webhook: webhook.into(), warnings, failed, form };
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
@@ -216,7 +242,12 @@ pub(super) async fn update(
         "yes" => (UpdateWebhook::new().active(true), "webhook-on"),
         "no" => (UpdateWebhook::new().active(false), "webhook-off"),
         _ => {
-            let asked = UpdateWebhook::new().url(form.value("url")).events(kinds_in(&form));
+            let asked_in = |form: &Form| UpdateWebhook::new().url(form.value("url")).events(kinds_in(form));
+            let allows = |address| app.config.outbound_allow.contains(address);
+            if let Some(refused) = View::checked(&form, stand_in, |form| asked_in(form).check(allows).map(drop)) {
+                return page(&app, &person, &id, refused).await;
+            }
+            let asked = asked_in(&form);
             let filters = filters_in(&form);
             // A deleted affiliate that is stored can be kept, but not set.
             let asked = if filters == stored.filters { asked } else { asked.filters(filters) };
@@ -274,6 +305,31 @@ pub(super) async fn test(State(app): State<Shared>, person: Person, Path(id): Pa
         Ok(made) => {
             let delivery = made.into_made()?.id;
             Ok(see_other(&format!("{LIST}/{id}/deliveries/{delivery}?done=event-sent")))
+        }
+        Err(error) => page(&app, &person, &id, View::refused(None, error)?).await,
+    }
+}
+
+/// Sends what failed in the last hours again.
+pub(super) async fn replay(
+    State(app): State<Shared>,
+    person: Person,
+    Path(id): Path<String>,
+    form: Form,
+) -> PageResult {
+    let webhook = named(&app, &person, &id).await?.id;
+    let hours = form.value("hours").parse::<i64>().ok().filter(|hours| (1..=MAX_HOURS).contains(hours)).unwrap_or(24);
+    let since = app.clock.now().plus_millis(-hours * 3_600_000);
+    let once = Once::form(&person.caller, &format!("{LIST}/{id}/replay"), form.value("form"), &form.whole());
+    match api::failed_deliveries::replay_for(&app, Arc::clone(&person.caller), once, webhook, since).await {
+        Ok(made) => {
+            let made = made.into_made()?;
+            let done = match made.count {
+                0 => "replayed-none",
+                _ if made.has_more => "replayed-many",
+                _ => "replayed",
+            };
+            Ok(see_other(&format!("{LIST}/{id}?done={done}")))
         }
         Err(error) => page(&app, &person, &id, View::refused(None, error)?).await,
     }

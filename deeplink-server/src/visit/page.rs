@@ -21,7 +21,7 @@ pub(crate) fn compact_css(sheets: &[&str]) -> String {
 }
 
 /// Minifies a script: drops comments on their own lines, and indentation.
-pub(super) fn compact_js(script: &str) -> String {
+pub(crate) fn compact_js(script: &str) -> String {
     lines_of_code(script, "//").collect::<Vec<_>>().join("\n")
 }
 

@@ -6,12 +6,13 @@ use http::Method;
 use serde_json::json;
 
 use super::{Visitor, all_forms, all_pages, form, secret_in, stored, text_of, went};
+use crate::sessions::sign_up;
 use crate::visit::landing::shape;
 use deeplink_testing::{Reply, Role, spawn, spawn_with};
 
-/// S9, S11: the headers of every page; nothing is loaded from elsewhere or runs.
+/// S9, S11: the headers of every page; nothing is loaded from elsewhere, and nothing but the page's own script runs.
 #[tokio::test]
-async fn every_page_is_private_and_runs_nothing() {
+async fn every_page_is_private_and_runs_its_own_script_only() {
     let world = spawn().await;
     let pages = all_pages(&world, &world.b).await;
     let visitor = Visitor::signed_in(&world, &world.b).await;
@@ -32,7 +33,8 @@ async fn every_page_is_private_and_runs_nothing() {
     for path in ["/signin", "/signin?sent=1", "/signin?error=link_expired", "/signin?error=once_invalid"] {
         check_page(path, &stranger.get(path).await);
     }
-    check_page("a sign-up", &stranger.get("/account/confirm?token=t").await);
+    let (_, token) = sign_up(&world, "new@example.org").await;
+    check_page("a sign-up", &stranger.get(&format!("/account/confirm?token={token}")).await);
     check_page("already signed in", &visitor.get("/signin?error=link_expired").await);
     let missing = visitor.get("/account/links/nowhere").await;
     assert_eq!(missing.status, 404);
@@ -48,11 +50,17 @@ fn check_page(path: &str, reply: &Reply) {
     }
     let policy = reply.header("content-security-policy");
     let nonce = policy.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).expect("a nonce");
-    assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("script-src"), "{path}: {policy}");
-    assert!(policy.contains("img-src 'self' data:; form-action 'self' "), "{path}: {policy}");
     let page = reply.text();
+    let scripts = page.matches("<script").count();
+    let may_run = policy.contains(&format!("; script-src 'nonce-{nonce}'; "));
+    assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
+    assert_eq!((policy.contains("script-src"), scripts), (may_run, usize::from(may_run)), "{path}: {policy}");
+    assert!(!may_run || page.contains(&format!("<script nonce=\"{nonce}\">")), "{path}");
+    // Pages whose URL holds a token run nothing.
+    assert!(!may_run || !path.starts_with("/signin") && path != "a sign-up", "{path}: {policy}");
+    assert!(policy.contains("img-src 'self' data:; form-action 'self' "), "{path}: {policy}");
     assert!(page.contains(&format!("<style nonce=\"{nonce}\">")), "{path}");
-    for never in ["<script", " onclick", " onload", " style=", "<iframe", "<link rel=\"stylesheet\"", "src=\"http"] {
+    for never in [" onclick", " onload", " style=", "<iframe", "<link rel=\"stylesheet\"", "src=\"http"] {
         assert!(!page.contains(never), "{path} has {never}");
     }
     for once in ["<h1", "<main", "<title>"] {

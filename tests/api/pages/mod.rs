@@ -1,5 +1,7 @@
 //! The sign-in and account pages, over HTTP: who gets in, what each form does, and how it is refused.
 
+mod details;
+mod faults;
 mod forms;
 mod guards;
 mod links;
@@ -129,6 +131,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
         "/affiliates",
         "/team",
         "/plan",
+        "/settings",
     ]
     .iter()
     .map(|path| format!("/account{path}"))
@@ -139,6 +142,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
         format!("/account/links/{link}/delete"),
         "/account/domains/go.example.com".to_owned(),
         "/account/domains/go.example.com/delete".to_owned(),
+        format!("/account/apps/{app}"),
         format!("/account/apps/{app}/delete"),
         format!("/account/keys/{key}/delete"),
         format!("/account/keys/publishable/{publishable}/delete"),
@@ -189,12 +193,17 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
             continue;
         } else if page.starts_with("/account/webhooks/") {
             vec![("active", "no")]
+        } else if page.starts_with("/account/apps/") {
+            vec![("team_id", "ABCDE12345"), ("app_name", "Renamed")]
         } else if page.starts_with("/account/affiliates/") {
             vec![("name", "R"), ("status", "disabled")]
         } else {
             continue;
         };
         forms.push((page.clone(), fields));
+        if page.starts_with("/account/webhooks/") && page.matches('/').count() == 3 {
+            forms.push((format!("{page}/replay"), vec![("form", "6"), ("hours", "24")]));
+        }
         if page.starts_with("/account/affiliates/") && !page.contains("/credentials/") && !page.ends_with("/delete") {
             forms.push((format!("{page}/credentials"), vec![("form", "3")]));
         }

@@ -152,6 +152,55 @@ async fn a_full_account_is_asked_for_no_other_webhook() {
     assert!(refused.status == 400 && text_of(&refused).contains("already has 2 webhooks"), "{}", refused.text());
 }
 
+/// A webhook's page names what failed and why, and sends all of it again: each event once, of the chosen time, and only
+/// what failed.
+#[tokio::test]
+async fn what_failed_is_named_and_sent_again() {
+    let world = spawn().await;
+    let made = world.a.post("/v1/webhooks", &json!({"url": URL.1, "events": ["conversion"]})).await;
+    let id = made.member("id");
+    let path = format!("{LIST}/{id}");
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    settled_delivery(&world, &world.a, &id).await;
+    assert!(!text_of(&visitor.get(&path).await).contains("Failed deliveries"));
+    let fail = async |count: usize, error: &str| {
+        for _ in 0..count {
+            let delivery = settled_delivery(&world, &world.a, &id).await;
+            let log = json!([{"at": 1_000, "ms": 12, "error": error}]);
+            world.db.execute(format!("UPDATE deliveries SET state = 2, log = '{log}' WHERE id = '{delivery}'")).await;
+        }
+    };
+    fail(2, "there was no valid answer").await;
+    world.clock.advance(Duration::from_hours(30));
+    fail(4, "there was no answer within 10 seconds").await;
+    // One event that failed twice.
+    world.db.execute(
+        "UPDATE deliveries SET event_id = (SELECT MIN(event_id) FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%')
+         WHERE id = (SELECT MAX(id) FROM deliveries WHERE state = 2)",
+    )
+    .await;
+    let page = text_of(&visitor.get(&path).await);
+    assert!(page.contains("Failed deliveries") && page.contains("No answer within 10 seconds"), "{page}");
+    assert_eq!(page.matches("/deliveries/dlv_").count(), 5, "the newest: {page}");
+    world.clock.advance(Duration::from_millis(1));
+    let replays = async || world.db.number("SELECT COUNT(*) FROM deliveries WHERE replay_of IS NOT NULL").await;
+    let replay = format!("{path}/replay");
+    let form = visitor.form_id(&path).await;
+    for _ in 0..2 {
+        let sent = visitor.post(&replay, &[("form", &form), ("hours", "24")]).await;
+        assert_eq!(went(&sent), (303, &*format!("{path}?done=replayed")), "{}", sent.text());
+        assert_eq!(replays().await, 3, "of the last day, each event once, however often the form is sent");
+    }
+    assert!(text_of(&visitor.get(&format!("{path}?done=replayed")).await).contains("on their way again"));
+    world.db.execute("UPDATE deliveries SET state = 1 WHERE state = 2").await;
+    let none = visitor.post(&replay, &[("form", "other"), ("hours", "720")]).await;
+    assert_eq!(went(&none), (303, &*format!("{path}?done=replayed-none")));
+    world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;
+    let refused = visitor.post(&replay, &[("form", "off"), ("hours", "24")]).await;
+    assert!(refused.status == 400 && text_of(&refused).contains("The webhook is not active"), "{}", refused.text());
+    assert_eq!(went(&visitor.get(&replay).await), (303, &*path));
+}
+
 /// Q9: a receiver's answer is shown as text, to people only; a replayed event is a separate delivery.
 #[tokio::test]
 async fn a_delivery_is_shown_and_sent_again() {

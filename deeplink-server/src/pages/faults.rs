@@ -1,0 +1,181 @@
+//! Errors in a form, in words for people: the API's messages are for programs, which know fields by name.
+
+use deeplink_core::error::{ErrorCode, Invalid};
+use http::StatusCode;
+
+use super::form::Form;
+use super::frame::Outcome;
+use super::guard;
+use crate::error::ApiError;
+
+/// Why a form was refused.
+pub(super) struct FormError {
+    pub(super) outcome: Outcome,
+    /// The first fault, or what is wrong with the form as a whole.
+    pub(super) text: String,
+    /// The fields at fault, each with what is wrong with it.
+    faults: Vec<(String, String)>,
+}
+
+impl FormError {
+    /// Takes an error that the form can show; other errors get their own page.
+    pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
+        let body = error.body();
+        let status = error.status();
+        let is_about_input =
+            matches!(status.as_u16(), 400 | 402 | 403 | 409) || matches!(body.code, ErrorCode::AffiliateNotFound);
+        let retry_after = error.retry_after();
+        let text = match status.as_u16() {
+            _ if is_about_input => text_of(&body.code, body.field.as_deref(), &error.to_string()),
+            // The error is temporary, so the input is kept.
+            429 | 503 if retry_after.is_some() => {
+                if status.is_server_error() {
+                    tracing::warn!(%error, "form could not be processed; showing it again");
+                }
+                let (heading, advice) = guard::text_of(&body.code, status);
+                format!("{heading}. {advice}")
+            }
+            _ => return Err(error),
+        };
+        let faults = body.field.map(|field| (field, text.clone())).into_iter().collect();
+        Ok(Self { outcome: Outcome { status, retry_after }, text, faults })
+    }
+
+    /// An error that the page itself found in a field.
+    pub(super) fn in_field(field: &str, text: &str) -> Self {
+        let faults = vec![(field.to_owned(), text.to_owned())];
+        Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.to_owned(), faults }
+    }
+
+    /// Everything that `check` refuses about a form. A check stops at the first fault, so it runs again with that field
+    /// emptied, or, where it is required, with a valid value that stands in: `stand_in` gives the field to set for a
+    /// field at fault, and its value.
+    pub(super) fn all(
+        form: &Form,
+        stand_in: impl Fn(&str) -> Option<(&'static str, &'static str)>,
+        check: impl Fn(&Form) -> Result<(), Invalid>,
+    ) -> Option<Self> {
+        let mut rest = form.clone();
+        let mut faults: Vec<(String, String)> = Vec::new();
+        while let Err(Invalid { code, field: Some(field), message }) = check(&rest) {
+            if faults.iter().any(|(known, _)| *known == *field) {
+                break;
+            }
+            faults.push((field.to_string(), text_of(&code, Some(&field), &message)));
+            let (name, value) = stand_in(&field).unwrap_or((&*field, ""));
+            rest.set(name, value);
+        }
+        let (_, text) = faults.first()?;
+        Some(Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.clone(), faults })
+    }
+
+    /// What is wrong with a field.
+    pub(super) fn at(&self, name: &str) -> Option<&str> {
+        self.faults.iter().find(|(field, _)| field == name).map(|(_, text)| text.as_str())
+    }
+
+    /// What a page shows apart from its fields, of which these show their own faults.
+    pub(super) fn besides(&self, shown: &[&str]) -> Option<&str> {
+        let hidden = self.faults.iter().find(|(field, _)| !shown.contains(&field.as_str()));
+        match hidden {
+            Some((_, text)) => Some(text.as_str()),
+            None => self.faults.is_empty().then_some(self.text.as_str()),
+        }
+    }
+}
+
+/// The status of a page that shows a form with this error.
+pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
+    error.map_or(StatusCode::OK.into(), |error| error.outcome)
+}
+
+/// An error message for people.
+fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
+    let fixed = match code {
+        ErrorCode::MissingFields => "This field is required.",
+        ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
+        ErrorCode::DisabledByOperator => "The operator of this service has switched this link off.",
+        ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
+        ErrorCode::EmptyEvents => "Choose at least one event.",
+        ErrorCode::EmptyUpdate => "Nothing was changed.",
+        ErrorCode::InvalidEmail => "This is not a valid email address.",
+        ErrorCode::KeyLimit => "You have reached the maximum number of keys. Delete one that you no longer use first.",
+        ErrorCode::LastKey => "This is your last key, and an account needs at least one. Create another one first.",
+        ErrorCode::CredentialLimit => "This affiliate has reached the maximum number of credentials. Delete one first.",
+        ErrorCode::LastUser => "This is the last person who can sign in, so they cannot be removed.",
+        ErrorCode::UserExists => "This person is already on your team.",
+        ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",
+        ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
+        ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
+        ErrorCode::NoCustomer => "The payment service does not know you as a customer, so there is nothing to manage.",
+        ErrorCode::NoSubscription => "You have no subscription to cancel.",
+        ErrorCode::ThreatDetected if message.ends_with("threat list") => {
+            "This URL is on a list of unsafe sites, so links cannot lead there."
+        }
+        ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
+        ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
+            "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
+        }
+        _ => "",
+    };
+    if !fixed.is_empty() {
+        return fixed.to_owned();
+    }
+    let message = message.split("; GET ").next().unwrap_or_default();
+    let rest = field.and_then(|field| message.strip_prefix(field)).map(|rest| match rest.strip_prefix(": ") {
+        Some(why) => why.to_owned(),
+        None => format!("this{rest}"),
+    });
+    let text = rest.unwrap_or_else(|| message.to_owned());
+    let mut characters = text.chars();
+    let first: String = characters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str().trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::app::CreateApp;
+
+    use super::*;
+
+    #[test]
+    fn refusals_are_sentences() {
+        for (field, message, text) in [
+            (Some("web_url"), "web_url: must start with http:// or https://", "Must start with http:// or https://."),
+            (
+                Some("agent_context.cta"),
+                "agent_context.cta has 130 characters; 120 are allowed",
+                "This has 130 characters; 120 are allowed.",
+            ),
+            (None, "the plan includes 50 links; there are 50", "The plan includes 50 links; there are 50."),
+            (
+                Some("domain"),
+                "this account already has go.example.com; GET /v1/domains shows its DNS records",
+                "This account already has go.example.com.",
+            ),
+        ] {
+            assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);
+        }
+    }
+
+    #[test]
+    fn a_form_is_told_all_its_faults_at_once() {
+        let stand_in = |field: &str| (field == "bundle_id").then_some(("bundle_id", "com.example.app"));
+        let check = |form: &Form| {
+            let mut app = CreateApp::ios(form.value("bundle_id"), "ABCDE12345");
+            app.icon_url = form.filled("icon_url");
+            app.theme_color = form.filled("theme_color");
+            app.validate()
+        };
+        let values = |bundle, icon, colour| {
+            Form::with([("bundle_id", Some(bundle)), ("icon_url", Some(icon)), ("theme_color", Some(colour))])
+        };
+        let error = FormError::all(&values("x", "icon", "#12"), stand_in, check).expect("faults");
+        assert!(["bundle_id", "icon_url", "theme_color"].iter().all(|field| error.at(field).is_some()));
+        assert_eq!((error.faults.len(), error.at("bundle_id")), (3, Some(&*error.text)));
+        assert!(FormError::all(&values("com.example.a", "", ""), stand_in, check).is_none());
+        // A field that nothing stands in for is named once.
+        let error = FormError::all(&values("x", "icon", ""), |_| None, check).expect("a fault");
+        assert_eq!(error.faults.len(), 1);
+    }
+}

@@ -1,0 +1,84 @@
+// What the account pages gain from a script: buttons that copy, and the values of charts under a pointer or the arrow
+// keys. Everything else works without it.
+(() => {
+  // The buttons are part of the page and are shown before it is painted, so that nothing moves.
+  document.documentElement.className = "js";
+
+  const announce = (text) => {
+    document.getElementById("said").textContent = text;
+  };
+
+  // A page that came over plain http has no clipboard: there the text is selected and copied as by hand.
+  const copy = async (source) => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      return true;
+    } catch {
+      getSelection().selectAllChildren(source);
+      return document.execCommand("copy");
+    }
+  };
+
+  // A button copies what stands before it.
+  const timers = new WeakMap();
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest(".copy");
+    if (!button) return;
+    const [label, subject] = button.childNodes;
+    const copied = await copy(button.previousElementSibling);
+    label.data = copied ? "Copied" : "Selected";
+    announce(label.data + subject.textContent);
+    clearTimeout(timers.get(button));
+    timers.set(button, setTimeout(() => { label.data = "Copy"; }, 2000));
+  });
+
+  const bring = (plot) => {
+    const named = [...plot.querySelectorAll("rect > title")];
+    if (!named.length) return;
+    const svg = plot.querySelector("svg");
+    const bars = named.map((title) => title.parentNode);
+    const texts = named.map((title) => title.textContent);
+    // Browsers would show the titles as well, a moment later.
+    for (const title of named) title.remove();
+    const tip = document.createElement("p");
+    tip.className = "tip";
+    tip.hidden = true;
+    tip.ariaHidden = "true";
+    plot.append(tip);
+    let at = -1;
+    const show = (next) => {
+      bars[at]?.classList.remove("at");
+      at = next;
+      tip.hidden = at < 0;
+      if (at < 0) return;
+      bars[at].classList.add("at");
+      tip.textContent = texts[at];
+      // At the left edge it is right of the bar's middle, at the right edge left of it.
+      const share = ((at + 0.5) / bars.length) * 100 + "%";
+      tip.style.left = share;
+      tip.style.translate = "-" + share;
+    };
+    const clamp = (index) => Math.max(0, Math.min(bars.length - 1, index));
+    const point = ({ clientX }) => {
+      const { left, width } = svg.getBoundingClientRect();
+      show(clamp(Math.floor(((clientX - left) / width) * bars.length)));
+    };
+    svg.addEventListener("pointermove", point);
+    svg.addEventListener("pointerdown", point);
+    // A finger that is lifted leaves too; the value stays until something else is tapped.
+    svg.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && show(-1));
+    plot.tabIndex = 0;
+    plot.role = "group";
+    plot.ariaLabel = "Chart. Use the arrow keys to read its values.";
+    plot.addEventListener("blur", () => show(-1));
+    plot.addEventListener("keydown", (event) => {
+      const last = bars.length - 1;
+      const ways = { ArrowLeft: at < 0 ? last : at - 1, ArrowRight: at + 1, Home: 0, End: last, Escape: -1 };
+      if (!(event.key in ways)) return;
+      event.preventDefault();
+      show(event.key === "Escape" ? -1 : clamp(ways[event.key]));
+      announce(at < 0 ? "" : texts[at]);
+    });
+  };
+  addEventListener("DOMContentLoaded", () => document.querySelectorAll(".plot").forEach(bring));
+})();

@@ -1,0 +1,117 @@
+//! Pages of one thing: an app with all that is stored of it, an affiliate with what it brings, the settings.
+
+use serde_json::json;
+
+use super::{Visitor, text_of, went};
+use deeplink_testing::spawn;
+
+#[tokio::test]
+async fn an_app_is_shown_with_everything_and_edited() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let prints = ["AB".repeat(32), "CD".repeat(32)];
+    let android = json!({
+        "platform": "android", "package_name": "com.example.app", "sha256_fingerprints": prints,
+        "app_name": "Greenhouse", "icon_url": "https://images.example.com/icon.png", "theme_color": "#2e7d4f",
+    });
+    let android = world.a.post("/v1/apps", &android).await.member("id");
+    let path = format!("/account/apps/{android}");
+    assert!(text_of(&visitor.get("/account/apps").await).contains(&format!("<a href=\"{path}\">")));
+    let page = text_of(&visitor.get(&path).await);
+    for part in [
+        "Greenhouse",
+        "com.example.app",
+        "AB:AB:",
+        "CD:CD:",
+        "https://play.google.com/store/apps/details?id=com.example.app",
+        "https://images.example.com/icon.png",
+        "fill=\"#2e7d4f\"",
+        &android,
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let change = [
+        ("sha256_fingerprints", &*"ef".repeat(32)),
+        ("app_name", "Glasshouse"),
+        ("icon_url", ""),
+        ("theme_color", "#123"),
+        ("package_name", "com.example.other"),
+        ("platform", "ios"),
+    ];
+    assert_eq!(went(&visitor.post(&path, &change).await), (303, &*format!("{path}?done=app-saved")));
+    let stored = world.a.get("/v1/apps").await.json()[0].clone();
+    assert_eq!((&stored["id"], &stored["package_name"]), (&json!(android), &json!("com.example.app")));
+    assert_eq!((&stored["app_name"], &stored["icon_url"]), (&json!("Glasshouse"), &json!(null)));
+    assert_eq!(stored["sha256_fingerprints"].as_array().expect("a list").len(), 1);
+    assert!(text_of(&visitor.get(&format!("{path}?done=app-saved")).await).contains("App saved."));
+
+    let ios = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
+    let ios = format!("/account/apps/{}", world.a.post("/v1/apps", &ios).await.member("id"));
+    let page = text_of(&visitor.get(&ios).await);
+    assert!(page.contains("value=\"ABCDE12345\"") && !page.contains("play.google.com"), "{page}");
+    assert_eq!(went(&visitor.post(&ios, &[("team_id", "ZYXWV54321")]).await).0, 303);
+    assert!(text_of(&visitor.get(&ios).await).contains("ZYXWV54321"));
+    let refused = visitor.post(&ios, &[("team_id", "no")]).await;
+    assert!(refused.status == 400 && refused.text().contains("id=\"team-id-error\">"), "{}", refused.text());
+    for gone in ["/account/apps/app_0123", "/account/apps/nothing"] {
+        assert_eq!(visitor.get(gone).await.status, 404);
+        assert_eq!(visitor.post(gone, &[("team_id", "ABCDE12345")]).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn an_affiliate_is_shown_with_its_links_and_what_they_bring() {
+    let world = spawn().await;
+    let affiliate = world.a1.affiliate_id().to_owned();
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let numbers = |page: &str| {
+        let row = page.split(&format!("href=\"/account/affiliates/{affiliate}\"")).nth(1).expect("a row");
+        let cells = row.split("</tr>").next().expect("its end").split("class=\"number\">").skip(1);
+        cells.map(|cell| cell.split('<').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let path = format!("/account/affiliates/{affiliate}");
+    assert_eq!(numbers(&text_of(&visitor.get("/account/affiliates").await)), ["0", "0", "0"]);
+    assert!(text_of(&visitor.get(&path).await).contains("None yet."));
+    for id in ["partner-1", "partner-2"] {
+        world.a1.make(id).await;
+    }
+    world.a.make("own-link").await;
+    for id in ["partner-1", "partner-1", "partner-2", "own-link"] {
+        world.a.tap(id).await;
+    }
+    let touch = json!({"link_id": "partner-1", "install_id": "i", "app_version": "1"});
+    assert_eq!(world.a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+    let identify = json!({"install_id": "i", "user_id": "ann"});
+    assert_eq!(world.a.put("/v1/lifecycle/identify", &identify).await.status, 200);
+    let convert = json!({"user_id": "ann", "type": "purchase"});
+    assert_eq!(world.a.post("/v1/lifecycle/convert", &convert).await.status, 200);
+    assert_eq!(numbers(&text_of(&visitor.get("/account/affiliates").await)), ["2", "3", "1"]);
+    let page = text_of(&visitor.get(&path).await);
+    assert!(page.contains(">partner-1</a>") && page.contains(">partner-2</a>") && !page.contains("own-link"), "{page}");
+    assert!(page.contains("<figcaption><b>3</b> clicks") && page.contains("From click to conversion"), "{page}");
+
+    // Beyond one report the newest links count, and the links have pages.
+    for number in 0..100 {
+        world.a1.make(&format!("more-{number:03}")).await;
+    }
+    let list = text_of(&visitor.get("/account/affiliates").await);
+    assert_eq!(numbers(&list), ["100+", "0", "0"]);
+    let page = text_of(&visitor.get(&path).await);
+    assert!(page.contains("The 100 newest links of this affiliate only.") && page.contains(">more-099</a>"), "{page}");
+    let next = page.split(&format!("href=\"{path}?cursor=")).nth(1).and_then(|rest| rest.split('"').next());
+    let second = text_of(&visitor.get(&format!("{path}?cursor={}", next.expect("a next page"))).await);
+    assert!(second.contains(">more-074</a>") && !second.contains(">more-075</a>"), "{second}");
+    assert!(second.contains(&format!("href=\"{path}\">Newest</a>")), "{second}");
+    let broken = visitor.get(&format!("{path}?cursor=nonsense")).await;
+    assert!(broken.status == 400 && text_of(&broken).contains(&format!("href=\"{path}\">Back to the first page")));
+}
+
+#[tokio::test]
+async fn settings_name_the_account() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = text_of(&visitor.get("/account/settings").await);
+    for part in [world.a.tenant.as_str(), "a@example.com", world.a.base(), "dl login --with-key --base-url"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
