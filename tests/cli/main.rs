@@ -16,6 +16,7 @@ mod exit_codes;
 mod export;
 mod files;
 mod funnel;
+mod guides;
 mod help;
 mod import;
 mod imports;
