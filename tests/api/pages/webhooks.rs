@@ -175,7 +175,8 @@ async fn what_failed_is_named_and_sent_again() {
     fail(4, "there was no answer within 10 seconds").await;
     // One event that failed twice.
     world.db.execute(
-        "UPDATE deliveries SET event_id = (SELECT MIN(event_id) FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%')
+        "UPDATE deliveries SET event_id = (SELECT event_id FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%'
+            ORDER BY id LIMIT 1)
          WHERE id = (SELECT MAX(id) FROM deliveries WHERE state = 2)",
     )
     .await;
