@@ -194,6 +194,10 @@ async fn a_name_is_for_the_owner_alone() {
     for seen in [listed.text(), one.text(), world.nobody.resolve("mine").await.text(), page.text()] {
         assert!(!seen.contains("secret plan"), "{seen}");
     }
+    for (caller, q, found) in [(&world.a, "secret", 1), (&world.a1, "secret", 0), (&world.a1, "mine", 1)] {
+        let links = caller.get(&format!("/v1/links?q={q}")).await.json()["links"].clone();
+        assert_eq!(links.as_array().map(Vec::len), Some(found), "{q}");
+    }
     let named = json!({"name": "x"});
     assert_eq!(world.a1.post("/v1/links", &named).await.outcome(), "400 invalid_name name");
     assert_eq!(world.a1.post("/v1/links/bulk", &json!({"links": [named]})).await.outcome(), "400 invalid_name name");

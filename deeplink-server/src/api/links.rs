@@ -305,10 +305,11 @@ pub(crate) async fn page_of(
         }
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
+    let is_affiliate = caller.affiliate.is_some();
     let list = app.report(caller, move |mut db, tenant| {
         async move {
             let found = if scoped.q.as_deref().is_some_and(|text| !text.is_empty()) {
-                link_search::search(&mut db, &tenant, &scoped, before, limit, now).await?
+                link_search::search(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
             } else {
                 link_list::page(&mut db, &tenant, &scoped, before, limit, now).await?
             };
@@ -317,7 +318,7 @@ pub(crate) async fn page_of(
         .boxed()
     });
     let (Found { links: mut found, stopped_at }, primary) = list.await?;
-    if caller.affiliate.is_some() {
+    if is_affiliate {
         for link in &mut found {
             link.content.name = None;
         }

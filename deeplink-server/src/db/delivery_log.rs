@@ -94,7 +94,9 @@ const PAGE_OF_STATE: &str = deliveries!("d.id < $3 AND d.state = $5 ORDER BY d.i
 
 const FAILED_SINCE: &str = "
     SELECT d.id, d.event_id FROM deliveries d
-    WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.state = 2 AND d.id >= $3 ORDER BY d.id DESC LIMIT $4";
+    WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.state = 2 AND d.id >= $3
+        AND NOT EXISTS (SELECT 1 FROM deliveries r WHERE r.replay_of = d.id)
+    ORDER BY d.id DESC LIMIT $4";
 
 /// A webhook's deliveries, newest first: at most `limit` older than `before`, optionally of one status only.
 pub(crate) async fn list(
@@ -133,7 +135,8 @@ pub(crate) async fn find(
     row.map(StoredDelivery::try_from).transpose()
 }
 
-/// A webhook's failed deliveries that were created at `since` or later, each with its event, newest first.
+/// A webhook's failed deliveries that were created at `since` or later and not sent again since, each with its event, newest
+/// first.
 pub(crate) async fn failed_since(
     db: &mut Conn<'_>,
     (tenant, webhook): (&TenantId, &WebhookId),
@@ -193,7 +196,13 @@ mod tests {
         }
         let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {FAILED_SINCE}"));
         let steps: Vec<(i64, i64, i64, String)> = sqlx::query_as(sql).fetch_all(&mut **conn).await.expect("a plan");
-        let search = "SEARCH d USING INDEX deliveries_state (webhook_id=? AND state=? AND id>?)";
-        assert_eq!(steps.iter().map(|step| step.3.as_str()).collect::<Vec<_>>(), [search]);
+        assert_eq!(
+            steps.iter().map(|step| step.3.as_str()).collect::<Vec<_>>(),
+            [
+                "SEARCH d USING INDEX deliveries_state (webhook_id=? AND state=? AND id>?)",
+                "CORRELATED SCALAR SUBQUERY 1",
+                "SEARCH r USING COVERING INDEX deliveries_replays (replay_of=?)",
+            ]
+        );
     }
 }

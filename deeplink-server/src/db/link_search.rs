@@ -22,10 +22,11 @@ const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
 const MAX_TIME: Duration = Duration::from_millis(200);
 
-/// Up to `limit` links of a tenant that match the filter, contain its text and are older than `before`, newest first.
+/// Up to `limit` links of a tenant that match the filter, contain its text and are older than `before`, newest first. An
+/// affiliate, who is not shown names, finds nothing by them.
 pub(crate) async fn search(
     db: &mut Conn<'_>,
-    tenant: &TenantId,
+    (tenant, is_affiliate): (&TenantId, bool),
     filter: &LinkFilter,
     before: Option<i64>,
     limit: u32,
@@ -40,7 +41,8 @@ pub(crate) async fn search(
         let last: Option<i64> = on!(db, c => request.last().build_query_scalar().fetch_optional(c).await)?;
         let rows: Vec<Row> = on!(db, c => request.query("", pattern.as_deref()).build_query_as().fetch_all(c).await)?;
         for row in rows {
-            let link = Link::try_from(row)?;
+            let mut link = Link::try_from(row)?;
+            link.content.name = link.content.name.filter(|_| !is_affiliate);
             if contains(&link, &text) {
                 links.push(link);
             }

@@ -58,6 +58,7 @@ struct SetRow {
     position: i64,
     enabled: bool,
     deleted_at: Option<i64>,
+    expired_url: Option<String>,
     #[sqlx(flatten)]
     urls: UrlColumns,
 }
@@ -76,7 +77,7 @@ pub(crate) async fn set(
         UPDATE links SET updated_at = $4, taken_down = CAST($3 AS TEXT) IS NOT NULL,
             status = CASE WHEN CAST($3 AS TEXT) IS NOT NULL THEN $3 WHEN NOT enabled THEN 'disabled' END
         WHERE tenant_id = $1 AND link_id = $2
-        RETURNING position, enabled, deleted_at, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
+        RETURNING position, enabled, deleted_at, expired_url, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
     // Its tenant may be deleting or recreating the link.
     tenants::lock(db, tenant).await?;
     let stored = Some(status.as_str()).filter(|_| *status != LinkStatus::Active);
@@ -85,7 +86,7 @@ pub(crate) async fn set(
     let Some(row) = row else { return Ok(StatusSet::NoLink) };
     let mut outcome = StatusSet::Yes;
     if stored.is_some() {
-        takedowns::block(db, tenant, row.position, row.urls.0.as_deref()).await?;
+        takedowns::block(db, tenant, row.position, row.urls.0.as_deref(), row.expired_url.as_deref()).await?;
         // Expired links of the account may send people there.
         notices::tenant_changed(db, tenant).await?;
     } else {
@@ -212,7 +213,7 @@ pub(crate) async fn flag(db: &mut Conn<'_>, threat: &Threat, now: Timestamp) -> 
     }
     // Only the listed URL is refused, and it stays so after it is no longer listed.
     let listed = Destinations { web_url: Some(url.as_str()), ..Destinations::default() };
-    takedowns::block(db, tenant, *position, listed).await?;
+    takedowns::block(db, tenant, *position, listed, None).await?;
     record_change(db, tenant, link_id, &LinkStatus::Flagged, reason, now).await?;
     Ok(true)
 }

@@ -26,17 +26,18 @@ fn blocked_of<'a>(to: &Destinations<Option<&'a str>>) -> BTreeSet<&'a str> {
     if web.is_empty() { other } else { web }
 }
 
-/// Refuses the destinations of a tenant's link that is taken down, given by its position.
+/// Refuses the destinations of a tenant's link that is taken down, given by its position, and where it leads once it expired.
 pub(crate) async fn block(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link: i64,
     to: Destinations<Option<&str>>,
+    expired_url: Option<&str>,
 ) -> Result<(), DbError> {
     const SQL: &str = "
         INSERT INTO blocked_destinations (tenant_id, url_hash, link, page_hash, parameters) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT DO NOTHING";
-    for url in blocked_of(&to) {
+    for url in blocked_of(&to).into_iter().chain(expired_url) {
         let (page, parameters) = Page::of(url).map(|page| (page.hash(), page.parameters())).unzip();
         execute!(db, SQL; tenant.as_str(), destination_hash(url), link, page, parameters)?;
     }

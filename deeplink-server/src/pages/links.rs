@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::link::{
     Action, AgentContext, CreateLink, LinkDetail, LinkFilter, LinkStatus, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_NAME,
-    MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview, UpdateLink,
+    MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview, UpdateLink, check_end,
 };
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
@@ -142,7 +142,9 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
         let error = FormError::in_field("web_url", "Enter at least one destination: a web page, an app or a store.");
         return Ok(new_page(&app, &person, &View::Refused(Some(&form), error)));
     }
-    if let Some(refused) = View::checked(&form, |_| None, |form| link_in(form).validate()) {
+    let now = app.clock.now();
+    let check = |form: &Form| check_end(link_in(form).check()?.expires_at, now);
+    if let Some(refused) = View::checked(&form, |_| None, check) {
         return Ok(new_page(&app, &person, &refused));
     }
     let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
@@ -257,12 +259,12 @@ fn owner_group() -> Group {
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
         Field::choice("enabled", "Status", "Visitors of a disabled link see a notice.", states),
-        Field::minute("expires_at", "Expires (UTC)", "Leave empty for a link that never expires."),
-        Field::url(
-            "expired_url",
-            "Web page after it expired",
-            "Where visitors go then. Without one, they see a notice.",
+        Field::minute(
+            "expires_at",
+            "Expires (UTC)",
+            "Optional. Until your account has a verified domain, links expire by themselves as well.",
         ),
+        Field::url("expired_url", "Redirect after expiry", "Where visitors go then. Without one, they see a notice."),
     ];
     Group::new("Name, status and expiry", "", fields)
 }
@@ -354,10 +356,15 @@ pub(super) async fn qr(
 
 /// The form that changes a link.
 pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
-    let link = api::links::get_for(&app, &person.caller, &id).await?;
-    let preview = link.social_preview.unwrap_or_default();
-    let context = link.agent_context.unwrap_or_default();
-    let form = Form::with([
+    let form = form_of(&api::links::get_for(&app, &person.caller, &id).await?);
+    Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
+}
+
+/// The form of a link as it is.
+fn form_of(link: &LinkDetail) -> Form {
+    let preview = link.social_preview.clone().unwrap_or_default();
+    let context = link.agent_context.clone().unwrap_or_default();
+    Form::with([
         ("web_url", link.web_url.as_deref()),
         ("ios_deep_link", link.ios_deep_link.as_deref()),
         ("ios_store_url", link.ios_store_url.as_deref()),
@@ -373,8 +380,7 @@ pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Pa
         ("enabled", Some(if link.enabled { "true" } else { "false" })),
         ("expires_at", link.owner_expires_at.map(minute_of).as_deref()),
         ("expired_url", link.expired_url.as_deref()),
-    ]);
-    Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
+    ])
 }
 
 /// A moment as a form shows it.
@@ -382,7 +388,7 @@ fn minute_of(moment: Timestamp) -> String {
     moment.to_string().chars().take(MINUTE).collect()
 }
 
-/// Applies the form to a link: an empty field clears the value, an absent one keeps it.
+/// Applies what differs in the form to a link: an empty field clears the value, an absent one keeps it.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
@@ -390,21 +396,36 @@ pub(super) async fn update(
     form: Form,
 ) -> PageResult {
     // A link that does not exist is a 404, whatever the form contains.
-    let now = api::links::get_for(&app, &person.caller, &id).await?;
-    if let Some(refused) = View::checked(&form, |_| None, |form| update_in(form, &now).validate()) {
+    let link = api::links::get_for(&app, &person.caller, &id).await?;
+    let saved = see_other(&format!("/account/links/{id}?done=link-saved"));
+    if update_in(&form, &link).is_empty() {
+        return Ok(saved);
+    }
+    let now = app.clock.now();
+    let check = |form: &Form| {
+        let update = update_in(form, &link);
+        // What was wrong may have been the only change.
+        let Patch::Set(end) = (if update.is_empty() { Patch::Keep } else { update.check()?.expires_at }) else {
+            return Ok(());
+        };
+        check_end(Some(end), now)
+    };
+    if let Some(refused) = View::checked(&form, |_| None, check) {
         return Ok(edit_page(&app, &person, &id, &form, &refused));
     }
-    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form, &now)).await {
-        Ok(_) => Ok(see_other(&format!("/account/links/{id}?done=link-saved"))),
+    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form, &link)).await {
+        Ok(_) => Ok(saved),
         Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
     }
 }
 
 fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
-    let has = |part: &str| form.names().any(|name| name.starts_with(part));
-    let patch = |name: &str| match form.filled(name) {
+    let shown = form_of(now);
+    let differs = |name: &str| form.has(name) && form.filled(name) != shown.filled(name);
+    let has = |part: &str| form.names().any(|name| name.starts_with(part) && differs(name));
+    let patch = |name: &str| match form.filled(name).filter(|_| differs(name)) {
         Some(value) => Patch::Set(value),
-        None if form.has(name) => Patch::Clear,
+        None if differs(name) => Patch::Clear,
         None => Patch::Keep,
     };
     let mut update = UpdateLink::new();
@@ -421,9 +442,8 @@ fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
     }
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
     // The form shows minutes: one that was not changed keeps its seconds.
-    let is_same = now.owner_expires_at.map(minute_of) == form.filled("expires_at");
-    update.expires_at = if is_same { Patch::Keep } else { patch("expires_at").map(utc) };
-    if let Some(word) = form.filled("enabled").filter(|word| (word == "true") != now.enabled) {
+    update.expires_at = patch("expires_at").map(utc);
+    if let Patch::Set(word) = patch("enabled") {
         update.enabled = Patch::Set(word == "true");
     }
     update

@@ -31,9 +31,9 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "event-sent" => "The event is on its way. Reload this page to see the result.",
         "replayed" => "The failed events are on their way again. Reload this page to see the results.",
         "replayed-many" => {
-            "The newest 1,000 failed events are on their way again. There are older ones; resend those from the list of deliveries."
+            "The newest 1,000 failed events are on their way again. There are older ones: press “Resend all” once more."
         }
-        "replayed-none" => "No delivery failed in that time, so nothing was sent.",
+        "replayed-none" => "No delivery failed in that time that was not sent again already, so nothing was sent.",
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "They were removed from the team and signed out everywhere.",
         "plan-paid" => {

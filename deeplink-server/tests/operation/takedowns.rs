@@ -92,6 +92,15 @@ fn r12_the_owners_switch_does_not_lift_a_takedown() {
     assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"enabled": true})), refused);
     assert_eq!(outcome(&server, "PUT", "/v1/links/over", &key, &json!({"expires_at": null})), refused);
     assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"expired_url": X})), refused);
+
+    // Where a link leads once it expired is refused with its destination.
+    let (fine, later) = ("https://fine.example.com/", "https://later.example.com/x");
+    let link = json!({"custom_id": "later", "web_url": fine, "expired_url": later});
+    assert_eq!(outcome(&server, "POST", "/v1/links", &key, &link).0, 201);
+    home.ok(&["link", "disable", "later", "--reason", "abuse"]);
+    for url in [fine, later] {
+        assert_eq!(outcome(&server, "POST", "/v1/links", &key, &json!({"web_url": url})), refused, "{url}");
+    }
     server.stop();
 }
 

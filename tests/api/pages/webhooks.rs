@@ -175,7 +175,8 @@ async fn what_failed_is_named_and_sent_again() {
     fail(4, "there was no answer within 10 seconds").await;
     // One event that failed twice.
     world.db.execute(
-        "UPDATE deliveries SET event_id = (SELECT event_id FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%'
+        "UPDATE deliveries SET replay_of = (SELECT MIN(id) FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%'),
+            event_id = (SELECT event_id FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%'
             ORDER BY id LIMIT 1)
          WHERE id = (SELECT MAX(id) FROM deliveries WHERE state = 2)",
     )
@@ -190,8 +191,14 @@ async fn what_failed_is_named_and_sent_again() {
     for _ in 0..2 {
         let sent = visitor.post(&replay, &[("form", &form), ("hours", "24")]).await;
         assert_eq!(went(&sent), (303, &*format!("{path}?done=replayed")), "{}", sent.text());
-        assert_eq!(replays().await, 3, "of the last day, each event once, however often the form is sent");
+        assert_eq!(replays().await, 4, "of the last day, each event once, however often the form is sent");
     }
+    let again = visitor.post(&replay, &[("form", "later"), ("hours", "24")]).await;
+    assert_eq!(
+        (went(&again), replays().await),
+        ((303, &*format!("{path}?done=replayed-none")), 4),
+        "those are on their way"
+    );
     assert!(text_of(&visitor.get(&format!("{path}?done=replayed")).await).contains("on their way again"));
     world.db.execute("UPDATE deliveries SET state = 1 WHERE state = 2").await;
     let none = visitor.post(&replay, &[("form", "other"), ("hours", "720")]).await;
