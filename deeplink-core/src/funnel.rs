@@ -64,8 +64,9 @@ impl GroupBy {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FunnelQuery {
-    /// The links, 1 to 100, joined by commas. Unknown ones count nothing.
-    pub link_ids: String,
+    /// The links, 1 to 100, joined by commas; the whole account when absent. Unknown ones count nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_ids: Option<String>,
     /// Start; 30 days before `to` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
@@ -83,8 +84,8 @@ pub struct FunnelQuery {
 /// Parameters that passed every rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunnelScope {
-    /// Each id once, in the order asked.
-    pub link_ids: Vec<String>,
+    /// Each id once, in the order asked; `None`: the whole account.
+    pub link_ids: Option<Vec<String>>,
     /// Start, included.
     pub from: Timestamp,
     /// End, included.
@@ -99,7 +100,12 @@ impl FunnelQuery {
     /// The last 30 days of these links.
     pub fn new<I: AsRef<str>>(link_ids: impl IntoIterator<Item = I>) -> Self {
         let ids: Vec<String> = link_ids.into_iter().map(|id| id.as_ref().to_owned()).collect();
-        Self { link_ids: ids.join(","), ..Self::default() }
+        Self { link_ids: Some(ids.join(",")), ..Self::default() }
+    }
+
+    /// The last 30 days of the whole account, deleted links included.
+    pub fn account() -> Self {
+        Self::default()
     }
 
     setters! {
@@ -119,17 +125,16 @@ impl FunnelQuery {
     /// Applies defaults and rules. An unknown credit is the last touch; blank ids between commas do not count.
     pub fn check(&self, now: Timestamp) -> Result<FunnelScope, Invalid> {
         let wrong = |field: &'static str, message: String| Err(Invalid::field(ErrorCode::BadRequest, field, message));
-        let mut link_ids: Vec<String> = Vec::new();
-        for id in self.link_ids.split(',').map(str::trim).filter(|id| !id.is_empty()) {
-            if !link_ids.iter().any(|known| known == id) {
-                link_ids.push(id.to_owned());
+        let link_ids = self.link_ids.as_deref().map(distinct);
+        match link_ids.as_ref().map(Vec::len) {
+            Some(0) => return wrong("link_ids", "link_ids names no link".into()),
+            Some(count) if count > MAX_LINKS => {
+                return wrong("link_ids", format!("link_ids names {count} links; {MAX_LINKS} are allowed"));
             }
-        }
-        if link_ids.is_empty() {
-            return wrong("link_ids", "link_ids names no link".into());
-        }
-        if link_ids.len() > MAX_LINKS {
-            return wrong("link_ids", format!("link_ids names {} links; {MAX_LINKS} are allowed", link_ids.len()));
+            None if self.group_by == Some(GroupBy::Link) => {
+                return wrong("group_by", "group_by is link, so link_ids must name the links".into());
+            }
+            _ => {}
         }
         let to = self.to.unwrap_or(now);
         let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
@@ -165,12 +170,16 @@ pub struct FunnelReport {
     pub from: Timestamp,
     /// End of the window, included.
     pub to: Timestamp,
-    /// The links, each once, in the order asked.
+    /// The links, each once, in the order asked; empty in a report on the whole account.
     pub link_ids: Vec<String>,
     /// Which touch is credited.
     pub credit: Credit,
     /// The counts of all of them together.
     pub funnel: Funnel,
+    /// In a report on the whole account: conversions of known users whom no link touched before, by type. They are not in
+    /// `funnel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed: Option<BTreeMap<String, i64>>,
     /// What the groups are, when they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
@@ -183,8 +192,27 @@ impl FunnelReport {
     /// The report for these parameters.
     pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
         let FunnelScope { link_ids, from, to, credit, group_by } = scope;
-        Self { from, to, link_ids, credit, funnel, group_by, groups }
+        let link_ids = link_ids.unwrap_or_default();
+        Self { from, to, link_ids, credit, funnel, unattributed: None, group_by, groups }
     }
+
+    /// Adds the conversions that no link is credited with.
+    #[must_use]
+    pub fn unattributed(mut self, conversions: Option<BTreeMap<String, i64>>) -> Self {
+        self.unattributed = conversions;
+        self
+    }
+}
+
+/// The ids of a list joined by commas, each once.
+fn distinct(list: &str) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in list.split(',').map(str::trim).filter(|id| !id.is_empty()) {
+        if !ids.iter().any(|known| known == id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids
 }
 
 /// Counts from click to conversion.
@@ -320,7 +348,8 @@ mod tests {
     fn c7_questions_have_defaults_and_limits() {
         let now = Timestamp::from_millis(1_795_167_000_000);
         let scope = FunnelQuery::new(["a", "b", "a", " ", ""]).check(now).expect("a question");
-        assert_eq!(scope.link_ids, ["a", "b"]);
+        assert_eq!(scope.link_ids, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(FunnelQuery::account().check(now).expect("a question").link_ids, None);
         assert_eq!((scope.from, scope.to, scope.credit), (now.plus_days(-30), now, Credit::LastTouch));
         let ids: Vec<String> = (0..101).map(|n| format!("link-{n}")).collect();
         assert!(FunnelQuery::new(&ids[..100]).check(now).is_ok());
@@ -333,6 +362,7 @@ mod tests {
             (one().window(ago(401), None).group_by(GroupBy::Day), "from"),
             (one().window(ago(32), None).group_by(GroupBy::Hour), "from"),
             (one().group_by(GroupBy::from("week")), "group_by"),
+            (FunnelQuery::account().group_by(GroupBy::Link), "group_by"),
         ] {
             assert_eq!(query.check(now).map_err(|e| e.field), Err(Some(field.into())), "{query:?}");
         }

@@ -57,6 +57,36 @@ fn counts(clicks: i64, installs: i64, conversions: &Value) -> Value {
     })
 }
 
+/// Without ids a report is on the whole account: deleted links too, and apart from it what no link led to.
+#[tokio::test]
+async fn the_whole_account_is_reported_without_ids() {
+    let world = spawn().await;
+    assert_eq!(funnel(&world.a, "").await, counts(0, 0, &json!({})), "nothing yet");
+    for link in ["stays-001", "goes-0001"] {
+        busy(&world, &world.a, link).await;
+    }
+    busy(&world, &world.b, "yours-001").await;
+    assert_eq!(world.a.delete("/v1/links/goes-0001").await.status, 204);
+    // Somebody who came without a link.
+    identify(&world.a, "their-phone", "walk-in").await;
+    convert(&world.a, "walk-in", "purchase", 500).await;
+    convert(&world.a, "nobody-knows", "purchase", 500).await;
+    let told = ask(&world.a, "").await.json();
+    assert_eq!((&told["link_ids"], &told["unattributed"]), (&json!([]), &json!({"purchase": 1})));
+    assert_eq!(told["funnel"], counts(2, 2, &json!({"purchase": 2})));
+    for credit in ["first_touch", "touched"] {
+        assert_eq!(funnel(&world.a, &format!("credit={credit}")).await, told["funnel"], "{credit}");
+    }
+    let days = ask(&world.a, "group_by=day").await.json()["groups"].clone();
+    let days = days.as_array().expect("days");
+    assert_eq!((days.len(), &days[30]["clicks"], &days[30]["new_users"]["installed"]), (31, &json!(2), &json!(2)));
+    let hosts = ask(&world.a, "group_by=referer_host").await.json()["groups"].clone();
+    assert_eq!(hosts, json!([{"key": "", "clicks": 2}]));
+    let sheet = ask(&world.a, "group_by=platform&format=csv").await;
+    assert_eq!(sheet.text().lines().nth(1), Some("other,2,,,,,,"));
+    assert!(ask(&world.b, "").await.json()["unattributed"] == json!({}));
+}
+
 /// C7: Analytics: ≤ 100 ids, from ≤ to, an unknown credit is the last touch; each edge, offsets, the year 9999. A
 /// malformed, missing or repeated parameter is 400 and named.
 #[tokio::test]
@@ -66,7 +96,8 @@ async fn c7_questions_are_read_strictly() {
     let ids = |count: usize| (0..count).map(|n| format!("link-{n}")).collect::<Vec<_>>().join(",");
     let (hundred, more) = (ids(100), ids(101));
     for (query, expected) in [
-        ("", "400 bad_request link_ids"),
+        ("", "200"),
+        ("group_by=link", "400 bad_request group_by"),
         ("link_ids=", "400 bad_request link_ids"),
         ("link_ids=%20,,", "400 bad_request link_ids"),
         ("link_ids=a%00b", "400 bad_request link_ids"),
@@ -121,6 +152,7 @@ async fn i4_foreign_links_count_as_unknown_ones_do() {
     busy(&world, &world.a, "mine-0001").await;
     busy(&world, &world.b, "yours-001").await;
     let own = counts(1, 1, &json!({"purchase": 1}));
+    assert_eq!(funnel(&world.a, "").await, own, "the whole account");
     assert_eq!(funnel(&world.a, "link_ids=mine-0001").await, own);
     assert_eq!(funnel(&world.a, "link_ids=yours-001,mine-0001,nobody-01").await, own);
     let groups = GroupBy::ALL.iter().map(|by| format!("&group_by={by}"));

@@ -71,6 +71,7 @@ fn what_is_asked_is_what_was_said() {
     let double = service();
     let dl = Dl::at(&double.url);
     for (line, target) in [
+        ("stats", "credit=last_touch"),
         ("stats spring-42", "credit=last_touch&link_ids=spring-42"),
         (
             "stats spring-42 spring-43 --from 2026-11-01 --to 2026-11-20T02:00:00+02:00 --credit first-touch",
@@ -104,6 +105,7 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     for (line, said) in [
         ("stats a-1 --credit linear", "credit is one of last_touch, first_touch, touched"),
         ("stats a-1 --group-by week", "group_by is one of day, hour, link, platform, kind, referer_host"),
+        ("stats --group-by link", "group_by is link, so link_ids must name the links"),
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from lies after to"),
         ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
         ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
@@ -118,7 +120,7 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     assert!(many.error()["message"].as_str().expect("a message").contains("100 are allowed"), "{many}");
     assert!(dl.run_with("stats -", "spring-42\nno id\n").fails(3).contains("line 2 of stdin"));
     assert_eq!(dl.run_with("stats -", "").code, Some(3), "no id at all");
-    for line in ["stats", "stats a-1 --from yesterday", "stats a-1 --fields clicks,nothing"] {
+    for line in ["stats a-1 --from yesterday", "stats a-1 --fields clicks,nothing"] {
         assert_eq!(dl.run(line).code, Some(2), "{line}");
     }
     assert!(double.requests().is_empty(), "{:?}", double.lines());

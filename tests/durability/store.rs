@@ -96,6 +96,10 @@ pub(crate) async fn read(database: &Database) -> Found {
             SELECT link, clicks AS n FROM click_hours
             UNION ALL
             SELECT link, -1 FROM clicks
+            UNION ALL
+            SELECT t.account, -1 FROM clicks c
+                JOIN (SELECT position, tenant_id FROM links UNION ALL SELECT position, tenant_id FROM deleted_links) AS o
+                ON o.position = c.link JOIN tenants t ON t.id = o.tenant_id
         ) AS counted GROUP BY link HAVING SUM(n) <> 0"
     );
     let miscounted = miscounted.iter().map(|(link, n)| format!("{n} clicks too many are counted for link {link}"));
@@ -132,7 +136,7 @@ async fn reports(conn: &mut Conn) -> HashMap<String, Reported> {
             (SELECT COUNT(*) FROM conversions c WHERE c.app_user = u.position),
             (SELECT COUNT(*) FROM conversions c WHERE c.app_user = u.position AND c.emitted_at IS NOT NULL),
             (SELECT COUNT(*) FROM conversion_credits x JOIN conversions c ON c.position = x.conversion
-                WHERE c.app_user = u.position)
+                WHERE c.app_user = u.position AND x.link > 0)
         FROM app_users u"
     );
     for (user, bindings, conversions, emitted, credits) in users {
@@ -184,7 +188,7 @@ pub(crate) async fn wait_for_clicks(home: &Home, node: &Node) -> Duration {
     let took = eventually("all clicks are stored and counted", PATIENCE, || async {
         let behind = node.figure("deeplink_clicks_journal_bytes").await;
         let sql = "
-            SELECT CAST(COUNT(*) AS BIGINT), (SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_hours) FROM clicks";
+            SELECT CAST(COUNT(*) AS BIGINT), (SELECT CAST(COALESCE(SUM(clicks), 0) AS BIGINT) FROM click_hours WHERE link > 0) FROM clicks";
         let found: Vec<(i64, i64)> = rows!(*conn.lock().await, sql);
         let is_counted = found.iter().all(|(stored, counted)| stored == counted);
         if behind == 0 && is_counted { Ok(()) } else { Err(format!("{behind} bytes, {found:?}")) }

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorBody;
 use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, LinkStats};
+use deeplink_core::id::TenantId;
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::{ClickKind, Platform};
@@ -18,7 +19,7 @@ use super::{links, sheet, timeseries};
 use crate::caller::Caller;
 use crate::db::clicks::{self, By, Kinds};
 use crate::db::funnel::{self, Scope, Split, Tally};
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, NotFound};
@@ -28,7 +29,7 @@ use crate::state::{App, Shared};
 /// Number of hosts with their own group.
 const HOSTS: usize = 100;
 
-/// Reports what links led to, from clicks to conversions.
+/// Reports what links led to, from clicks to conversions: all of the account's, or those in `link_ids`.
 ///
 /// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest
@@ -38,11 +39,11 @@ const HOSTS: usize = 100;
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
-        ("link_ids" = String, Query, description = "1 to 100 link ids, joined by commas"),
+        ("link_ids" = Option<String>, Query, description = "1 to 100 link ids, joined by commas; all links of the account, deleted ones included, when absent"),
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<Credit>, Query, description = "Which touch is credited; `last_touch` when absent or unknown"),
-        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; with `platform`, `kind` and `referer_host`, groups hold clicks only"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); with `platform`, `kind` and `referer_host`, groups hold clicks only"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
     responses(
@@ -72,7 +73,7 @@ pub(crate) async fn funnel(
 
 fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
     let mut asked = FunnelQuery::default();
-    query.one("link_ids")?.unwrap_or_default().clone_into(&mut asked.link_ids);
+    asked.link_ids = query.one("link_ids")?.map(str::to_owned);
     asked.from = query.moment("from")?;
     asked.to = query.moment("to")?;
     asked.credit = query.one("credit")?.map(Credit::from);
@@ -80,12 +81,13 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
     Ok(asked)
 }
 
-/// The report on a caller's own links.
+/// The report on a caller's own links, or on all of them.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
     app.clicks.counted().await;
     let report = app.report(caller, move |mut db, tenant| {
         async move {
-            let ids: Vec<&str> = scope.link_ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
+            let Some(ids) = &scope.link_ids else { return account_report(&mut db, &tenant, scope).await };
+            let ids: Vec<&str> = ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
             let positions = funnel::positions(&mut db, &tenant, &ids).await?;
             let links: Vec<i64> = positions.values().copied().collect();
             let (total, groups) = count(&mut db, &scope, &links, &positions).await?;
@@ -94,6 +96,15 @@ pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -
         .boxed()
     });
     report.await
+}
+
+async fn account_report(db: &mut Conn<'_>, tenant: &TenantId, scope: FunnelScope) -> Result<FunnelReport, DbError> {
+    let account: Vec<i64> = tenants::account(db, tenant).await?.into_iter().collect();
+    let (total, groups) = count(db, &scope, &account, &BTreeMap::new()).await?;
+    let asked =
+        Scope { links: &account, from: scope.from.as_millis(), to: scope.to.as_millis(), credit: &Credit::LastTouch };
+    let unattributed = if account.is_empty() { BTreeMap::new() } else { funnel::unattributed(db, asked).await? };
+    Ok(FunnelReport::new(scope, total, groups).unattributed(Some(unattributed)))
 }
 
 async fn count(
@@ -171,7 +182,7 @@ fn add_rest<K: Ord>(counted: &mut BTreeMap<K, i64>, of: K, total: i64) {
 fn whole_groups(tally: &mut Tally, scope: &FunnelScope, positions: &BTreeMap<String, i64>) -> Vec<FunnelGroup> {
     let Some(width) = scope.group_by.as_ref().and_then(GroupBy::millis) else {
         let mut of = |id: &String| positions.get(id).and_then(|link| tally.groups.remove(link)).unwrap_or_default();
-        return scope.link_ids.iter().map(|id| FunnelGroup::whole(id.clone(), of(id))).collect();
+        return scope.link_ids.iter().flatten().map(|id| FunnelGroup::whole(id.clone(), of(id))).collect();
     };
     let group =
         |start| FunnelGroup::whole(timeseries::name(start, width), tally.groups.remove(&start).unwrap_or_default());

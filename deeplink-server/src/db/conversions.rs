@@ -155,7 +155,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &Conve
         new.amount.as_ref().map(|(cents, _)| *cents), new.amount.as_ref().map(|(_, currency)| currency), at, now,
         is_known.then_some(now), first, last)
     .map_err(DbError::drawn)?;
-    if first.is_some() {
+    if is_known {
         credits::credit_one(db, row.user, at, row.position).await?;
     }
     if is_known {

@@ -41,13 +41,13 @@ pub(super) struct Range {
     pub(super) upto: Point,
 }
 
-/// Credits links with a new conversion that is stored with its first and last touch.
+/// Credits links and the account with a new conversion, of a known user, that is stored with its first and last touch.
 pub(super) async fn credit_one(db: &mut Conn<'_>, user: i64, at: i64, position: i64) -> Result<(), DbError> {
     let after = Point { at, position: position.saturating_sub(1) };
     credit_range(db, Range { user, after, upto: Point { at, position } }).await
 }
 
-/// Credits the links that touched before the conversions of a range, for conversions without credits.
+/// Credits the links that touched before the conversions of a range, and the account, for conversions without credits.
 async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> Result<(), DbError> {
     const SQL: &str = "
         WITH touched AS (
@@ -59,10 +59,9 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
             GROUP BY l.link ORDER BY latest_at DESC, l.link LIMIT 100),
         due AS (
             SELECT position, at, conversion_type, first_link, last_link FROM conversions
-            WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)
-                AND first_link IS NOT NULL),
+            WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)),
         chain AS (
-            SELECT d.*, d.first_link AS link, 1 AS is_end, 0 AS latest_at FROM due d
+            SELECT d.*, d.first_link AS link, 1 AS is_end, 0 AS latest_at FROM due d WHERE d.first_link IS NOT NULL
             UNION ALL SELECT d.*, d.last_link, 1, 0 FROM due d WHERE d.last_link <> d.first_link
             UNION ALL SELECT d.*, t.link, 0, t.latest_at FROM due d JOIN touched t ON t.first_at <= d.at
                 WHERE t.link <> d.first_link AND t.link <> d.last_link),
@@ -71,7 +70,11 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
                 ROW_NUMBER() OVER (PARTITION BY position ORDER BY is_end DESC, latest_at DESC, link) AS nth
             FROM chain)
         INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE nth <= 100";
+        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE nth <= 100
+        UNION ALL SELECT CASE WHEN d.first_link IS NULL THEN t.account - 1 ELSE t.account END,
+            d.at, d.conversion_type, TRUE, TRUE, d.position
+        FROM due d CROSS JOIN app_users u JOIN tenants t ON t.id = u.tenant_id
+        WHERE u.position = $1 AND t.account IS NOT NULL";
     execute!(db, SQL; user, after.at, after.position, upto.at, upto.position)?;
     Ok(())
 }

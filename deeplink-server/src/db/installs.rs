@@ -49,8 +49,8 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
             context = COALESCE(excluded.context, installs.context)
         RETURNING position, touches, first_link, app_user";
     const TOUCH: &str = "
-        INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version, account)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT account FROM tenants WHERE id = $8))";
     let install: Touched = on!(db, c => sqlx::query_as(INSTALL)
         .bind(new.position).bind(new.tenant.as_str()).bind(new.install_id).bind(new.link)
         .bind(new.device_model).bind(new.context).bind(new.at.as_millis())
@@ -58,7 +58,8 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
     execute!(db, TOUCH;
-        install.position, new.at.as_millis(), install.touches, new.link, install.first_link, before, new.app_version)?;
+        install.position, new.at.as_millis(), install.touches, new.link, install.first_link, before, new.app_version,
+        new.tenant.as_str())?;
     let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
@@ -195,6 +196,9 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
         ORDER BY CASE WHEN link IN ($4, $5) THEN 0 ELSE 1 END,
             CASE WHEN last_opened_at > first_at THEN last_opened_at ELSE first_at END DESC, link
         LIMIT $6";
+    const CREDIT_ACCOUNT: &str = "
+        INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
+        SELECT account, $3, $4, TRUE, TRUE, $2 FROM tenants WHERE id = $1 AND account IS NOT NULL";
     const SINCE: &str = "SELECT MIN(at) FROM touches WHERE install = $1";
     let at = new.at.as_millis();
     let install: LockedInstall = on!(db, c => sqlx::query_as(LOCK)
@@ -210,6 +214,7 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
     if install.touches > 0 {
         execute!(db, CREDIT;
             install.position, at, bound_as as i64, install.first_link, install.last_link, MAX_CREDITED_LINKS)?;
+        execute!(db, CREDIT_ACCOUNT; new.tenant.as_str(), install.position, at, bound_as as i64)?;
     }
     let names = (new.install_id, new.user_id);
     events::publish_identify(db, publisher, new.tenant, names, install.first_link).await?;

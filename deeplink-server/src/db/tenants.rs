@@ -5,6 +5,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::plan::{PlanBasis, Tier};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::MAX_PEOPLE;
+use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 
 use super::{Conn, DbError, execute, on};
@@ -66,9 +67,31 @@ impl Counted {
 
 /// Stores a new account on the free plan.
 pub(crate) async fn insert(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
-    const SQL: &str = "INSERT INTO tenants (id, created_at) VALUES ($1, $2)";
-    execute!(db, SQL; tenant.as_str(), now.as_millis())?;
+    const SQL: &str = "INSERT INTO tenants (id, created_at, account) VALUES ($1, $2, $3)";
+    execute!(db, SQL; tenant.as_str(), now.as_millis(), account_number(tenant))?;
     Ok(())
+}
+
+/// The number for a new account in tables of counts, beyond those that a migration gave: even and negative. Two accounts
+/// would have to share 61 bits of a hash to get the same one, and then the second is not stored.
+fn account_number(tenant: &TenantId) -> i64 {
+    const BELOW: i64 = 1 << 62;
+    let hash = Sha256::digest(tenant.as_str());
+    let bits = hash.iter().take(8).fold(0_i64, |bits, byte| bits << 8 | i64::from(*byte));
+    -(BELOW + (bits & (BELOW - 2)))
+}
+
+/// Whether a report is on the whole of an account rather than on links, whose positions are not negative.
+pub(crate) fn is_account(links: &[i64]) -> bool {
+    links.first().is_some_and(|link| *link < 0)
+}
+
+/// The number of an account in tables of counts.
+pub(crate) async fn account(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "SELECT account FROM tenants WHERE id = $1";
+    let found: Option<Option<i64>> =
+        on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    Ok(found.flatten())
 }
 
 /// Deletes an account that this write created but that has no user.

@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::State;
 use deeplink_core::billing::Usage;
-use deeplink_core::link::LinkFilter;
 use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -16,11 +15,9 @@ use super::headers::see_other;
 use super::person::{Leaving, Person};
 use super::plan::Plan;
 use crate::api;
-use crate::caller::Caller;
 use crate::db::tenants;
-use crate::error::ApiError;
 use crate::http::extract::Query;
-use crate::state::{App, Shared};
+use crate::state::Shared;
 
 /// A step of getting started.
 struct Step {
@@ -40,17 +37,6 @@ struct Overview<'a> {
     plan: Plan,
     /// The service's URL.
     base: &'a str,
-}
-
-/// Links in the overview's report: the maximum of one report.
-const MAX_LINKS: u32 = 100;
-
-/// The report on all links of an account, or on its newest if there are too many for one report.
-async fn report_of(app: &App, caller: &Caller) -> Result<Report, ApiError> {
-    let found = api::links::page_of(app, caller, LinkFilter::new(), None, MAX_LINKS).await?;
-    let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
-    let about = if found.next_cursor.is_some() { "Your 100 newest links only." } else { "" };
-    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, caller, about, &ids).await })
 }
 
 /// The overview.
@@ -85,7 +71,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     }
     let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
-    let report = report_of(&app, &person.caller).await?;
+    let report = if usage.links == 0 { Report::NoLinks } else { Report::of_account(&app, &person.caller).await };
     let used = Usage::new(usage.links, usage.events_this_month, usage.domains, usage.people, usage.webhooks);
     let plan = Plan::of(&usage.tier, app.config.enforce_quotas, &used);
     let page = Overview { frame: &frame, steps, report, plan, base };

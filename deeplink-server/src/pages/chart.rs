@@ -30,8 +30,16 @@ pub(super) enum Report {
 impl Report {
     /// The report on these links. A page without it is better than no page.
     pub(super) async fn of(app: &App, caller: &Caller, about: &'static str, links: &[String]) -> Self {
-        let asked = FunnelQuery::new(links).group_by(GroupBy::Day).check(app.clock.now());
-        let report = match asked {
+        Self::on(app, caller, about, FunnelQuery::new(links)).await
+    }
+
+    /// The report on all links of an account, deleted ones included.
+    pub(super) async fn of_account(app: &App, caller: &Caller) -> Self {
+        Self::on(app, caller, "", FunnelQuery::account()).await
+    }
+
+    async fn on(app: &App, caller: &Caller, about: &'static str, query: FunnelQuery) -> Self {
+        let report = match query.group_by(GroupBy::Day).check(app.clock.now()) {
             Ok(scope) => api::analytics::report_for(app, caller, scope).await,
             Err(invalid) => Err(invalid.into()),
         };

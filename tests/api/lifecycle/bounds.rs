@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{attribute, converted, count, credits, identify, stays_true};
+use super::{CREDITS, attribute, converted, count, credits, identify, stays_true};
 use deeplink_testing::{eventually, spawn};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ async fn c3_thousands_of_early_conversions() {
     world.restart(|_| {}).await;
     let is_done = async || count(&world, "credit_work").await == 0;
     eventually("all are credited", SOON, is_done).await;
-    assert_eq!(count(&world, "conversion_credits").await, 2 * 2_000);
+    assert_eq!(count(&world, CREDITS).await, 2 * 2_000);
     assert!(count(&world, &first).await >= 500);
     stays_true(&world).await;
     // An install that was touched before them all: each is credited again, and none becomes another event.
@@ -43,7 +43,7 @@ async fn c3_thousands_of_early_conversions() {
     world.clock.advance(Duration::from_secs(10));
     assert_eq!(identify(&world.a, "two", "ann").await.status, 200);
     eventually("all are credited again", SOON, is_done).await;
-    assert_eq!(count(&world, "conversion_credits").await, 3 * 2_000);
+    assert_eq!(count(&world, CREDITS).await, 3 * 2_000);
     assert_eq!(world.db.number(sum).await, emitted);
     stays_true(&world).await;
 }

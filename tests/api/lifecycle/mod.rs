@@ -81,6 +81,9 @@ pub(super) async fn bindings(world: &World) -> Vec<String> {
     world.db.texts(sql).await
 }
 
+/// Credits of links: each account has its own besides.
+pub(super) const CREDITS: &str = "conversion_credits WHERE link > 0";
+
 pub(super) async fn count(world: &World, of: &str) -> i64 {
     world.db.number(format!("SELECT CAST(count(*) AS BIGINT) FROM {of}")).await
 }
@@ -91,7 +94,9 @@ pub(super) async fn stays_true(world: &World) {
     let first = format!("(SELECT t.link FROM {chain} ORDER BY t.at, t.install, t.number LIMIT 1)");
     let last = format!("(SELECT t.link FROM {chain} ORDER BY t.at DESC, t.install DESC, t.number DESC LIMIT 1)");
     let links = format!("(SELECT count(DISTINCT t.link) FROM {chain})");
-    let credited = "(SELECT count(*) FROM conversion_credits x WHERE x.conversion = c.position";
+    let credited = "(SELECT count(*) FROM conversion_credits x WHERE x.link > 0 AND x.conversion = c.position";
+    let in_account = "(SELECT count(*) FROM conversion_credits x JOIN tenants o ON o.id = c.tenant_id
+        WHERE x.conversion = c.position AND x.link = CASE WHEN c.first_link IS NULL THEN o.account - 1 ELSE o.account END)";
     let bound = "EXISTS (SELECT 1 FROM installs i WHERE i.app_user = c.app_user)";
     let before = "(SELECT MAX(p.at) FROM touches p WHERE p.install = t.install AND p.link = t.link AND p.number > 1
         AND (p.at < t.at OR p.at = t.at AND p.number < t.number))";
@@ -108,6 +113,7 @@ pub(super) async fn stays_true(world: &World) {
         format!(
             "conversions c WHERE {credited} AND (x.is_last OR x.is_first) AND x.link <> c.last_link AND x.link <> c.first_link) > 0"
         ),
+        format!("conversions c WHERE {in_account} <> CASE WHEN c.emitted_at IS NULL THEN 0 ELSE 1 END"),
         "conversion_credits x JOIN conversions c ON c.position = x.conversion
             WHERE x.at <> c.at OR x.conversion_type <> c.conversion_type"
             .to_owned(),

@@ -10,7 +10,7 @@ mod truth;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deeplink_core::funnel::{FunnelReport, LinkStats};
+use deeplink_core::funnel::{FunnelReport, GroupBy, LinkStats};
 use deeplink_core::id::{SecretKeyId, TenantId};
 use deeplink_core::secret::{Random, SecretKey};
 use deeplink_core::time::Timestamp;
@@ -99,8 +99,10 @@ impl Stage {
             let (tenant, id) = (TenantId::new(at, &mut random), SecretKeyId::new(at, &mut random));
             let key = SecretKey::generate(&mut random);
             let (hash, prefix, at) = (key.hash(), key.shown_prefix(), self.begin);
+            // As the migration numbers accounts.
+            let account = -2 * i64::try_from(number + 1).expect("a number");
             sql.push(format!(
-                "INSERT INTO tenants (id, created_at) VALUES ('{tenant}', {at});
+                "INSERT INTO tenants (id, created_at, account) VALUES ('{tenant}', {at}, {account});
                  INSERT INTO secret_keys (id, tenant_id, key_hash, key_prefix, created_at)
                  VALUES ('{id}', '{tenant}', '{hash}', '{prefix}', {at});"
             ));
@@ -233,6 +235,9 @@ impl Stage {
             if let Err(wrong) = self.ask(actor, ask).await {
                 return Some(format!("{ask:?}: {wrong}"));
             }
+            if let Err(wrong) = self.ask_account(actor, ask).await {
+                return Some(format!("the account, {ask:?}: {wrong}"));
+            }
         }
         let link = history.events.len() % LINKS;
         let expected = actor.truth.stats(link, actor.link(link));
@@ -243,9 +248,25 @@ impl Stage {
 
     async fn ask(&self, actor: &Actor, ask: &Ask) -> Result<(), String> {
         let ids: Vec<String> = ask.links.iter().map(|link| actor.link(*link)).collect();
+        self.compare(actor, ask, Some(("link_ids", ids.join(",")))).await.map(drop)
+    }
+
+    /// The same query on the whole account, which cannot be by link.
+    async fn ask_account(&self, actor: &Actor, ask: &Ask) -> Result<(), String> {
+        let group_by = ask.group_by.clone().filter(|by| *by != GroupBy::Link);
+        let ask = Ask { links: (0..LINKS).collect(), group_by, ..ask.clone() };
+        let report = self.compare(actor, &ask, None).await?;
+        let unattributed = actor.truth.unattributed(&ask);
+        if report.unattributed.as_ref() != Some(&unattributed) {
+            return Err(format!("unattributed {:?} instead of {unattributed:?}", report.unattributed));
+        }
+        Ok(())
+    }
+
+    async fn compare(&self, actor: &Actor, ask: &Ask, of: Option<(&str, String)>) -> Result<FunnelReport, String> {
         let [from, to] = [ask.from, ask.to].map(|at| Timestamp::from_millis(at).to_string());
-        let mut query =
-            vec![("link_ids", ids.join(",")), ("from", from), ("to", to), ("credit", ask.credit.as_str().to_owned())];
+        let mut query = vec![("from", from), ("to", to), ("credit", ask.credit.as_str().to_owned())];
+        query.extend(of);
         query.extend(ask.group_by.as_ref().map(|by| ("group_by", by.as_str().to_owned())));
         let report: FunnelReport = self.get(actor, "/v1/analytics/stats", &query).await?;
         let (funnel, groups) = actor.truth.report(ask, |link| actor.link(link));
@@ -257,7 +278,7 @@ impl Stage {
             let differing: Vec<_> = pairs.filter(|(group, expected)| group != expected).take(3).collect();
             return Err(format!("groups (told, expected) {differing:?} of {:?}", report.groups.as_ref().map(Vec::len)));
         }
-        Ok(())
+        Ok(report)
     }
 
     async fn get<T>(&self, actor: &Actor, path: &str, query: &[(&str, String)]) -> Result<T, String>

@@ -226,6 +226,20 @@ impl Truth {
             .filter(|conv| window.holds(conv.at) && window.credits(&self.chain_of(conv.user, conv.at)))
     }
 
+    /// Conversions of known users whom no link touched before, by type.
+    pub(super) fn unattributed(&self, ask: &Ask) -> BTreeMap<String, i64> {
+        let is_known =
+            |user: usize| self.installs.iter().any(|install| install.bound.is_some_and(|of| of.user == user));
+        let mut types = BTreeMap::new();
+        for conversion in &self.conversions {
+            let is_in = ask.from <= conversion.at && conversion.at <= ask.to;
+            if is_in && is_known(conversion.user) && self.chain_of(conversion.user, conversion.at).is_empty() {
+                *types.entry(kind_name(conversion.kind)).or_insert(0) += 1;
+            }
+        }
+        types
+    }
+
     /// The report for a query; `name` gives a link's id.
     pub(super) fn report(&self, ask: &Ask, name: impl Fn(usize) -> String) -> (Funnel, Option<Vec<FunnelGroup>>) {
         let Ask { links, from, to, credit, group_by } = ask;

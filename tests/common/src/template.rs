@@ -75,7 +75,11 @@ fn account(random: &mut Random, sql: &mut String, name: &str, affiliates: usize)
     let millis = at.as_millis();
     let mut keys = vec![("NULL".to_owned(), SecretKeyId::new(at, random), key.clone())];
     let mut statements = vec![
-        format!("INSERT INTO tenants (id, created_at) VALUES ('{tenant}', {millis})"),
+        // An even number below those that a migration or a test gives.
+        format!(
+            "INSERT INTO tenants (id, created_at, account)
+             SELECT '{tenant}', {millis}, -2000000 - 2 * COUNT(*) FROM tenants"
+        ),
         format!(
             "INSERT INTO users (id, tenant_id, email, verified, is_owner, created_at)
              VALUES ('{user}', '{tenant}', '{name}@example.com', TRUE, TRUE, {millis})"

@@ -329,7 +329,7 @@ impl World {
     pub async fn folded(&self) {
         const MISSING: &str = "
             SELECT (SELECT CAST(count(*) AS BIGINT) FROM clicks)
-                - (SELECT CAST(COALESCE(sum(clicks), 0) AS BIGINT) FROM click_hours)";
+                - (SELECT CAST(COALESCE(sum(clicks), 0) AS BIGINT) FROM click_hours WHERE link > 0)";
         for node in self.nodes.iter().flatten() {
             node.count_clicks().await;
         }

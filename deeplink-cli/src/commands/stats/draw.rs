@@ -18,6 +18,7 @@ const MIN_BAR: usize = 6;
 /// The whole report. It ends with a line break.
 pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
     let what = match report.link_ids.as_slice() {
+        [] => "All links".to_owned(),
         [id] => escape::one_line(id).into_owned(),
         ids => format!("{} links", ids.len()),
     };

@@ -14,21 +14,22 @@ use crate::help::help;
 use crate::output::{self, Format, Record, Sheet, object};
 use crate::{given, ids};
 
-/// Show what links led to: clicks, installs, users, conversions
+/// Show what links led to, or the whole account: clicks, installs, users, conversions
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Counts of several links are combined: a visitor of two of them is counted once, so the maximum is 100 \
-     links. Each percentage is of the step above. Unknown ids count as zero. Days and hours are UTC. \
+    "Without ids it is about all links of the account, deleted ones included. Counts of several links are combined: a \
+     visitor of two of them is counted once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours are UTC. \
      -o csv has a column for each type of conversion.",
     &[
+    "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
 ]
 ))]
 pub(crate) struct Stats {
-    /// Ids of the links, or - for ids on stdin
-    #[arg(value_name = "ID|-", required = true)]
+    /// Ids of the links, or - for ids on stdin; the whole account if omitted
+    #[arg(value_name = "ID|-")]
     ids: Vec<String>,
     /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
@@ -47,8 +48,11 @@ pub(crate) struct Stats {
 impl Stats {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::FUNNELS)?;
-        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
-        let (query, scope) = self.query(&ids)?;
+        let (query, scope) = if self.ids.is_empty() {
+            self.query(FunnelQuery::account())?
+        } else {
+            self.query(FunnelQuery::new(ids::read(ctx, &self.ids, given::link_id).await?))?
+        };
         let client = ctx.client().await?;
         if ctx.out.format == Format::Csv && sheet.fields.is_none() {
             // The table does not state its window, so the window is fixed here.
@@ -69,7 +73,7 @@ impl Stats {
 
     /// The query, after every rule of the service. The service treats an unknown credit as the last touch; here an
     /// unknown word is an error.
-    fn query(&self, ids: &[String]) -> Outcome<(FunnelQuery, FunnelScope)> {
+    fn query(&self, of: FunnelQuery) -> Outcome<(FunnelQuery, FunnelScope)> {
         let word = |text: &str| text.replace('-', "_");
         let credit = Credit::from(word(&self.credit).as_str());
         if let Credit::Unknown(_) = credit {
@@ -77,7 +81,7 @@ impl Stats {
             let what = format!("credit is one of {}", words.join(", "));
             return Err(Failure::invalid(what).code("bad_request").field("credit").into());
         }
-        let mut query = FunnelQuery::new(ids).window(self.from, self.to).credit(credit);
+        let mut query = of.window(self.from, self.to).credit(credit);
         query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
         let scope = query.check(clock::now())?;
         Ok((query, scope))

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
-use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, SqliteConnection};
 
-use super::super::sets::placeholders;
+use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError, on};
 use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
@@ -81,12 +81,18 @@ const ROLLUPS: [Rollup; 4] = [
     Rollup { table: "click_facet_days", time: "day", has_facets: true, has_positions: false },
 ];
 
-/// Adds groups to the counts, with `months` also to those of their accounts and months. Their clicks are in the log, or come
-/// with this transaction.
+/// Adds groups to the counts of their links and accounts, with `months` also to those of their accounts' months. Their clicks
+/// are in the log, or come with this transaction.
 pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool) -> Result<(), DbError> {
     let last_position = head(db).await?;
-    let without_room = hosts::without_room(db, groups).await?;
-    let rollups = sums(groups, &without_room, last_position);
+    let owners = owners_of(db, groups).await?;
+    let of_accounts = groups.iter().filter_map(|group| {
+        let link = owners.get(&group.link)?.account?;
+        Some(Group { link, ..group.clone() })
+    });
+    let counted: Vec<Group> = groups.iter().cloned().chain(of_accounts).collect();
+    let without_room = hosts::without_room(db, &counted).await?;
+    let rollups = sums(&counted, &without_room, last_position);
     for (nth, rows) in rollups.iter().enumerate() {
         let rows: Vec<(&Key, &Sum)> = rows.iter().collect();
         match db {
@@ -95,7 +101,7 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
         }
     }
     if months {
-        let months = months_of(db, groups).await?;
+        let months = months_of(groups, &owners);
         // Last, because conversions wait for the same rows.
         store_months(db, &months).await?;
     }
@@ -136,35 +142,51 @@ fn add(rows: &mut BTreeMap<Key, Sum>, key: Key, sum: Sum) {
     rows.entry(key).and_modify(join).or_insert(sum);
 }
 
-/// Clicks of people and agents by their account and month.
-async fn months_of(db: &mut Conn<'_>, groups: &[Group]) -> Result<BTreeMap<(String, i64), i64>, DbError> {
-    let mut links: Vec<i64> = groups.iter().filter(|group| group.in_funnel()).map(|group| group.link).collect();
+/// Whose a link is.
+#[derive(FromRow)]
+struct Owner {
+    position: i64,
+    tenant_id: String,
+    account: Option<i64>,
+}
+
+/// The owners of the groups' links, deleted ones included.
+async fn owners_of(db: &mut Conn<'_>, groups: &[Group]) -> Result<HashMap<i64, Owner>, DbError> {
+    let mut links: Vec<i64> = groups.iter().map(|group| group.link).collect();
     links.sort_unstable();
     links.dedup();
-    let mut owners: HashMap<i64, String> = HashMap::new();
+    let mut owners = HashMap::new();
     for links in links.chunks(MAX_LINKS) {
+        let links = padded(links);
         let list = placeholders(1, links.len());
         let sql = format!(
-            "SELECT position, tenant_id FROM links WHERE position IN ({list})
-             UNION ALL SELECT position, tenant_id FROM deleted_links WHERE position IN ({list})"
+            "SELECT o.position, o.tenant_id, t.account FROM (
+                SELECT position, tenant_id FROM links WHERE position IN ({list})
+                UNION ALL SELECT position, tenant_id FROM deleted_links WHERE position IN ({list})
+            ) AS o JOIN tenants t ON t.id = o.tenant_id"
         );
-        let found: Vec<(i64, String)> = on!(db, c => {
+        let found: Vec<Owner> = on!(db, c => {
             let mut query = sqlx::query_as(AssertSqlSafe(sql));
-            for link in links {
+            for link in &links {
                 query = query.bind(*link);
             }
             query.fetch_all(c).await
         })?;
-        owners.extend(found);
+        owners.extend(found.into_iter().map(|owner| (owner.position, owner)));
     }
+    Ok(owners)
+}
+
+/// Clicks of people and agents by their account and month.
+fn months_of(groups: &[Group], owners: &HashMap<i64, Owner>) -> BTreeMap<(String, i64), i64> {
     let mut months = BTreeMap::new();
     for group in groups.iter().filter(|group| group.in_funnel()) {
-        if let Some(tenant) = owners.get(&group.link) {
+        if let Some(owner) = owners.get(&group.link) {
             let month = Timestamp::from_millis(group.hour).month().as_millis();
-            *months.entry((tenant.clone(), month)).or_insert(0) += group.clicks;
+            *months.entry((owner.tenant_id.clone(), month)).or_insert(0) += group.clicks;
         }
     }
-    Ok(months)
+    months
 }
 
 /// Adds to the months of accounts, in the order of their keys.

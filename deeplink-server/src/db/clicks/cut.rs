@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::sets::{padded, placeholders};
+use super::super::tenants::is_account;
 use super::super::{Conn, DbError, on};
 use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, cell_columns};
 use super::hosts::OTHER;
@@ -112,13 +113,24 @@ async fn scan(
     } else {
         ("", "''")
     };
-    let by = if key.is_facet() { format!("link, platform, {host}") } else { "link, kind".to_owned() };
+    let by = if key.is_facet() { format!("platform, {host}") } else { "kind".to_owned() };
+    // The log names links alone.
+    let (link, by, these) = if is_account(&links) {
+        let own = |table: &str| {
+            format!(
+                "EXISTS (SELECT 1 FROM {table} o JOIN tenants a ON a.id = o.tenant_id \
+                 WHERE o.position = clicks.link AND a.account = $7)"
+            )
+        };
+        ("CAST($7 AS BIGINT)", by, format!("({} OR {})", own("links"), own("deleted_links")))
+    } else {
+        ("link", format!("link, {by}"), format!("link IN ({})", placeholders(7, links.len())))
+    };
     let sql = format!(
-        "SELECT link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
+        "SELECT {link} AS link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
          CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
          WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
-         AND link IN ({}) AND kind IN ({}) GROUP BY {by}",
-        placeholders(7, links.len()),
+         AND {these} AND kind IN ({}) GROUP BY {by}",
         kinds.list()
     );
     let parts: Vec<Part> = on!(db, c => {

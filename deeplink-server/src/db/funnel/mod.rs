@@ -8,12 +8,13 @@ use deeplink_core::id::TenantId;
 use sqlx::AssertSqlSafe;
 
 use super::sets::{padded, padded_length, placeholders};
+use super::tenants::is_account;
 use super::{Conn, DbError, on};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
-    /// `links.position` of each link, at most 100.
+    /// `links.position` of each link, at most 100; or `tenants.account`, alone.
     pub(crate) links: &'a [i64],
     /// Unix milliseconds, included.
     pub(crate) from: i64,
@@ -128,6 +129,9 @@ fn length(numbers: &[i64]) -> i64 {
 /// of them, so only the first touch has to be checked. A touch says when its link opened the install again before; only
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+    if is_account(scope.links) {
+        return add_touches_of_account(db, scope, split, tally).await;
+    }
     let links = padded(scope.links);
     for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, &links).await? {
         tally.groups.entry(key).or_default().new_users.installed = installed;
@@ -148,6 +152,45 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &
     }
     tally.total.returning_users.engaged = total.count();
     Ok(())
+}
+
+/// The same of all links of an account: whatever opened its installs is one of them.
+async fn add_touches_of_account(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    split: Split,
+    tally: &mut Tally,
+) -> Result<(), DbError> {
+    let count = |what: &str, which: &str| {
+        format!("{what} FROM touches WHERE account = $3 AND at >= $1 AND at <= $2 AND {which}")
+    };
+    let again = "SELECT COUNT(DISTINCT install)";
+    let total: (i64,) = read(db, count(again, "number > 1"), scope, scope.links).await?.pop().unwrap_or_default();
+    tally.total.returning_users.engaged = total.0;
+    let of_each = |what: &str, which: &str| {
+        let key = split.key();
+        format!("{} GROUP BY 1", count(&format!("SELECT {key}, {what}"), which))
+    };
+    for (key, installed) in read::<(i64, i64)>(db, of_each("COUNT(*)", "number = 1"), scope, scope.links).await? {
+        tally.groups.entry(key).or_default().new_users.installed = installed;
+        tally.total.new_users.installed += installed;
+    }
+    if split == Split::Nothing {
+        return Ok(());
+    }
+    let again = of_each("COUNT(DISTINCT install)", "number > 1");
+    for (key, engaged) in read::<(i64, i64)>(db, again, scope, scope.links).await? {
+        tally.groups.entry(key).or_default().returning_users.engaged = engaged;
+    }
+    Ok(())
+}
+
+/// Conversions of an account's users that no link is credited with, by type.
+pub(crate) async fn unattributed(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<BTreeMap<String, i64>, DbError> {
+    let mut tally = Tally::default();
+    let links: Vec<i64> = scope.links.iter().map(|account| account - 1).collect();
+    credits::add(db, Scope { links: &links, ..scope }, Split::Nothing, &mut tally).await?;
+    Ok(tally.total.conversions)
 }
 
 async fn read<T>(db: &mut Conn<'_>, sql: String, scope: Scope<'_>, links: &[i64]) -> Result<Vec<T>, DbError>
