@@ -10,6 +10,7 @@ use deeplink_client::qr_reader::read_png;
 use crate::server::Server;
 use crate::signals::wait_for;
 use deeplink_doubles::authority::Authority;
+use deeplink_server::clock::Clock;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, FINGERPRINT};
 
@@ -166,6 +167,56 @@ fn an_interrupted_import_is_resumed_and_each_row_is_there_once() {
     let ids: HashSet<&str> = listed.ok().lines().collect();
     assert_eq!((ids.len(), listed.ok().lines().count()), (ROWS, ROWS));
     assert_eq!(dl.run("imports list --fields state").ok(), "finished\n");
+}
+
+/// A link whose end has passed is in the export, and the service makes no link that has ended already.
+#[test]
+fn an_export_with_ended_links_is_imported_again() {
+    let clock = Clock::fixed("2026-11-20T09:30:00Z".parse().expect("a time"));
+    let server = Server::start_at(clock.clone());
+    let dl = server.user("you");
+    let end = "2026-11-21T00:00:00Z";
+    dl.file(
+        "same.csv",
+        &format!("custom_id,web_url,expires_at\na-1,https://example.com,{end}\na-2,https://example.com,{end}\n"),
+    );
+    dl.file(
+        "mixed.csv",
+        &format!("custom_id,web_url,expires_at\nb-1,https://example.com/1,{end}\nb-2,https://example.com/2,\n"),
+    );
+    for file in ["same.csv", "mixed.csv"] {
+        dl.run(&format!("links import {file} --no-journal")).ok();
+    }
+    clock.advance(Duration::from_hours(48));
+    dl.run("links export -o csv --out backup.csv").ok();
+
+    let counts = |dl: &Dl, line: &str| {
+        let ran = dl.run(&format!("links import {line} --no-journal --on-error continue -o json"));
+        let counts: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a summary");
+        ["created", "existed", "skipped", "updated", "rejected"].map(|of| counts[of].as_u64().expect("a count"))
+    };
+    for (line, expected) in [
+        ("backup.csv", [0, 4, 0, 0, 0]),
+        ("backup.csv --on-conflict update", [0, 4, 0, 0, 0]),
+        ("backup.csv --on-conflict skip", [0, 3, 1, 0, 0]),
+        ("backup.csv --on-conflict fail", [0, 0, 0, 0, 4]),
+        ("same.csv", [0, 2, 0, 0, 0]),
+        ("mixed.csv", [0, 2, 0, 0, 0]),
+    ] {
+        assert_eq!(counts(&dl, line), expected, "{line}");
+    }
+    // What else has changed is brought up to date, but for an end that would be new and past.
+    dl.file("new.csv", &format!("custom_id,web_url,expires_at\na-1,https://example.com/new,{end}\na-2,https://example.com,2026-11-21T06:00:00Z\n"));
+    assert_eq!(counts(&dl, "new.csv --on-conflict update"), [0, 0, 0, 1, 1]);
+    assert_eq!(dl.run("links get a-1 --fields web_url").ok(), "https://example.com/new\n");
+
+    let other = server.user("other");
+    for file in ["same.csv", "mixed.csv"] {
+        other.file(file, &dl.read(file).replace("a-", "c-").replace("b-", "d-"));
+    }
+    let refused = other.run("links import same.csv --no-journal");
+    assert!(refused.fails(10).contains("expires_at"), "{refused}");
+    assert_eq!(counts(&other, "mixed.csv"), [1, 0, 0, 0, 1]);
 }
 
 /// From the claim to a link that opens on the domain, with no other steps.

@@ -34,6 +34,13 @@ impl Server {
         Self::start_in(runtime, |_| {})
     }
 
+    /// Starts on a free port, with this clock.
+    pub(crate) fn start_at(clock: Clock) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        Self::start_with(runtime, clock, |_| {})
+    }
+
     /// Starts on a free port, with its own name server.
     pub(crate) fn start_with_dns() -> (Self, Dns) {
         let runtime =
@@ -50,10 +57,14 @@ impl Server {
     }
 
     fn start_in(runtime: Runtime, adjust: impl FnOnce(&mut Config)) -> Self {
+        Self::start_with(runtime, Clock::system(), adjust)
+    }
+
+    fn start_with(runtime: Runtime, clock: Clock, adjust: impl FnOnce(&mut Config)) -> Self {
         let home = machine::directory();
         let mut config = Config::for_tests(home.path());
         adjust(&mut config);
-        let running = runtime.block_on(start(config, Clock::system())).expect("the service starts");
+        let running = runtime.block_on(start(config, clock)).expect("the service starts");
         Self { url: format!("http://{}", running.address), runtime, running: Some(running), home }
     }
 

@@ -67,11 +67,20 @@ impl Comparer {
         }
     }
 
-    /// Settles a row by comparing it with the link that has its id.
-    pub(crate) async fn settle(&self, row: &BatchRow) -> Verdict {
-        match self.compare(row).await {
-            Ok(verdict) => verdict,
-            Err(error) => match error.kind() {
+    /// Whether a row with this refusal is compared all the same: a link whose end has passed still has its id, and an export
+    /// contains it.
+    pub(crate) fn may_exist(&self, code: &ErrorCode) -> bool {
+        *code == ErrorCode::InvalidExpiresAt && self.policy != OnConflict::Fail
+    }
+
+    /// Settles a row by comparing it with the link that has its id. Without such a link, or where another id would have to be
+    /// generated, its refusal stands.
+    pub(crate) async fn settle(&self, row: &BatchRow, refusal: Option<RowResult>) -> Verdict {
+        match (self.compare(row).await, refusal) {
+            (Ok(Verdict::NextTry), Some(refusal)) => Verdict::Settled(refusal),
+            (Ok(verdict), _) => verdict,
+            (Err(error), Some(refusal)) if error.kind() == Kind::NotFound => Verdict::Settled(refusal),
+            (Err(error), _) => match error.kind() {
                 Kind::NotFound if row.made.is_some() => Verdict::NextTry,
                 Kind::NotFound => Verdict::Settled(taken("the id is in use, and the link belongs to another key")),
                 Kind::Auth | Kind::Forbidden | Kind::PaymentRequired => Verdict::Stop(error),

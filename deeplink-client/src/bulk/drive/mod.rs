@@ -21,7 +21,7 @@ use super::Settings;
 use super::batch::{Batch, BatchRow};
 use super::conflict::{Comparer, Verdict};
 use super::journal::{Entry, Form, Journal, JournalError};
-use super::outcome::{Counts, Position, RowOutcome, Stopped, Summary};
+use super::outcome::{Counts, Position, RowOutcome, RowResult, Stopped, Summary};
 use super::pace::Pace;
 use super::plan::Planned;
 use super::template::Prepared;
@@ -280,13 +280,14 @@ impl Driver {
         });
     }
 
-    fn compare(&mut self, batch: Arc<Batch>, rows: Vec<BatchRow>) {
+    /// Compares rows with the links that have their ids. A row with a refusal keeps it where there is no such link.
+    fn compare(&mut self, batch: Arc<Batch>, rows: Vec<(BatchRow, Option<RowResult>)>) {
         self.hold(&batch, false);
         let comparer = Arc::clone(&self.comparer);
         self.jobs.spawn(async move {
             let mut verdicts = Vec::with_capacity(rows.len());
-            for row in rows {
-                let verdict = comparer.settle(&row).await;
+            for (row, refusal) in rows {
+                let verdict = comparer.settle(&row, refusal).await;
                 let stop = matches!(verdict, Verdict::Stop(_));
                 verdicts.push((row, verdict));
                 if stop {

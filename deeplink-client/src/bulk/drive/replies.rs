@@ -150,9 +150,17 @@ impl Driver {
                 None => rest.push(row.clone()),
                 Some((ErrorCode::LinkIdTaken, _)) => match self.comparer.without_asking(row, ready.open) {
                     Some(result) => ends.push((row, result)),
-                    None => asked.push(row.clone()),
+                    None => asked.push((row.clone(), None)),
                 },
-                Some((code, message)) => ends.push((row, RowResult::Rejected { code, message })),
+                Some((code, message)) => {
+                    let is_asked = self.comparer.may_exist(&code);
+                    let rejected = RowResult::Rejected { code, message };
+                    if is_asked {
+                        asked.push((row.clone(), Some(rejected)));
+                    } else {
+                        ends.push((row, rejected));
+                    }
+                }
             }
         }
         self.settle(batch, ends).await?;
@@ -232,6 +240,11 @@ impl Driver {
         (code, message): &(ErrorCode, String),
     ) -> Result<(), Gone> {
         let rejected = || RowResult::Rejected { code: code.clone(), message: message.clone() };
+        if self.comparer.may_exist(code) {
+            let asked = batch.rows.iter().map(|row| (row.clone(), Some(rejected()))).collect();
+            self.compare(Arc::new(batch.clone()), asked);
+            return Ok(());
+        }
         self.settle(batch, batch.rows.iter().map(|row| (row, rejected())).collect()).await
     }
 
