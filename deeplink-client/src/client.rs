@@ -3,8 +3,8 @@
 use url::Url;
 
 use crate::api::{
-    Affiliates, Analytics, Apps, Billing, Domains, Events, Keys, Lifecycle, Links, Public, PublishableKeys, Sessions,
-    Sources, Team, Webhooks,
+    Affiliates, Analytics, Apps, Audit, Billing, Domains, Events, Keys, Lifecycle, Links, Public, PublishableKeys,
+    Sessions, Sources, Team, Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::ClientBuilder;
@@ -117,6 +117,11 @@ impl Client {
     /// What links led to.
     pub fn analytics(&self) -> Analytics {
         Analytics(self.0.clone())
+    }
+
+    /// Who changed what in the account.
+    pub fn audit(&self) -> Audit {
+        Audit(self.0.clone())
     }
 
     /// The account's plan.

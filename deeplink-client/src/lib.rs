@@ -55,8 +55,8 @@ pub mod webhook;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, Affiliates, Analytics, Apps, Billing, Credentials, Domains, Earlier, EventStream, Events, Ids,
-        Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState,
+        Acceptance, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier, EventStream, Events,
+        Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState,
         StreamedEvent, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
@@ -80,6 +80,7 @@ pub use deeplink_core::affiliate::{
 };
 pub use deeplink_core::app::{AppDetail, AppPlatform, CreateApp};
 pub use deeplink_core::association::{AppleAssociation, AssetStatement};
+pub use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry, AuditLog};
 pub use deeplink_core::billing::{
     BillingMethod, BillingStatus, CancelScheduled, CheckoutSession, PortalSession, SubscriptionStatus, Usage,
 };

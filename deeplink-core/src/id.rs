@@ -122,6 +122,8 @@ ids! {
     MailId = "eml";
     /// A certificate of a host.
     CertificateId = "crt";
+    /// An entry of the audit log.
+    AuditEntryId = "aud";
 }
 
 #[cfg(test)]

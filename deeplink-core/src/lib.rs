@@ -25,6 +25,7 @@
 pub mod affiliate;
 pub mod app;
 pub mod association;
+pub mod audit;
 pub mod billing;
 pub mod bulk;
 pub mod colour;

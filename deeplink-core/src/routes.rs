@@ -212,6 +212,8 @@ routes! {
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
     /// Looks for the proof of a claim in DNS.
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
+    /// Lists who changed what in the account.
+    LIST_AUDIT_LOG = "list_audit_log" GET "/v1/audit" SecretKey;
     /// Shows the account's plan and its usage.
     BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
     /// Ends the subscription with its period.

@@ -11,9 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, billing, bulk, callback, credentials, deliveries, domain_verify, domains, earlier,
-    events, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions,
-    signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
+    affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify, domains,
+    earlier, events, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys,
+    sessions, signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -96,6 +96,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(users::list, users::invite))
         .routes(routes!(users::remove))
         .routes(routes!(events::stream))
+        .routes(routes!(audit::list))
         .routes(routes!(billing::status))
         .routes(routes!(billing::cancel))
         .routes(routes!(stripe::checkout))

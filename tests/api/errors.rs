@@ -369,7 +369,8 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys;
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
         ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
-        ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states";
+        ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states;
+        ALTER TABLE audit_log RENAME TO hidden_audit";
     world.db.execute(hide).await;
     let mark = deeplink_testing::log_mark();
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
@@ -384,6 +385,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let others = vec![
         world.a.ask(Method::GET, "/v1/events/stream").header("last-event-id", "evt_0123456789abcdef01234567"),
         world.a.ask(Method::GET, "/v1/sources"),
+        world.a.ask(Method::GET, "/v1/audit"),
         world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),
         world.a.ask(Method::GET, source),
         world.a.ask(Method::DELETE, source),

@@ -3,6 +3,7 @@
 
 mod affiliates;
 mod apps;
+mod audit;
 mod auth;
 mod away;
 mod billing;

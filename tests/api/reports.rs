@@ -8,13 +8,14 @@ use serde_json::json;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 15] = [
+const LISTS: [&str; 16] = [
     "billing_status",
     "funnel",
     "link_stats",
     "link_timeseries",
     "list_affiliates",
     "list_apps",
+    "list_audit_log",
     "list_credentials",
     "list_deliveries",
     "list_domains",
@@ -27,7 +28,7 @@ const LISTS: [&str; 15] = [
 ];
 
 /// Pages that do so.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "/account",
     "/account/links",
     "/account/domains",
@@ -39,6 +40,7 @@ const PAGES: [&str; 11] = [
     "/account/webhooks/{webhook_id}/deliveries",
     "/account/plan",
     "/account/team",
+    "/account/audit",
 ];
 
 /// Objects that an account has at least one of.

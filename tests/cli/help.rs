@@ -271,6 +271,7 @@ fn every_route_has_a_command() {
         "attribution_click" => "sdk click spring-42 --legacy",
         "attribution_report" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
         "attribution_link" => "sdk identify --install install-1 --user user-7 --legacy",
+        "list_audit_log" => "audit list",
         "list_sources" => "sources list",
         "create_source" => "sources create Shop",
         "get_source" => "sources get src_0123456789abcdef01234567",

@@ -28,6 +28,7 @@ macro_rules! commands {
 pub(crate) mod affiliates;
 pub(crate) mod api;
 pub(crate) mod apps;
+pub(crate) mod audit;
 pub(crate) mod billing;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -103,6 +104,7 @@ impl Command {
             Self::Team(command) => command.run(ctx).await,
             Self::Keys(command) => command.run(ctx).await,
             Self::Pk(command) => command.run(ctx).await,
+            Self::Audit(command) => command.run(ctx).await,
             Self::Billing(command) => command.run(ctx).await,
             Self::Affiliates(command) => command.run(ctx).await,
             Self::Logout(command) => command.run(ctx).await,

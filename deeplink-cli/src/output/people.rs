@@ -36,6 +36,13 @@ nouns! {
         columns: "ID" = "id", "EMAIL" = "email", "STATUS" = "status", "OWNER" = "is_owner", "SINCE" = "created_at";
     }
 
+    /// Entries of the audit log.
+    AUDIT_ENTRIES("entries", id: "id", created: "id") {
+        fields: "id", "at": Moment, "action", "actor_type", "actor", "target", "detail";
+        columns: "AT" = "at", "ACTION" = "action", "BY" = "actor_type", "WHO" = "actor", "TARGET" = "target",
+            "DETAIL" = "detail";
+    }
+
     /// Secret keys, never the keys themselves.
     SECRET_KEYS("keys", id: "id", created: "id") {
         fields: "id", "key_prefix", "created_by", "created_at": Moment, "last_used_at": Moment, "in_use": Flag;

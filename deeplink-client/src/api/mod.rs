@@ -3,6 +3,7 @@
 mod affiliates;
 mod analytics;
 mod apps;
+mod audit;
 mod billing;
 mod domains;
 mod events;
@@ -19,6 +20,7 @@ mod whoami;
 pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;
 pub use apps::Apps;
+pub use audit::Audit;
 pub use billing::Billing;
 pub use domains::Domains;
 pub use events::{EventStream, Events, StreamState, StreamedEvent};

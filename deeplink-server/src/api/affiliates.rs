@@ -7,6 +7,7 @@ use axum::extract::{Request, State};
 use deeplink_core::affiliate::{
     AffiliateChange, AffiliateDetail, AffiliateList, CreateAffiliate, MAX_AFFILIATES, UpdateAffiliate,
 };
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::AffiliateId;
 use deeplink_core::routes;
@@ -16,6 +17,7 @@ use http::StatusCode;
 
 use crate::caller::Caller;
 use crate::db::affiliates::{self, NewAffiliate};
+use crate::db::audit::NewEntry;
 use crate::db::pages::Span;
 use crate::db::{Conn, keys, notices};
 use crate::error::ApiError;
@@ -89,13 +91,15 @@ pub(crate) async fn create_for(
     let (name, partner_key) = asked.check()?;
     let now = app.clock.now();
     let id = app.random(|random| AffiliateId::new(now, random));
+    let entry = app.audited(caller, AuditAction::AffiliateCreated).of(&id, Some(name.as_str()));
     let new = NewAffiliate { id, tenant: caller.tenant.clone(), name, partner_key, created_at: now };
-    app.once(once, Create { caller: caller.clone(), new }).await
+    app.once(once, Create { caller: caller.clone(), new, entry }).await
 }
 
 struct Create {
     caller: Caller,
     new: NewAffiliate,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -112,6 +116,7 @@ impl Work for Create {
             let message = format!("another affiliate is called \"{}\"", new.partner_key);
             return Err(Invalid::field(ErrorCode::PartnerKeyTaken, "partner_key", message).into());
         }
+        self.entry.store(tx).await?;
         created(format!("/v1/affiliates/{}", new.id), new.detail())
     }
 }
@@ -175,7 +180,8 @@ pub(crate) async fn update_for(
     asked: &UpdateAffiliate,
 ) -> Result<AffiliateDetail, ApiError> {
     let change = asked.check()?;
-    let update = Update { caller, id, change, now: app.clock.now() };
+    let entry = app.audited(&caller, AuditAction::AffiliateUpdated);
+    let update = Update { caller, id, change, now: app.clock.now(), entry };
     let (affiliate, _) = app
         .write(
             update.caller.share(),
@@ -199,6 +205,7 @@ struct Update {
     id: AffiliateId,
     change: AffiliateChange,
     now: Timestamp,
+    entry: NewEntry,
 }
 
 impl Update {
@@ -208,6 +215,7 @@ impl Update {
         self.caller.hold(tx).await?;
         let changed = affiliates::update(tx, tenant, &self.id, &self.change, self.now).await?;
         let changed = changed.ok_or_else(ApiError::not_found)?;
+        self.entry.of(&self.id, Some(changed.name.as_str())).store(tx).await?;
         let mut hashes = Vec::new();
         if self.change.status.is_some() {
             hashes = keys::hashes_of(tx, tenant, &self.id).await?;
@@ -242,10 +250,12 @@ pub(crate) async fn delete(
 /// Deletes an affiliate of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let now = app.clock.now();
+    let id = named(id)?;
+    let entry = app.audited(&caller, AuditAction::AffiliateDeleted).of(&id, None);
     let deleted = app.write(
         caller.share(),
-        (caller, named(id)?),
-        move |tx, (caller, id)| {
+        (caller, id, entry),
+        move |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
                 if !affiliates::delete(tx, &caller.tenant, id, now).await? {
@@ -253,6 +263,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
                 }
                 let hashes = keys::delete_all_of(tx, &caller.tenant, id).await?;
                 announce(tx, &hashes).await?;
+                entry.store(tx).await?;
                 Ok(hashes)
             }
             .boxed()

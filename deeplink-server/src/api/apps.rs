@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use deeplink_core::app::{AppDetail, CreateApp, MAX_APPS, NewApp};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::AppId;
 use deeplink_core::routes;
@@ -12,6 +13,7 @@ use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::{Conn, apps, notices, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
@@ -91,7 +93,8 @@ pub(crate) async fn create_for(
     let new = new.check()?;
     let now = app.clock.now();
     let id = app.random(|random| AppId::new(now, random));
-    app.once(once, Create { caller, new, id, now }).await
+    let entry = app.audited(&caller, AuditAction::AppSaved);
+    app.once(once, Create { caller, new, id, now, entry }).await
 }
 
 struct Create {
@@ -99,6 +102,7 @@ struct Create {
     new: NewApp,
     id: AppId,
     now: Timestamp,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -113,6 +117,8 @@ impl Work for Create {
             return Err(ApiError::Full { resource: "apps", limit: MAX_APPS, current: count - 1 });
         }
         notices::tenant_changed(tx, tenant).await?;
+        let names = stored.bundle_id.as_deref().or(stored.package_name.as_deref());
+        self.entry.of(&stored.id, names).store(tx).await?;
         created(format!("/v1/apps/{}", stored.id), stored)
     }
 
@@ -138,19 +144,21 @@ pub(crate) async fn delete(
 /// Removes an app of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
+    let entry = app.audited(&caller, AuditAction::AppDeleted).of(&id, None);
     let deleted = app.write_for(
         Arc::clone(&caller),
-        (caller, id),
-        |tx, (caller, id)| {
+        (caller, id, entry),
+        |tx, (caller, id, entry)| {
             async move {
                 if !apps::delete(tx, &caller.tenant, id).await? {
                     return Err(ApiError::not_found());
                 }
+                entry.store(tx).await?;
                 Ok(notices::tenant_changed(tx, &caller.tenant).await?)
             }
             .boxed()
         },
-        |app, (caller, _), ()| app.forget_tenant(&caller.tenant),
+        |app, (caller, ..), ()| app.forget_tenant(&caller.tenant),
     );
     deleted.await
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use deeplink_core::id::SessionId;
+use deeplink_core::audit::AuditAction;
+use deeplink_core::id::{AuditEntryId, SessionId};
 use deeplink_core::secret::Token;
 use deeplink_core::session::{NextPath, SESSION_SECS};
 use deeplink_core::time::Timestamp;
@@ -15,7 +16,8 @@ use deeplink_core::user::Email;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::caller::SignedIn;
+use crate::caller::{Actor, SignedIn};
+use crate::db::audit::{By, NewEntry};
 use crate::db::people::{self, EnterIds, Entered};
 use crate::db::sessions::{self, NewSession};
 use crate::db::tokens::{self, Purpose};
@@ -129,6 +131,8 @@ pub(crate) struct Entry {
     /// Ids of a new account, if one may be opened.
     ids: Option<EnterIds>,
     session: SessionId,
+    /// Of the entry in the audit log.
+    entry: AuditEntryId,
     token: Token,
     /// Hash of the token that the browser presented.
     presented: Option<String>,
@@ -146,6 +150,7 @@ impl Entry {
         app.random(|random| Self {
             ids: app.config.signup_open.then(|| EnterIds::draw(now, random)),
             session: SessionId::new(now, random),
+            entry: AuditEntryId::new(now, random),
             token: Token::generate(random),
             presented,
             now,
@@ -162,6 +167,9 @@ impl Entry {
 
     /// Stores the session of a user.
     pub(super) async fn begin(&self, tx: &mut Conn<'_>, Entered { tenant, user }: Entered) -> Result<(), DbError> {
+        let by = By::Caller(Actor::User(user.clone()));
+        let entry = NewEntry::new(self.entry.clone(), tenant.clone(), by, AuditAction::UserSignedIn);
+        entry.of(&user, None).store(tx).await?;
         let session = NewSession {
             id: self.session.clone(),
             token: self.token.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use deeplink_core::affiliate::{CreatedCredential, CredentialDetail, CredentialList, MAX_CREDENTIALS};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::{AffiliateId, SecretKeyId};
 use deeplink_core::secret::SecretKey;
@@ -14,6 +15,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::affiliates::{find, named};
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::keys::{self, NewKey};
 use crate::db::{Conn, affiliates, notices};
 use crate::error::ApiError;
@@ -120,6 +122,7 @@ struct Create {
     caller: Arc<Caller>,
     affiliate: AffiliateId,
     key: NewKey,
+    entry: NewEntry,
 }
 
 impl Create {
@@ -134,7 +137,8 @@ impl Create {
             created_by: caller.user().cloned(),
             created_at: now,
         };
-        Self { caller, affiliate, key }
+        let entry = app.audited(&caller, AuditAction::CredentialCreated).of(&key.id, Some(affiliate.as_str()));
+        Self { caller, affiliate, key, entry }
     }
 }
 
@@ -152,6 +156,7 @@ impl Work for Create {
             return Err(ApiError::Plain(ErrorCode::CredentialLimit, message));
         }
         keys::insert(tx, new).await?;
+        self.entry.store(tx).await?;
         let location = format!("/v1/affiliates/{}/credentials/{}", self.affiliate, new.id);
         let shown = CreatedCredential::new(new.id.clone(), self.affiliate.clone(), new.key.clone(), new.created_at);
         created(location, shown)
@@ -178,14 +183,17 @@ pub(crate) async fn delete(
 /// Deletes a credential of an affiliate of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, affiliate: &str, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
+    let affiliate = named(affiliate)?;
+    let entry = app.audited(&caller, AuditAction::CredentialDeleted).of(&id, Some(affiliate.as_str()));
     let deleted = app.write(
         caller.share(),
-        (caller, named(affiliate)?, id),
-        |tx, (caller, affiliate, id)| {
+        (caller, affiliate, id, entry),
+        |tx, (caller, affiliate, id, entry)| {
             async move {
                 caller.hold(tx).await?;
                 let hash = keys::delete(tx, &caller.tenant, Some(affiliate), id).await?;
                 let hash = hash.ok_or_else(ApiError::not_found)?;
+                entry.store(tx).await?;
                 notices::key_changed(tx, &hash).await?;
                 Ok::<_, ApiError>(hash)
             }

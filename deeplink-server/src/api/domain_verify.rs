@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
+use deeplink_core::audit::AuditAction;
 use deeplink_core::domain::DomainVerification;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::time::Timestamp;
@@ -14,6 +15,7 @@ use tracing::Instrument;
 
 use super::domains::{alternate_limit, named, taken};
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::domain_proofs::{self, Proved};
 use crate::db::domains::{self, Domain};
 use crate::db::{Conn, DbError, link_expiry};
@@ -60,7 +62,7 @@ pub(crate) async fn verify(
     caller.form_is_valid()?;
     let claim = claim_of(&app, &caller, &name).await?;
     let once = Once::read(&headers, &caller, &format!("/v1/domains/{}/verify", claim.name), b"")?;
-    Ok(verify_claim(&app, claim, once).await?.0)
+    Ok(verify_claim(&app, &caller, claim, once).await?.0)
 }
 
 /// One of the caller's claims, if it can still be proved.
@@ -88,6 +90,7 @@ pub(crate) enum Saw {
 /// Looks up the proof of a claim, and stores the result.
 pub(crate) async fn verify_claim(
     app: &Shared,
+    caller: &Caller,
     claim: Domain,
     once: Once,
 ) -> Result<(Answer<DomainVerification>, Saw), ApiError> {
@@ -101,7 +104,8 @@ pub(crate) async fn verify_claim(
         tracing::info!(domain = %claim.name, %error, "DNS lookup failed");
     }
     let (proving, lifted) = Proving::new(app);
-    let look = Look { claim, said, proving };
+    let entry = app.audited(caller, AuditAction::DomainVerified).of(&claim.name, None);
+    let look = Look { claim, said, proving, entry };
     let saw = look.saw();
     let answer = app.once(once, look).await?;
     lifted.wait().await;
@@ -141,6 +145,8 @@ impl Proving {
 
     /// Verifies the claim; a text says why it is not.
     pub(super) async fn run(&self, tx: &mut Conn<'_>, claim: &Domain) -> Result<Option<String>, ApiError> {
+        // An attempt before this one may have been rolled back.
+        self.is_new.store(false, Ordering::Relaxed);
         match domain_proofs::prove(tx, claim, self.now, self.check_at).await? {
             Proved::Now { is_first_primary } => {
                 let mut is_lifting = false;
@@ -188,6 +194,7 @@ struct Look {
     /// What DNS says; `None` for a name that needs no proof.
     said: Option<Result<TxtRecords, Unanswered>>,
     proving: Proving,
+    entry: NewEntry,
 }
 
 impl Work for Look {
@@ -195,7 +202,11 @@ impl Work for Look {
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<DomainVerification>, ApiError> {
         let reason = if self.saw() == Saw::Proof {
-            self.proving.run(tx, &self.claim).await?
+            let reason = self.proving.run(tx, &self.claim).await?;
+            if self.proving.is_new.load(Ordering::Relaxed) {
+                self.entry.store(tx).await?;
+            }
+            reason
         } else {
             let current = domains::find(tx, &self.claim.tenant, &self.claim.name).await?;
             let current = current.ok_or_else(ApiError::not_found)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::domain::{
     CreateDomain, CreatedDomain, DomainChange, DomainDetail, DomainName, DomainRole, MAX_DOMAINS, UpdateDomain,
 };
@@ -16,6 +17,7 @@ use http::StatusCode;
 
 use super::domain_verify::Proving;
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::domains::{self, Domain};
 use crate::db::pages::Span;
 use crate::db::tenants::{self, Counted};
@@ -146,7 +148,8 @@ pub(crate) async fn create_for(
         root_url: None,
         not_found_url: None,
     };
-    let answer = app.once(once, Create { app: Arc::clone(app), domain, proving }).await?;
+    let entry = app.audited(caller, AuditAction::DomainCreated).of(&domain.name, None);
+    let answer = app.once(once, Create { app: Arc::clone(app), domain, proving, entry }).await?;
     lifted.wait().await;
     Ok(answer)
 }
@@ -156,6 +159,7 @@ struct Create {
     domain: Domain,
     /// For a name that needs no proof.
     proving: Proving,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -177,6 +181,7 @@ impl Work for Create {
         if new.role == DomainRole::Alternate && domains::has_alternate(tx, &new.tenant).await? {
             return Err(alternate_limit());
         }
+        self.entry.store(tx).await?;
         let verified = app.needs_no_proof(&new.name);
         if verified {
             self.proving.run(tx, new).await?;
@@ -254,7 +259,8 @@ pub(crate) async fn update_for(
     change.check_on(&name)?;
     app.threats.check(change.urls())?;
     let target = app.config.cname_target_at(&app.public_url);
-    let update = Update { caller, name, change, target };
+    let entry = app.audited(&caller, AuditAction::DomainUpdated).of(&name, None);
+    let update = Update { caller, name, change, target, entry };
     let changed = app.write_for(
         Arc::clone(&update.caller),
         update,
@@ -270,6 +276,7 @@ struct Update {
     change: DomainChange,
     /// Target of its CNAME record.
     target: String,
+    entry: NewEntry,
 }
 
 impl Update {
@@ -280,6 +287,7 @@ impl Update {
         let blocked = takedowns::blocked(tx, tenant, self.change.urls().map(|(_, url)| url)).await?;
         blocked.check(self.change.urls())?;
         let changed = domains::update(tx, tenant, &self.name, &self.change).await?.ok_or_else(ApiError::not_found)?;
+        self.entry.store(tx).await?;
         notices::host_changed(tx, &self.name, tenant).await?;
         Ok(detail(changed, self.target.clone()))
     }
@@ -301,20 +309,23 @@ pub(crate) async fn delete(
 
 /// Deletes one of the caller's domains.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, name: &str) -> Result<(), ApiError> {
+    let name = named(name)?;
+    let entry = app.audited(&caller, AuditAction::DomainDeleted).of(&name, None);
     let deleted = app.write_for(
         Arc::clone(&caller),
-        (caller, named(name)?),
-        |tx, (caller, name)| {
+        (caller, name, entry),
+        |tx, (caller, name, entry)| {
             async move {
                 tenants::uncount_domains(tx, &caller.tenant, 1).await?;
                 if !domains::delete(tx, &caller.tenant, name).await? {
                     return Err(ApiError::not_found());
                 }
+                entry.store(tx).await?;
                 Ok(notices::host_changed(tx, name, &caller.tenant).await?)
             }
             .boxed()
         },
-        |app, (caller, name), ()| app.forget_host(name, &caller.tenant),
+        |app, (caller, name, _), ()| app.forget_host(name, &caller.tenant),
     );
     deleted.await
 }

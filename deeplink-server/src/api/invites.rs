@@ -3,10 +3,14 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use deeplink_core::audit::AuditAction;
+use deeplink_core::id::AuditEntryId;
 use deeplink_core::secret::Token;
 use futures_util::FutureExt;
 
 use super::callback::FOREIGN;
+use crate::caller::Actor;
+use crate::db::audit::{By, NewEntry};
 use crate::db::tokens::{self, Purpose};
 use crate::db::{DbError, people, suspensions};
 use crate::error::ApiError;
@@ -64,7 +68,8 @@ pub(crate) struct InviteForm {
 
 async fn accepts(app: &App, token: &Token) -> Result<bool, DbError> {
     let now = app.clock.now();
-    let accepted = app.db.write(Share::SignIns, token.hash(), move |tx, hash| {
+    let entry = app.random(|random| AuditEntryId::new(now, random));
+    let accepted = app.db.write(Share::SignIns, (token.hash(), entry), move |tx, (hash, entry)| {
         async move {
             let invited_to = tokens::tenant_of(tx, hash, Purpose::Invite, now).await?;
             // The invitation works once the account is resumed.
@@ -74,8 +79,13 @@ async fn accepts(app: &App, token: &Token) -> Result<bool, DbError> {
                 return Ok(false);
             }
             match tokens::consume(tx, hash, Purpose::Invite, now).await? {
-                Some(invited) => people::confirm(tx, &invited.user).await,
-                None => Ok(false),
+                Some(invited) if people::confirm(tx, &invited.user).await? => {
+                    let by = By::Caller(Actor::User(invited.user.clone()));
+                    let entry = NewEntry::new(entry.clone(), invited.tenant, by, AuditAction::UserJoined);
+                    entry.of(&invited.user, None).store(tx).await?;
+                    Ok(true)
+                }
+                _ => Ok(false),
             }
         }
         .boxed()

@@ -135,7 +135,7 @@ pub(crate) async fn confirm(
 ) -> Result<Answer<CreatedSecretKey>, ApiError> {
     let (once, asked) = Once::json::<ConfirmSecretKey>(request, &caller, BODY_LIMIT).await?;
     let (email, code) = asked.check()?;
-    let drawn = Drawn::new(&app, &caller.tenant);
+    let drawn = Drawn::new(&app, &caller);
     app.once(once.sealed(&app.vault), Confirm { app: Arc::clone(&app), caller, email, code, drawn }).await
 }
 

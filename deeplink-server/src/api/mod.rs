@@ -3,6 +3,7 @@
 pub(crate) mod affiliates;
 pub(crate) mod analytics;
 pub(crate) mod apps;
+pub(crate) mod audit;
 pub(crate) mod billing;
 pub(crate) mod bulk;
 pub(crate) mod callback;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::PublishableKeyId;
 use deeplink_core::publishable_key::{
@@ -15,6 +16,7 @@ use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::publishable_keys::{self, NewPublishableKey};
 use crate::db::{Conn, domains, notices};
 use crate::error::ApiError;
@@ -92,13 +94,15 @@ pub(crate) async fn create_for(
     let domain = asked.check()?;
     let now = app.clock.now();
     let (id, key) = app.random(|random| (PublishableKeyId::new(now, random), PublishableKey::generate(random)));
+    let entry = app.audited(&caller, AuditAction::PublishableKeyCreated).of(&id, Some(domain.as_str()));
     let key = NewPublishableKey { id, tenant: caller.tenant.clone(), domain, key, created_at: now };
-    app.once(once, Create { caller, key }).await
+    app.once(once, Create { caller, key, entry }).await
 }
 
 struct Create {
     caller: Arc<Caller>,
     key: NewPublishableKey,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -118,6 +122,7 @@ impl Work for Create {
             return Err(ApiError::Plain(ErrorCode::KeyLimit, message));
         }
         publishable_keys::insert(tx, new).await?;
+        self.entry.store(tx).await?;
         let location = format!("/v1/auth/publishable-keys/{}", new.id);
         let (id, key, domain) = (new.id.clone(), new.key.clone(), new.domain.to_string());
         created(location, CreatedPublishableKey::new(id, key, domain, new.created_at))
@@ -141,18 +146,25 @@ pub(crate) async fn delete(
 /// Deletes one of an account's publishable keys.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
+    let entry = app.audited(&caller, AuditAction::PublishableKeyDeleted).of(&id, None);
     let removed = app.write(
         caller.share(),
-        (caller, id),
-        |tx, (caller, id)| remove(tx, caller, id).boxed(),
+        (caller, id, entry),
+        |tx, (caller, id, entry)| remove(tx, caller, id, entry).boxed(),
         |app, _, hash: &String| app.forget_key(hash),
     );
     removed.await.map(drop)
 }
 
-async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &PublishableKeyId) -> Result<String, ApiError> {
+async fn remove(
+    tx: &mut Conn<'_>,
+    caller: &Caller,
+    id: &PublishableKeyId,
+    entry: &NewEntry,
+) -> Result<String, ApiError> {
     caller.hold(tx).await?;
     let hash = publishable_keys::delete(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+    entry.store(tx).await?;
     notices::key_changed(tx, &hash).await?;
     Ok(hash)
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::id::{SecretKeyId, TenantId, UserId};
 use deeplink_core::routes;
@@ -11,6 +12,7 @@ use futures_util::FutureExt;
 use http::StatusCode;
 
 use crate::caller::{Actor, Caller};
+use crate::db::audit::NewEntry;
 use crate::db::keys::{self, NewKey};
 use crate::db::{Conn, notices};
 use crate::error::ApiError;
@@ -92,7 +94,7 @@ pub(crate) async fn issue_for(
     once: Once,
 ) -> Result<Answer<CreatedSecretKey>, ApiError> {
     refuse_without_sessions(app)?;
-    let drawn = Drawn::new(app, &caller.tenant);
+    let drawn = Drawn::new(app, caller);
     app.once(once, Issue { caller: caller.clone(), created_by: created_by.clone(), drawn }).await
 }
 
@@ -122,15 +124,17 @@ impl Work for Issue {
 pub(super) struct Drawn {
     pub(super) key: NewKey,
     shown: CreatedSecretKey,
+    entry: NewEntry,
 }
 
 impl Drawn {
-    pub(super) fn new(app: &App, tenant: &TenantId) -> Self {
+    pub(super) fn new(app: &App, caller: &Caller) -> Self {
         let now = app.clock.now();
         let (id, key) = app.random(|random| (SecretKeyId::new(now, random), SecretKey::generate(random)));
         let shown = CreatedSecretKey::new(id.clone(), key.clone(), now);
-        let key = NewKey { id, tenant: tenant.clone(), affiliate: None, key, created_by: None, created_at: now };
-        Self { key, shown }
+        let key = NewKey { id, tenant: caller.tenant.clone(), affiliate: None, key, created_by: None, created_at: now };
+        let entry = app.audited(caller, AuditAction::SecretKeyCreated).of(&key.id, Some(&key.key.shown_prefix()));
+        Self { key, shown, entry }
     }
 
     /// Stores the key, unless the account has the maximum number. The calling code has locked the account's row.
@@ -141,6 +145,7 @@ impl Drawn {
     ) -> Result<Outcome<CreatedSecretKey>, ApiError> {
         refuse_too_many(tx, &self.key.tenant).await?;
         keys::insert(tx, &NewKey { created_by: Some(created_by.clone()), ..self.key.clone() }).await?;
+        self.entry.store(tx).await?;
         created(format!("/v1/auth/secret-keys/{}", self.key.id), self.shown.clone())
     }
 }
@@ -175,16 +180,17 @@ pub(crate) async fn delete(
 /// Deletes one of an account's own keys.
 pub(crate) async fn delete_for(app: &Shared, caller: &Caller, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
+    let entry = app.audited(caller, AuditAction::SecretKeyDeleted).of(&id, None);
     let removed = app.write(
         caller.share(),
-        (caller.clone(), id),
-        |tx, (caller, id)| remove(tx, caller, id).boxed(),
+        (caller.clone(), id, entry),
+        |tx, (caller, id, entry)| remove(tx, caller, id, entry).boxed(),
         |app, _, hash: &String| app.forget_key(hash),
     );
     removed.await.map(drop)
 }
 
-async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &SecretKeyId) -> Result<String, ApiError> {
+async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &SecretKeyId, entry: &NewEntry) -> Result<String, ApiError> {
     caller.hold(tx).await?;
     if matches!(&caller.by, Actor::Key(own) if own == id) {
         return Err(ApiError::Plain(ErrorCode::KeyInUse, "this key makes the request; delete it with another one"));
@@ -193,6 +199,7 @@ async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &SecretKeyId) -> Result<
     if keys::count(tx, &caller.tenant, None).await? == 0 {
         return Err(ApiError::Plain(ErrorCode::LastKey, "this is the last key; make another one first"));
     }
+    entry.store(tx).await?;
     notices::key_changed(tx, &hash).await?;
     Ok(hash)
 }

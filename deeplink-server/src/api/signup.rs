@@ -6,8 +6,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::id::{MailId, SecretKeyId};
+use deeplink_core::id::{AuditEntryId, MailId, SecretKeyId};
 use deeplink_core::secret::{SecretKey, Token};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::{SignedUp, Signup};
@@ -16,8 +17,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::callback::Entry;
 use super::signin::{require_mail, unreachable};
-use crate::caller::SignedIn;
+use crate::caller::{Actor, SignedIn};
 use crate::db::accounts::{self, NewAccount};
+use crate::db::audit::{By, NewEntry};
 use crate::db::keys::{self, NewKey};
 use crate::db::mail_allowances::{self, Allowed};
 use crate::db::tokens::{self, Purpose};
@@ -136,10 +138,11 @@ pub(crate) async fn confirm(
         return Ok(None);
     }
     let now = app.clock.now();
-    let (id, key) = app.random(|random| (SecretKeyId::new(now, random), SecretKey::generate(random)));
+    let (id, key, made) = app
+        .random(|random| (SecretKeyId::new(now, random), SecretKey::generate(random), AuditEntryId::new(now, random)));
     let entry = Entry::draw(app, headers);
     let cookie = entry.cookie(app);
-    let confirm = Confirm { entry, id, key: key.clone(), token_hash: token.hash(), now };
+    let confirm = Confirm { entry, id, made, key: key.clone(), token_hash: token.hash(), now };
     let confirmed = app.write(
         Share::SignUps,
         confirm,
@@ -157,6 +160,8 @@ pub(crate) async fn confirm(
 struct Confirm {
     entry: Entry,
     id: SecretKeyId,
+    /// Of the key's entry in the audit log.
+    made: AuditEntryId,
     key: SecretKey,
     token_hash: String,
     now: Timestamp,
@@ -182,6 +187,9 @@ impl Confirm {
             created_at: self.now,
         };
         keys::insert(tx, &key).await?;
+        let by = By::Caller(Actor::User(owner.user.clone()));
+        let made = NewEntry::new(self.made.clone(), owner.tenant.clone(), by, AuditAction::SecretKeyCreated);
+        made.of(&key.id, Some(&key.key.shown_prefix())).store(tx).await?;
         self.entry.begin(tx, owner).await?;
         Ok(Some(Made { who: self.entry.who(tx).await?, ended_keys }))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::SourceId;
 use deeplink_core::lifecycle::{Convert, Converted};
@@ -17,6 +18,7 @@ use http::StatusCode;
 use super::lifecycle::{read_conversion, store_conversion};
 use crate::caller::Caller;
 use crate::db::Conn;
+use crate::db::audit::NewEntry;
 use crate::db::conversions::Reporter;
 use crate::db::sources::{self, NewSource, StoredSource};
 use crate::error::ApiError;
@@ -102,15 +104,17 @@ pub(crate) async fn create_for(
     let sealed = app.vault.seal("sources", id.as_str(), token.expose().as_bytes());
     let url = address(app, &token);
     let shown = SourceDetail::new(id.clone(), name.clone(), source_type.clone(), Some(url), now);
+    let entry = app.audited(&caller, AuditAction::SourceCreated).of(&id, Some(&name));
     let tenant = caller.tenant.clone();
     let new = NewSource { id, tenant, name, source_type, token, sealed, created_at: now };
-    app.once(once, Create { caller, new, shown }).await
+    app.once(once, Create { caller, new, shown, entry }).await
 }
 
 struct Create {
     caller: Arc<Caller>,
     new: NewSource,
     shown: SourceDetail,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -127,6 +131,7 @@ impl Work for Create {
             let message = format!("another source is called \"{}\"", new.name);
             return Err(Invalid::field(ErrorCode::NameTaken, "name", message).into());
         }
+        self.entry.store(tx).await?;
         created(format!("/v1/sources/{}", new.id), self.shown.clone())
     }
 }
@@ -170,13 +175,17 @@ pub(crate) async fn delete(
 /// Deletes one of an account's sources.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SourceId>().map_err(|_| ApiError::not_found())?;
+    let entry = app.audited(&caller, AuditAction::SourceDeleted).of(&id, None);
     let deleted = app.write_for(
         Arc::clone(&caller),
-        (caller, id),
-        |tx, (caller, id)| {
+        (caller, id, entry),
+        |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
-                if sources::delete(tx, &caller.tenant, id).await? { Ok(()) } else { Err(ApiError::not_found()) }
+                if !sources::delete(tx, &caller.tenant, id).await? {
+                    return Err(ApiError::not_found());
+                }
+                Ok(entry.store(tx).await?)
             }
             .boxed()
         },

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{MailId, TenantId, UserId};
 use deeplink_core::routes;
@@ -13,6 +14,7 @@ use http::StatusCode;
 
 use super::signin::{require_mail, unreachable};
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::mail_allowances::{self, Allowed, Purpose};
 use crate::db::users::{NewUser, PLACEHOLDER, Standing};
 use crate::db::{Conn, mails, tenants, tokens, users};
@@ -108,8 +110,9 @@ pub(crate) async fn invite_for(
     let sealed = Mail::invite(&email, &token, from, until).ok_or_else(unreachable)?.seal(&app.vault, &mail);
     let user =
         NewUser { id: user, tenant: caller.tenant.clone(), email, standing: Standing::Unverified, created_at: now };
+    let entry = app.audited(caller, AuditAction::UserInvited);
     let (caller, enforced_at) = (caller.clone(), app.quotas_at(now));
-    app.once(once, Invite { caller, user, token, mail, sealed, until, enforced_at }).await
+    app.once(once, Invite { caller, user, token, mail, sealed, until, enforced_at, entry }).await
 }
 
 struct Invite {
@@ -121,6 +124,7 @@ struct Invite {
     until: Timestamp,
     /// The time to check the plan's limit of people at, if limits are enforced.
     enforced_at: Option<Timestamp>,
+    entry: NewEntry,
 }
 
 impl Work for Invite {
@@ -152,6 +156,7 @@ impl Work for Invite {
             tokens::insert(tx, &self.token, tokens::Purpose::Invite, &new.tenant, &id, self.until).await?;
             mails::insert(tx, &self.mail, &self.sealed, new.created_at, self.until).await?;
         }
+        self.entry.of(&id, Some(new.email.as_str())).store(tx).await?;
         created(format!("/v1/auth/users/{id}"), InvitedUser::new(id, &new.email))
     }
 
@@ -194,7 +199,8 @@ pub(crate) async fn remove(
 
 /// Removes a person from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
-    let removed = app.db.write(caller.share(), (caller.clone(), id), |tx, (caller, id)| {
+    let entry = app.audited(caller, AuditAction::UserRemoved);
+    let removed = app.db.write(caller.share(), (caller.clone(), id, entry), |tx, (caller, id, entry)| {
         async move {
             // Concurrent removals from one team wait here, so that one of the last two people stays.
             caller.hold(tx).await?;
@@ -204,6 +210,7 @@ pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result
                 let message = "no one with a confirmed address would be left in the team";
                 return Err(ApiError::Plain(ErrorCode::LastUser, message));
             }
+            entry.of(id, Some(user.email.as_str())).store(tx).await?;
             Ok(users::delete(tx, id).await?)
         }
         .boxed()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, WebhookId};
 use deeplink_core::routes;
@@ -17,6 +18,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 
 use crate::caller::Caller;
+use crate::db::audit::NewEntry;
 use crate::db::webhooks::{self, StoredWebhook, StoringWebhook};
 use crate::db::{Conn, DbError, affiliates};
 use crate::error::ApiError;
@@ -87,8 +89,9 @@ pub(crate) async fn create_for(
     let now = app.clock.now();
     let (id, secret) = app.random(|random| (WebhookId::new(now, random), WebhookSecret::generate(random)));
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
+    let entry = app.audited(&caller, AuditAction::WebhookCreated).of(&id, Some(&new.url));
     let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
-    app.once(once, Create { caller, storing, secret, leads_inside }).await
+    app.once(once, Create { caller, storing, secret, leads_inside, entry }).await
 }
 
 /// Whether a webhook's host resolves to a non-public address. A name that does not resolve yet may still be set up;
@@ -121,6 +124,7 @@ struct Create {
     secret: WebhookSecret,
     /// The result of the DNS lookup; checked after the idempotency key, so that a repeat is answered.
     leads_inside: bool,
+    entry: NewEntry,
 }
 
 impl Work for Create {
@@ -136,6 +140,7 @@ impl Work for Create {
             return Err(ApiError::Plain(ErrorCode::WebhookLimit, message));
         }
         webhooks::insert(tx, storing).await?;
+        self.entry.store(tx).await?;
         let stored = webhooks::find(tx, &storing.tenant, &storing.id).await?.ok_or_else(not_there)?;
         created(format!("/v1/webhooks/{}", storing.id), CreatedWebhook::new(stored.detail(), self.secret.clone()))
     }
@@ -198,7 +203,8 @@ pub(crate) async fn update_for(
     if let Some(url) = &change.url {
         refuse_inside(leads_inside(app, &caller, url).await?)?;
     }
-    let update = Update { caller, id, change, now: app.clock.now() };
+    let entry = app.audited(&caller, AuditAction::WebhookUpdated);
+    let update = Update { caller, id, change, now: app.clock.now(), entry };
     app.write_for(
         Arc::clone(&update.caller),
         update,
@@ -218,6 +224,7 @@ struct Update {
     id: WebhookId,
     change: WebhookChange,
     now: Timestamp,
+    entry: NewEntry,
 }
 
 impl Update {
@@ -225,7 +232,9 @@ impl Update {
         self.caller.hold(tx).await?;
         refuse_foreign(tx, &self.caller, self.change.affiliate.as_ref().and_then(Option::as_ref)).await?;
         let changed = webhooks::update(tx, &self.caller.tenant, &self.id, &self.change, self.now).await?;
-        Ok(changed.ok_or_else(not_there)?.detail())
+        let changed = changed.ok_or_else(not_there)?.detail();
+        self.entry.of(&self.id, Some(&changed.url)).store(tx).await?;
+        Ok(changed)
     }
 }
 
@@ -245,17 +254,22 @@ pub(crate) async fn delete(
 
 /// Deletes one of an account's webhooks.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
+    let id = named(id)?;
+    let entry = app.audited(&caller, AuditAction::WebhookDeleted).of(&id, None);
     let deleted = app.write_for(
         Arc::clone(&caller),
-        (caller, named(id)?),
-        |tx, (caller, id)| {
+        (caller, id, entry),
+        |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
-                if webhooks::delete(tx, &caller.tenant, id).await? { Ok(()) } else { Err(not_there()) }
+                if !webhooks::delete(tx, &caller.tenant, id).await? {
+                    return Err(not_there());
+                }
+                Ok(entry.store(tx).await?)
             }
             .boxed()
         },
-        |app, (caller, _), ()| changed(app, caller),
+        |app, (caller, ..), ()| changed(app, caller),
     );
     deleted.await
 }
@@ -301,7 +315,8 @@ pub(crate) async fn rotate_for(
     let now = app.clock.now();
     let secret = app.random(WebhookSecret::generate);
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
-    app.once(once, Rotate { caller, id, secret, sealed, now }).await
+    let entry = app.audited(&caller, AuditAction::WebhookSecretRotated).of(&id, None);
+    app.once(once, Rotate { caller, id, secret, sealed, now, entry }).await
 }
 
 struct Rotate {
@@ -310,6 +325,7 @@ struct Rotate {
     secret: WebhookSecret,
     sealed: String,
     now: Timestamp,
+    entry: NewEntry,
 }
 
 impl Work for Rotate {
@@ -320,6 +336,7 @@ impl Work for Rotate {
         if !webhooks::rotate(tx, &self.caller.tenant, &self.id, &self.sealed, self.now).await? {
             return Err(not_there());
         }
+        self.entry.store(tx).await?;
         done(RotatedSecret::new(self.id.clone(), self.secret.clone()))
     }
 

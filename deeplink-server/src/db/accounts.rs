@@ -1,18 +1,22 @@
 //! Creating an account: the tenant, its owner and its first key are stored together or not at all.
 
-use deeplink_core::id::{SecretKeyId, TenantId, UserId};
+use deeplink_core::id::{AuditEntryId, SecretKeyId, TenantId, UserId};
 use deeplink_core::secret::{Random, SecretKey};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::{Email, SignedUp};
 
+use super::audit::By;
 use super::users::{NewUser, Standing};
-use super::{Conn, DbError, keys, tenants, tokens, users};
+use super::{Conn, DbError, audit, keys, tenants, tokens, users};
+use crate::caller::Actor;
 
 /// An account to open.
 #[derive(Debug, Clone)]
 pub(crate) struct NewAccount {
     pub(crate) owner: NewUser,
     pub(crate) key: keys::NewKey,
+    /// Of the first entry in the audit log.
+    entry: AuditEntryId,
 }
 
 impl NewAccount {
@@ -27,7 +31,8 @@ impl NewAccount {
             created_by: Some(user.clone()),
             created_at: now,
         };
-        Self { owner: NewUser { id: user, tenant, email, standing, created_at: now }, key }
+        let entry = AuditEntryId::new(now, random);
+        Self { owner: NewUser { id: user, tenant, email, standing, created_at: now }, key, entry }
     }
 
     /// The response to the owner, with the key.
@@ -48,5 +53,11 @@ pub(crate) async fn open(db: &mut Conn<'_>, account: &NewAccount) -> Result<bool
         tokens::lapse(db, &owner.email).await?;
     }
     keys::insert(db, &account.key).await?;
+    // Only the operator opens an account with an address that nobody has proved and that counts as verified.
+    let by = match owner.standing {
+        Standing::Verified => By::Operator,
+        Standing::Unverified => By::Caller(Actor::User(owner.id.clone())),
+    };
+    audit::opened(db, account.entry.clone(), &owner.tenant, by).await?;
     Ok(true)
 }

@@ -4,15 +4,15 @@
 use deeplink_core::time::Timestamp;
 
 use super::{
-    Conn, DbError, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states, one_time_links,
-    payments, replies, sessions, sign_ins, tokens,
+    Conn, DbError, audit, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states,
+    one_time_links, payments, replies, sessions, sign_ins, tokens,
 };
 
 /// Rows deleted by one sweep, so that other writes do not wait long.
 const ROWS_PER_SWEEP: i64 = 500;
 
 /// The statements of all tables with rows that expire.
-pub(crate) const STATEMENTS: [&str; 12] = [
+pub(crate) const STATEMENTS: [&str; 13] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
@@ -25,6 +25,7 @@ pub(crate) const STATEMENTS: [&str; 12] = [
     events::EXPIRED,
     billing::EXPIRED_EVENTS,
     payments::EXPIRED,
+    audit::EXPIRED,
 ];
 
 /// Deletes some expired rows; `true` if more may be left.

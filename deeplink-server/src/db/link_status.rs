@@ -1,11 +1,13 @@
 //! The status of links, as set by the operator or by the threat list.
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::destinations::Destinations;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::LinkStatus;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
+use super::audit::NewEntry;
 use super::links::UrlColumns;
 use super::{Conn, DbError, execute, links, notices, on, takedowns, tenants};
 
@@ -116,6 +118,12 @@ async fn record_change(
         INSERT INTO link_status_changes (tenant_id, link_id, status, reason, changed_at)
         VALUES ($1, $2, $3, $4, $5)";
     execute!(db, RECORD; tenant.as_str(), link_id, status.as_str(), reason, now.as_millis())?;
+    let action = match status {
+        LinkStatus::Flagged => AuditAction::LinkFlagged,
+        LinkStatus::Active => AuditAction::LinkEnabled,
+        _ => AuditAction::LinkDisabled,
+    };
+    NewEntry::by_operator(tenant.clone(), action, now).of(link_id, Some(reason)).store(db).await?;
     notices::link_changed(db, tenant, link_id).await
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod accounts;
 pub(crate) mod acme;
 pub(crate) mod affiliates;
 pub(crate) mod apps;
+pub(crate) mod audit;
 pub(crate) mod billing;
 pub(crate) mod certificates;
 pub(crate) mod clicks;

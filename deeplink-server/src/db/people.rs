@@ -2,25 +2,33 @@
 //!
 //! A verified address belongs to one account. A unique index decides races; the loser reads again.
 
-use deeplink_core::id::{TenantId, UserId};
+use deeplink_core::id::{AuditEntryId, TenantId, UserId};
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 
+use super::audit::{self, By};
 use super::users::{self, NewUser, Standing};
 use super::{Conn, DbError, execute, notices, on, suspensions, tenants, tokens};
+use crate::caller::Actor;
 
 /// The ids for an account that may have to be created.
 #[derive(Debug, Clone)]
 pub(crate) struct EnterIds {
     tenant: TenantId,
     user: UserId,
+    /// Of the first entry in the audit log.
+    entry: AuditEntryId,
 }
 
 impl EnterIds {
     /// Generates the ids.
     pub(crate) fn draw(now: Timestamp, random: &mut Random) -> Self {
-        Self { tenant: TenantId::new(now, random), user: UserId::new(now, random) }
+        Self {
+            tenant: TenantId::new(now, random),
+            user: UserId::new(now, random),
+            entry: AuditEntryId::new(now, random),
+        }
     }
 }
 
@@ -45,10 +53,11 @@ pub(crate) async fn enter(
     }
     let Some(ids) = ids else { return Ok(None) };
     tenants::insert(db, &ids.tenant, now).await?;
-    let EnterIds { tenant, user } = ids;
+    let EnterIds { tenant, user, entry } = ids;
     let owner = NewUser { id: user, tenant, email: email.clone(), standing: Standing::Verified, created_at: now };
     if users::insert_owner(db, &owner).await? {
         tokens::lapse(db, email).await?;
+        audit::opened(db, entry, &owner.tenant, By::Caller(Actor::User(owner.id.clone()))).await?;
         return Ok(Some(Entered { tenant: owner.tenant, user: owner.id }));
     }
     // A concurrent sign-in of the same person came first.

@@ -1,9 +1,11 @@
 //! Accounts that the operator suspended: their credentials may read only, their links show visitors that they are disabled,
 //! and their deliveries wait.
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
 
+use super::audit::NewEntry;
 use super::{Conn, DbError, execute, notices, on, tenants};
 
 /// The outcome of a change.
@@ -26,7 +28,7 @@ pub(crate) async fn suspend(
 ) -> Result<Changed, DbError> {
     const SQL: &str = "UPDATE tenants SET suspended_at = $2 WHERE id = $1 AND suspended_at IS NULL";
     let rows = execute!(db, SQL; tenant.as_str(), now.as_millis())?;
-    changed(db, rows, Change { tenant, status: "suspended", reason, now }).await
+    changed(db, rows, Change { tenant, status: "suspended", action: AuditAction::AccountSuspended, reason, now }).await
 }
 
 /// Ends the suspension of an account.
@@ -44,12 +46,13 @@ pub(crate) async fn resume(
     tenants::lock(db, tenant).await?;
     execute!(db, LATER; tenant.as_str(), now.as_millis())?;
     let rows = execute!(db, SQL; tenant.as_str())?;
-    changed(db, rows, Change { tenant, status: "active", reason, now }).await
+    changed(db, rows, Change { tenant, status: "active", action: AuditAction::AccountResumed, reason, now }).await
 }
 
 struct Change<'a> {
     tenant: &'a TenantId,
     status: &'static str,
+    action: AuditAction,
     reason: &'a str,
     now: Timestamp,
 }
@@ -59,12 +62,13 @@ async fn changed(db: &mut Conn<'_>, rows: u64, change: Change<'_>) -> Result<Cha
     const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1)";
     const RECORD: &str = "
         INSERT INTO tenant_status_changes (tenant_id, status, reason, changed_at) VALUES ($1, $2, $3, $4)";
-    let Change { tenant, status, reason, now } = change;
+    let Change { tenant, status, action, reason, now } = change;
     if rows == 0 {
         let exists: bool = on!(db, c => sqlx::query_scalar(EXISTS).bind(tenant.as_str()).fetch_one(c).await)?;
         return Ok(if exists { Changed::Already } else { Changed::NoAccount });
     }
     execute!(db, RECORD; tenant.as_str(), status, reason, now.as_millis())?;
+    NewEntry::by_operator(tenant.clone(), action, now).of(tenant, Some(reason)).store(db).await?;
     notices::account_changed(db, tenant).await?;
     Ok(Changed::Yes)
 }

@@ -218,7 +218,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
     let domain = named(&app, &person, &name).await?;
     let looked = async {
         let claim = api::domain_verify::claim_of(&app, &person.caller, &name).await?;
-        api::domain_verify::verify_claim(&app, claim, Once::none(person.caller.share())).await
+        api::domain_verify::verify_claim(&app, &person.caller, claim, Once::none(person.caller.share())).await
     };
     let (failure, outcome) = match looked.await {
         Ok((answer, saw)) => {

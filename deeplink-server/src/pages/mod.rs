@@ -9,6 +9,7 @@ mod account;
 mod affiliate_numbers;
 mod affiliates;
 mod apps;
+mod audit;
 pub(crate) mod auth;
 mod chart;
 mod confirm;
@@ -110,6 +111,7 @@ table! {
     .route("/account/plan/portal", get(plan::back).post(plan::portal))
     .route("/account/plan/cancel", get(plan::confirm).post(plan::cancel))
     .route("/account/settings", get(settings::show))
+    .route("/account/audit", get(audit::list))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))
 }

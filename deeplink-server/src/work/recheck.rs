@@ -7,12 +7,14 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deeplink_core::id::MailId;
+use deeplink_core::audit::AuditAction;
+use deeplink_core::id::{AuditEntryId, MailId};
 use deeplink_core::time::Timestamp;
 use futures_util::{FutureExt, StreamExt, stream};
 
 use super::link_expiry;
 use super::mail::Mail;
+use crate::db::audit::{By, NewEntry};
 use crate::db::domain_proofs::{self, Due};
 use crate::db::{Conn, DbError, domains, mails, users};
 use crate::shares::Share;
@@ -149,6 +151,10 @@ async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Re
                     DnsProof::Unknown => domain_proofs::put_off(tx, due, now.plus_millis(RETRY_MILLIS)).await?,
                     DnsProof::Missing => {
                         if domain_proofs::missed(tx, due, until, now, check_at).await? {
+                            let id = app.random(|random| AuditEntryId::new(now, random));
+                            let action = AuditAction::DomainUnverified;
+                            let entry = NewEntry::new(id, due.tenant.clone(), By::Service, action);
+                            entry.of(&due.name, None).store(tx).await?;
                             notify_owners(app, tx, due, now).await?;
                             return Ok(true);
                         }

@@ -87,6 +87,57 @@ fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     server.stop();
 }
 
+/// What the operator does to an account is in its audit log, with the reason that was given, and what changes nothing is not.
+#[test]
+fn what_the_operator_does_is_in_the_accounts_audit_log() {
+    let home = Home::new();
+    let server = home.serve();
+    let (tenant, key) = account(&home, "you@example.com");
+    let link = server.link(&key);
+    let made = read(&home.ok(&["tenant", "key", "--tenant", &tenant, "--json"]));
+    home.ok(&["tenant", "signin", "--tenant", &tenant]);
+    home.ok(&["tenant", "comp", &tenant, "--tier", "pro"]);
+    home.ok(&["tenant", "comp", &tenant, "--end"]);
+    for action in ["flag", "disable", "enable"] {
+        home.ok(&["link", action, &link, "--tenant", &tenant, "--reason", action]);
+    }
+    for _ in 0..2 {
+        home.ok(&["tenant", "suspend", "--tenant", &tenant, "--reason", "phishing"]);
+    }
+    home.ok(&["tenant", "resume", "--tenant", &tenant]);
+
+    let reply = ask(server.address, "GET", "/v1/audit", &[("Authorization", &format!("Bearer {key}"))], "");
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let found: Vec<Value> = reply.json()["entries"].as_array().expect("entries").iter().rev().cloned().collect();
+    for entry in &found {
+        assert_eq!((&entry["actor_type"], &entry["actor"]), (&json!("operator"), &Value::Null), "{entry}");
+    }
+    let text = |name: &str| made[name].as_str().expect("a text");
+    let shown_key = format!("{}...", &text("api_key")[..18]);
+    let expected = [
+        ("account.created", &*tenant, None),
+        ("secret_key.created", text("key_id"), Some(&*shown_key)),
+        ("sign_in_link.created", "", None),
+        ("plan.granted", &tenant, Some("pro")),
+        ("plan.granted", &tenant, None),
+        ("link.flagged", &link, Some("flag")),
+        ("link.disabled", &link, Some("disable")),
+        ("link.enabled", &link, Some("enable")),
+        ("account.suspended", &tenant, Some("phishing")),
+        ("account.resumed", &tenant, Some("none given")),
+    ];
+    let shown = |entry: &Value| {
+        let text = |name: &str| entry[name].as_str().map(str::to_owned);
+        (text("action").unwrap_or_default(), text("target").unwrap_or_default(), text("detail"))
+    };
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(action, target, detail)| (action.to_string(), target.to_string(), detail.map(str::to_owned)))
+        .collect();
+    assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
+    server.stop();
+}
+
 /// A command about stored data creates no database, and names the path that it looked at.
 #[test]
 fn a_mistyped_data_folder_stays_empty() {

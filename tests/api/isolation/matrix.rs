@@ -122,6 +122,7 @@ pub(super) fn matrix() -> Vec<Row> {
         with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
         row("get_link", LINK),
         row("link_qr", LINK),
+        row("list_audit_log", FULL),
         row("list_sources", FULL),
         with("create_source", json!({"name": "New", "source_type": "custom"}), FULL),
         row("get_source", OF_A),

@@ -4,6 +4,7 @@
 //! is scripted by its nonce.
 
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -121,7 +122,7 @@ struct Shared {
     /// Accepts the connections.
     serving: Mutex<Option<(AbortHandle, SocketAddr)>>,
     /// Holds connections open without answering.
-    deaf: Mutex<Option<std::net::TcpListener>>,
+    deaf: Mutex<Option<TcpListener>>,
     /// Keeps the port while no connections are accepted: nothing else may get it.
     away: Mutex<Option<TcpSocket>>,
     /// The chain's time in seconds; `None` means that authorizations do not expire.
@@ -260,11 +261,18 @@ fn serve(shared: &Arc<Shared>, listener: TcpListener) -> SocketAddr {
     address
 }
 
-/// A socket at this address, which refuses connections until it listens.
+/// A socket at this address, which refuses connections until it listens. A process that a test is just starting has a copy of
+/// the closed listener until it runs its own program; the address is in use until then.
 fn bound(address: SocketAddr) -> TcpSocket {
+    const PAUSE: Duration = Duration::from_millis(1);
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_reuseaddr(true).expect("an option");
-    socket.bind(address).expect("the same port");
+    let mut left = PATIENCE;
+    while let Err(error) = socket.bind(address) {
+        assert!(error.kind() == ErrorKind::AddrInUse && !left.is_zero(), "the same port: {error}");
+        std::thread::sleep(PAUSE);
+        left = left.saturating_sub(PAUSE);
+    }
     socket
 }
 
@@ -277,7 +285,7 @@ async fn leave(shared: &Shared, is_deaf: bool) {
             tokio::task::yield_now().await;
         }
         if is_deaf {
-            let listener = std::net::TcpListener::bind(address).expect("the same port");
+            let listener = bound(address).listen(1_024).expect("its port");
             *shared.deaf.lock().expect("a lock") = Some(listener);
         } else {
             *shared.away.lock().expect("a lock") = Some(bound(address));

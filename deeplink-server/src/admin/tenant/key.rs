@@ -1,5 +1,6 @@
 //! `tenant key`: a new secret key for an account whose people have lost theirs.
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::id::{SecretKeyId, TenantId};
 use deeplink_core::secret::{Random, SecretKey};
 use futures_util::FutureExt;
@@ -10,6 +11,7 @@ use super::{Named, store_for};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::db::audit::NewEntry;
 use crate::db::keys::{self, NewKey};
 
 pub(super) const ABOUT: &str = "\
@@ -59,6 +61,15 @@ async fn make(db: &Db, named: Named, clock: &Clock) -> Result<NewKey, Failure> {
     let random = &mut Random::system();
     let (id, key) = (SecretKeyId::new(now, random), SecretKey::generate(random));
     let new = NewKey { id, tenant, affiliate: None, key, created_by: None, created_at: now };
-    store_for(db, new.tenant.clone(), new.clone(), now, |tx, new| keys::insert(tx, new).boxed()).await?;
+    let entry = NewEntry::by_operator(new.tenant.clone(), AuditAction::SecretKeyCreated, now);
+    let made = (new.clone(), entry.of(&new.id, Some(&new.key.shown_prefix())));
+    store_for(db, new.tenant.clone(), made, now, |tx, (new, entry)| {
+        async move {
+            keys::insert(tx, new).await?;
+            entry.store(tx).await
+        }
+        .boxed()
+    })
+    .await?;
     Ok(new)
 }

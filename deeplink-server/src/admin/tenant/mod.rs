@@ -8,6 +8,7 @@ mod suspend;
 
 use std::fmt::Write;
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::billing::{BillingStatus, paid_tier};
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::{NotAnId, TenantId};
@@ -23,6 +24,7 @@ use crate::api;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::accounts::{self, NewAccount};
+use crate::db::audit::NewEntry;
 use crate::db::billing::BillingAccount;
 use crate::db::users::Standing;
 use crate::db::{Conn, Db, DbError, WriteError, account_list, billing, users};
@@ -154,7 +156,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Signin(signin) => signin::run(signin, config, clock).await,
         Command::Suspend(target) => suspend::run(target, true, config, clock).await,
         Command::Resume(target) => suspend::run(target, false, config, clock).await,
-        Command::Comp(comp) => grant(comp, config).await,
+        Command::Comp(comp) => grant(comp, config, clock).await,
         Command::Plan(plan) => show_plan(plan, config, clock).await,
         Command::Unsubscribe(unsubscribe) => forget(unsubscribe, config).await,
     }
@@ -211,10 +213,10 @@ fn missing(tenant: &TenantId) -> Failure {
     Failure::Refused(format!("not_found: no account with id {tenant}"))
 }
 
-async fn grant(comp: Comp, config: &Config) -> Result<(), Failure> {
+async fn grant(comp: Comp, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let tier = comp.tier.filter(|_| !comp.end);
     let db = open_existing(config).await?;
-    let granted = grant_in(&db, comp.account, tier.as_ref()).await;
+    let granted = grant_in(&db, comp.account, tier.as_ref(), clock).await;
     db.close().await;
     let tenant = granted?;
     output::print(&match tier {
@@ -224,10 +226,19 @@ async fn grant(comp: Comp, config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>) -> Result<TenantId, Failure> {
+async fn grant_in(db: &Db, account: Account, tier: Option<&Tier>, clock: &Clock) -> Result<TenantId, Failure> {
     let tenant = account.find(&mut db.read().await?.conn()).await?;
-    let granted = db.write(Share::Service, (tenant.clone(), tier.cloned()), |tx, (tenant, tier)| {
-        billing::grant(tx, tenant, tier.as_ref()).boxed()
+    let entry = NewEntry::by_operator(tenant.clone(), AuditAction::PlanGranted, clock.now());
+    let entry = entry.of(&tenant, tier.map(Tier::as_str));
+    let granted = db.write(Share::Service, (tenant.clone(), tier.cloned(), entry), |tx, (tenant, tier, entry)| {
+        async move {
+            let is_granted = billing::grant(tx, tenant, tier.as_ref()).await?;
+            if is_granted {
+                entry.store(tx).await?;
+            }
+            Ok(is_granted)
+        }
+        .boxed()
     });
     let found: Result<bool, DbError> = granted.await;
     if found? { Ok(tenant) } else { Err(missing(&tenant)) }

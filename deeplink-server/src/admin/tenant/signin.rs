@@ -1,5 +1,6 @@
 //! `tenant signin`: a one-time link that lets a person in to an account in a browser, without a mail.
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
@@ -12,6 +13,7 @@ use crate::api::one_time_links::url;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::Db;
+use crate::db::audit::NewEntry;
 use crate::db::one_time_links::{self, OneTimeLink};
 
 pub(super) const ABOUT: &str = "\
@@ -66,6 +68,14 @@ async fn make(db: &Db, named: Named, clock: &Clock) -> Result<OneTimeLink, Failu
     let now = clock.now();
     let tenant = named.tenant.find(&mut db.read().await?.conn()).await?;
     let link = OneTimeLink::draw(tenant, now, &mut Random::system());
-    store_for(db, link.tenant.clone(), link.clone(), now, |tx, link| one_time_links::insert(tx, link).boxed()).await?;
+    let entry = NewEntry::by_operator(link.tenant.clone(), AuditAction::SignInLinkCreated, now);
+    store_for(db, link.tenant.clone(), (link.clone(), entry), now, |tx, (link, entry)| {
+        async move {
+            one_time_links::insert(tx, link).await?;
+            entry.store(tx).await
+        }
+        .boxed()
+    })
+    .await?;
     Ok(link)
 }

@@ -1,0 +1,129 @@
+//! The audit log: who changed what in an account. Links are not in it: they are made by the hundred thousand.
+
+use crate::id::AuditEntryId;
+use crate::time::Timestamp;
+use crate::words::{paged, reply, words};
+
+/// Days that entries are kept.
+pub const AUDIT_DAYS: i64 = 365;
+
+words! {
+    /// What was done.
+    AuditAction {
+        /// The account was opened.
+        AccountCreated = "account.created",
+        /// The operator suspended the account.
+        AccountSuspended = "account.suspended",
+        /// The operator ended the suspension.
+        AccountResumed = "account.resumed",
+        /// A person signed in.
+        UserSignedIn = "user.signed_in",
+        /// The operator made a sign-in link for a person.
+        SignInLinkCreated = "sign_in_link.created",
+        /// A person was invited to the team.
+        UserInvited = "user.invited",
+        /// An invited person joined the team.
+        UserJoined = "user.joined",
+        /// A person was removed from the team.
+        UserRemoved = "user.removed",
+        /// A secret key was created.
+        SecretKeyCreated = "secret_key.created",
+        /// A secret key was deleted.
+        SecretKeyDeleted = "secret_key.deleted",
+        /// A publishable key was created.
+        PublishableKeyCreated = "publishable_key.created",
+        /// A publishable key was deleted.
+        PublishableKeyDeleted = "publishable_key.deleted",
+        /// An affiliate was created.
+        AffiliateCreated = "affiliate.created",
+        /// An affiliate was changed.
+        AffiliateUpdated = "affiliate.updated",
+        /// An affiliate was deleted.
+        AffiliateDeleted = "affiliate.deleted",
+        /// A credential of an affiliate was created.
+        CredentialCreated = "credential.created",
+        /// A credential of an affiliate was deleted.
+        CredentialDeleted = "credential.deleted",
+        /// A domain was claimed.
+        DomainCreated = "domain.created",
+        /// A domain was verified.
+        DomainVerified = "domain.verified",
+        /// A domain lost its verification, because its TXT record is gone.
+        DomainUnverified = "domain.unverified",
+        /// Where a domain sends people was changed.
+        DomainUpdated = "domain.updated",
+        /// A domain was released.
+        DomainDeleted = "domain.deleted",
+        /// An app was registered, or replaced.
+        AppSaved = "app.saved",
+        /// An app was deleted.
+        AppDeleted = "app.deleted",
+        /// A source was created.
+        SourceCreated = "source.created",
+        /// A source was deleted.
+        SourceDeleted = "source.deleted",
+        /// A webhook was created.
+        WebhookCreated = "webhook.created",
+        /// A webhook was changed.
+        WebhookUpdated = "webhook.updated",
+        /// A webhook got a new secret.
+        WebhookSecretRotated = "webhook.secret_rotated",
+        /// A webhook was deleted.
+        WebhookDeleted = "webhook.deleted",
+        /// The operator marked a link as unsafe.
+        LinkFlagged = "link.flagged",
+        /// The operator disabled a link.
+        LinkDisabled = "link.disabled",
+        /// The operator lifted either from a link.
+        LinkEnabled = "link.enabled",
+        /// The operator granted the account a plan; the detail is its tier, `null` when the grant was ended.
+        PlanGranted = "plan.granted",
+    }
+}
+
+words! {
+    /// The kind of who did it.
+    AuditActor {
+        /// A secret key of the account.
+        SecretKey = "secret_key",
+        /// A person of the team, signed in.
+        User = "user",
+        /// A wallet that paid for the request.
+        Wallet = "wallet",
+        /// A key of apps and pages.
+        PublishableKey = "publishable_key",
+        /// Whoever operates the service.
+        Operator = "operator",
+        /// The service itself, for example when a domain's proof is found later.
+        Service = "service",
+    }
+}
+
+reply! {
+    /// An entry of the audit log. It stays as it is when what it names is renamed or deleted.
+    AuditEntry {
+        /// The entry's id.
+        id: AuditEntryId,
+        /// When it was done.
+        at: Timestamp,
+        /// What was done.
+        action: AuditAction,
+        /// The kind of who did it.
+        actor_type: AuditActor,
+        /// Who did it: the start of a key, as lists of keys show it, a person's address, or a wallet's; `null` for the operator
+        /// and the service.
+        actor: Option<String>,
+        /// What it was done to: an id, a domain's name, or a person's address.
+        target: Option<String>,
+        /// A name, a URL, or a reason; what it is depends on the action.
+        detail: Option<String>,
+    }
+}
+
+paged! {
+    /// Entries of an account's audit log, newest first.
+    AuditLog {
+        /// The entries.
+        entries: AuditEntry,
+    }
+}

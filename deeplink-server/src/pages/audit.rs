@@ -1,0 +1,78 @@
+//! The audit log, as part of the settings.
+
+use askama::Template;
+use axum::extract::State;
+use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry};
+use http::StatusCode;
+
+use super::PageResult;
+use super::frame::{Frame, Section, answer};
+use super::person::Person;
+use super::time::DisplayTime;
+use crate::api;
+use crate::http::extract::Query;
+use crate::http::pages::PageRequest;
+use crate::state::Shared;
+
+struct Row {
+    at: DisplayTime,
+    action: String,
+    by: String,
+    target: Option<String>,
+    detail: Option<String>,
+}
+
+impl From<AuditEntry> for Row {
+    fn from(entry: AuditEntry) -> Self {
+        let by = match (entry.actor, entry.actor_type) {
+            (Some(actor), _) => actor,
+            (None, AuditActor::Operator) => "Operator of the service".to_owned(),
+            (None, _) => "The service".to_owned(),
+        };
+        // An action that names its target only by its id is clear without it.
+        let target = entry.target.filter(|_| entry.action != AuditAction::UserSignedIn);
+        Self { at: entry.at.into(), action: words_of(&entry.action), by, target, detail: entry.detail }
+    }
+}
+
+/// An action as people read it, such as "Secret key created".
+fn words_of(action: &AuditAction) -> String {
+    let words = action.as_str().replace(['.', '_'], " ");
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+#[derive(Template)]
+#[template(path = "pages/audit.html")]
+struct AuditPage<'a> {
+    frame: &'a Frame,
+    rows: Vec<Row>,
+    is_first: bool,
+    next: Option<String>,
+}
+
+/// A page of the log, newest first.
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let cursor = query.one("cursor")?;
+    let found = api::audit::list_for(&app, &person.caller, PageRequest::at(cursor)).await?;
+    let frame = Frame::of(&app, &person, Section::SETTINGS, "Audit log");
+    let rows = found.entries.into_iter().map(Row::from).collect();
+    let page = AuditPage { frame: &frame, rows, is_first: cursor.is_none(), next: found.next_cursor };
+    Ok(answer(&app, StatusCode::OK, &frame, &page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_read_as_words() {
+        for (action, words) in [
+            (AuditAction::SecretKeyCreated, "Secret key created"),
+            (AuditAction::UserSignedIn, "User signed in"),
+            (AuditAction::from("new.thing"), "New thing"),
+        ] {
+            assert_eq!(words_of(&action), words);
+        }
+    }
+}
