@@ -123,6 +123,24 @@ pub struct CheckedRows {
     pub errors: Vec<RowError>,
 }
 
+impl CheckedRows {
+    /// Moves links of their own that break a further rule to the errors.
+    pub fn refuse(&mut self, rule: impl Fn(&NewLink) -> Result<(), Invalid>) {
+        let Batch::Different(links) = &mut self.batch else { return };
+        let rows: Vec<(NewLink, u64)> = links.drain(..).zip(self.indexes.drain(..)).collect();
+        for (link, index) in rows {
+            match rule(&link) {
+                Ok(()) => {
+                    links.push(link);
+                    self.indexes.push(index);
+                }
+                Err(invalid) => self.errors.push(RowError::new(index, invalid, link.custom_id)),
+            }
+        }
+        self.errors.sort_by_key(|error| error.index);
+    }
+}
+
 fn check_size(rows: u64) -> Result<(), Invalid> {
     let (code, message) = match rows {
         0 => (ErrorCode::BatchEmpty, "the batch has no link".to_owned()),

@@ -178,6 +178,15 @@ async fn what_the_operator_switched_off_stays_off() {
     assert_eq!(shown(&world.a, "bait").await["name"], Value::Null, "nothing was changed");
     let off = world.a.put("/v1/links/bait", &json!({"enabled": false})).await.json();
     assert_eq!((&off["enabled"], &off["status"]), (&json!(false), &json!("disabled")));
+
+    // The page says who did it.
+    world.a.make_of(&json!({"custom_id": "own", "enabled": false})).await;
+    let session = world.session_of(&world.a).await;
+    for (id, by_operator) in [("bait", true), ("own", false)] {
+        let page = world.nobody.browse(Method::GET, &format!("/account/links/{id}")).session(&session).send().await;
+        assert!(page.text().contains("Disabled</span>"), "{id}");
+        assert_eq!(page.text().contains("by the operator of this service"), by_operator, "{id}");
+    }
 }
 
 /// Names are for the owner alone: visitors and affiliates do not see them, and an affiliate's key cannot set one.
@@ -200,7 +209,18 @@ async fn a_name_is_for_the_owner_alone() {
     }
     let named = json!({"name": "x"});
     assert_eq!(world.a1.post("/v1/links", &named).await.outcome(), "400 invalid_name name");
-    assert_eq!(world.a1.post("/v1/links/bulk", &json!({"links": [named]})).await.outcome(), "400 invalid_name name");
+    let template = json!({"template": named, "count": 1});
+    assert_eq!(world.a1.post("/v1/links/bulk", &template).await.outcome(), "400 invalid_name name");
+    // Each row at fault is listed, with those that break another rule.
+    let rows = json!({"links": [{"custom_id": "good"}, named, {"custom_id": "a_b"}, {"name": "y"}]});
+    let refused = world.a1.post("/v1/links/bulk", &rows).await;
+    assert_eq!(refused.outcome(), "400 invalid_batch");
+    let errors = refused.json()["errors"].as_array().expect("errors").clone();
+    let errors: Vec<_> = errors.iter().map(|error| (error["index"].as_u64(), error["code"].as_str())).collect();
+    assert_eq!(
+        errors,
+        [(Some(1), Some("invalid_name")), (Some(2), Some("invalid_custom_id")), (Some(3), Some("invalid_name"))]
+    );
     let made = world.a1.post("/v1/links", &json!({"expires_at": "2027-01-01T00:00:00Z", "enabled": false})).await;
     assert_eq!(made.status, 201);
 }

@@ -73,6 +73,10 @@ async fn parameters_are_read_strictly() {
         ("cursor=", "400 invalid_cursor cursor"),
         ("cursor=nonsense", "400 invalid_cursor cursor"),
         ("q=%00", "400 bad_request q"),
+        (&format!("q={}", "%C3%A9".repeat(2_048)), "200"),
+        (&format!("q={}", "x".repeat(2_049)), "400 bad_request q"),
+        (&format!("id_prefix={}", "x".repeat(64)), "200"),
+        (&format!("id_prefix={}", "x".repeat(65)), "400 bad_request id_prefix"),
         ("id_prefix=%00", "400 bad_request id_prefix"),
         ("unknown=1&also=2", "200"),
     ] {

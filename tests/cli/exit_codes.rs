@@ -130,7 +130,9 @@ fn retries_are_counted_and_429_waits_as_asked() {
 fn an_empty_list_is_success() {
     let ran = Dl::at(&with_links(0).url).run("links list");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""));
-    assert!(ran.stderr.contains("no links"), "{ran}");
+    assert!(ran.stderr.contains("no links; dl links create URL"), "{ran}");
+    let ran = Dl::at(&with_links(0).url).run("links list --q nothing");
+    assert!(ran.code == Some(0) && ran.stderr.contains("no links match"), "{ran}");
 }
 
 #[test]

@@ -14,10 +14,11 @@ const CREDENTIALS: &str = "/v1/affiliates/aff_0123456789abcdef01234567/credentia
 /// an item.
 type List = (&'static str, &'static str, Option<&'static str>, &'static str);
 
-const LISTS: [List; 8] = [
+const LISTS: [List; 9] = [
     ("affiliates list", "/v1/affiliates", Some("affiliates"), "id"),
     ("affiliates creds list aff_0123456789abcdef01234567", CREDENTIALS, Some("credentials"), "id"),
     ("apps list", "/v1/apps", None, "id"),
+    ("audit list", "/v1/audit", Some("entries"), "id"),
     ("domains list", "/v1/domains", None, "domain"),
     ("pk list", "/v1/auth/publishable-keys", Some("keys"), "id"),
     ("sources list", "/v1/sources", Some("sources"), "id"),
@@ -33,6 +34,7 @@ fn item(path: &str, at: usize) -> Value {
     let (mut item, id) = match path {
         "/v1/affiliates" => (affiliate(), "id"),
         "/v1/apps" => (app("ios"), "id"),
+        "/v1/audit" => (json!(fixtures::audit_entry("you@example.com")), "id"),
         "/v1/domains" => (domain(at.is_multiple_of(2)), "domain"),
         "/v1/auth/publishable-keys" => (json!(fixtures::publishable_key_detail("go.example.com")), "id"),
         "/v1/sources" => (source("https://links.example.com"), "id"),

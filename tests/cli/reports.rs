@@ -94,6 +94,9 @@ pub(crate) fn of_reports(request: &Request) -> Option<Answer> {
         | "PUT /v1/lifecycle/identify"
         | "PUT /v1/attribution/link" => done(),
         "POST /v1/lifecycle/convert" => converted("accepted"),
+        "GET /v1/audit" => {
+            Answer::json(200, &json!({"entries": [fixtures::audit_entry("you@example.com")], "next_cursor": null}))
+        }
         "GET /v1/sources" => Answer::json(200, &json!({"sources": [source(&base)]})),
         "POST /v1/sources" => Answer::json(201, &source(&base)),
         "GET /v1/links/spring-42/stats" => Answer::json(200, &link_stats()),

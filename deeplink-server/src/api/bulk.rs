@@ -62,10 +62,11 @@ pub(crate) async fn create(
 fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(bulk.check_rows()?) };
     for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
-        check_unnamed(link)?;
         link.affiliate_id = None;
     }
+    check_unnamed(bulk.template.as_ref().and_then(|template| template.name.as_deref()))?;
     let mut judged = bulk.check_rows()?;
+    judged.refuse(|link| check_unnamed(link.name.as_deref()));
     let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
     match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),

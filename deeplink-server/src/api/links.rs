@@ -78,7 +78,7 @@ pub(crate) async fn create_for(
 /// Checks a new link and pins it to the caller's affiliate, if the caller has one.
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
-    check_unnamed(&link)?;
+    check_unnamed(link.name.as_deref())?;
     let named = link.affiliate_id.take();
     let mut link = link.check()?;
     if named.is_some_and(|named| named != own.as_str()) {
@@ -90,8 +90,8 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
 }
 
 /// Refuses a name from an affiliate's key: names are for the owner alone.
-pub(super) fn check_unnamed(link: &CreateLink) -> Result<(), Invalid> {
-    match link.name {
+pub(super) fn check_unnamed(name: Option<&str>) -> Result<(), Invalid> {
+    match name {
         Some(_) => Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's key cannot name a link")),
         None => Ok(()),
     }
@@ -247,7 +247,7 @@ impl App {
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
-        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 64 characters), without case, in id, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
+        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters), without case, in id, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
@@ -338,9 +338,10 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     })?;
     filter.created_after = query.moment("created_after")?;
     filter.created_before = query.moment("created_before")?;
-    let short = |text: &str| (text.chars().count() <= 64).then(|| text.to_owned());
-    filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", short)?;
-    filter.q = query.parsed("q", "at most 64 characters", short)?;
+    let at_most = |most: usize| move |text: &str| (text.chars().count() <= most).then(|| text.to_owned());
+    filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", at_most(64))?;
+    // A whole destination may be searched for.
+    filter.q = query.parsed("q", "at most 2,048 characters", at_most(deeplink_core::url::MAX_LEN))?;
     Ok(filter)
 }
 

@@ -287,6 +287,8 @@ struct LinkPage<'a> {
     frame: &'a Frame,
     link: &'a LinkDetail,
     status: Status,
+    /// Whether the operator flagged or disabled it.
+    is_taken_down: bool,
     created: DisplayTime,
     expires: Option<DisplayTime>,
     /// Whether the end is that of an account without a verified domain.
@@ -307,12 +309,13 @@ pub(super) async fn show(
     query: Query,
 ) -> PageResult {
     let now = app.clock.now();
-    let link = {
+    let (link, is_taken_down) = {
         let mut reader = app.db.read().await?;
         let mut db = reader.conn();
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
-        app.detail(link, primary.as_deref(), now)
+        let is_taken_down = link.is_taken_down;
+        (app.detail(link, primary.as_deref(), now), is_taken_down)
     };
     let qr = app.codes.on_page(person.caller.tenant.as_str(), &link.url).await;
     let destinations = [
@@ -327,6 +330,7 @@ pub(super) async fn show(
     let page = LinkPage {
         frame: &frame,
         status: Status::from(&link.status),
+        is_taken_down,
         created: link.created_at.into(),
         expires: link.expires_at.map(DisplayTime::from),
         ends_without_domain: link.expires_at != link.owner_expires_at,

@@ -13,7 +13,7 @@ use crate::paging::{Fetched, Part};
 #[command(after_help = help(
     "Sign-ins and changes to people, keys, domains, apps, affiliates, sources and webhooks are in it, and what the operator of \
      the service did. Changes to links are not.",
-    &["dl audit list", "dl audit list --all -o csv"]
+    &["dl audit list", "dl audit list -o csv"]
 ))]
 pub(crate) struct List {
     #[command(flatten)]

@@ -74,6 +74,8 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let filter = self.filter.check()?;
+        let none =
+            if filter == LinkFilter::new() { "no links; dl links create URL creates one" } else { "no links match" };
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {
             let mut list = client.links().list(&filter).page_size(size);
@@ -82,6 +84,6 @@ impl List {
             }
             Fetched::by(list.first_page()).await.map_err(|error| ctx.stop(&error))
         };
-        self.paging.part().print(ctx, &sheet, "no links; dl links create URL creates one", fetch).await
+        self.paging.part().print(ctx, &sheet, none, fetch).await
     }
 }

@@ -34,7 +34,7 @@ Example:
 pub(in crate::admin) struct Target {
     #[command(flatten)]
     named: Named,
-    /// Reason for the change; it is recorded, and `tenant show` shows it
+    /// Reason for the change; `tenant show` shows it, and the account sees it in its audit log
     #[arg(long, value_name = "TEXT", value_parser = reason, default_value = "none given")]
     reason: String,
     /// Print JSON
