@@ -72,6 +72,7 @@ pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
     made.clicks(&mut db, amounts.clicks).await?;
     let people = made.installs(&mut db, amounts).await?;
     made.conversions(&mut db, amounts.conversions, &people).await?;
+    made.account(&mut db).await?;
     sqlx::query("COMMIT").execute(&mut db).await?;
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut db).await?;
     Ok(db.close().await?)
@@ -303,6 +304,28 @@ impl Made {
         }
         conversions.flush(db).await?;
         credits.flush(db).await
+    }
+}
+
+impl Made {
+    /// What all links led to together. The service adds the clicks itself.
+    async fn account(&self, db: &mut SqliteConnection) -> Result<(), Failure> {
+        let account = format!("(SELECT account FROM tenants WHERE id = '{}')", self.tenant);
+        for sql in [
+            format!("UPDATE touches SET account = {account}"),
+            format!(
+                "INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
+                 SELECT {account}, at, bound_as, TRUE, TRUE, install FROM install_credits WHERE is_last"
+            ),
+            format!(
+                "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+                 SELECT CASE WHEN first_link IS NULL THEN {account} - 1 ELSE {account} END,
+                     at, conversion_type, TRUE, TRUE, position FROM conversions"
+            ),
+        ] {
+            sqlx::query(AssertSqlSafe(sql)).execute(&mut *db).await?;
+        }
+        Ok(())
     }
 }
 
