@@ -115,7 +115,7 @@ reply! {
         actor: Option<String>,
         /// What it was done to: an id, a domain's name, or a person's address.
         target: Option<String>,
-        /// A name, a URL, or a reason; what it is depends on the action.
+        /// A name, an address, or a reason; what it is depends on the action. Of a webhook's URL it is the origin.
         detail: Option<String>,
     }
 }

@@ -134,6 +134,11 @@ async fn a_link_signs_people_in_and_adds_new_ones() {
         assert_eq!(who(&world, &entered).await, (tenant.clone(), email.into(), false));
     }
     assert_eq!(people(&world, &tenant).await, ["a@example.com", "invited@example.com", "new@example.com"]);
+    let log = world.a.get("/v1/audit").await.json();
+    let joined: Vec<_> =
+        log["entries"].as_array().expect("entries").iter().filter(|of| of["action"] == "user.joined").collect();
+    let joined: Vec<_> = joined.iter().map(|of| of["actor"].as_str()).collect();
+    assert_eq!(joined, [Some("new@example.com"), Some("invited@example.com")]);
 }
 
 /// S18: where people prove their addresses, a link takes only addresses that are confirmed in the account: any other

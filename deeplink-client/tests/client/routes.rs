@@ -96,6 +96,7 @@ async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "attribution_click" => lifecycle.earlier().click(&click).await.map(drop),
         "attribution_report" => lifecycle.earlier().report(&opened).await.map(drop),
         "attribution_link" => lifecycle.earlier().link(&who).await.map(drop),
+        "list_audit_log" => dl.audit().list().await.map(drop),
         "list_sources" => sources.list().await.map(drop),
         "create_source" => sources.create(&CreateSource::custom("Shop")).await.map(drop),
         "get_source" => sources.get("src_0123456789abcdef01234567").await.map(drop),

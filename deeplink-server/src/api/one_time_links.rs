@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 
 use axum::response::Response;
+use deeplink_core::audit::AuditAction;
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::id::{TenantId, UserId};
+use deeplink_core::id::{AuditEntryId, TenantId, UserId};
 use deeplink_core::secret::Token;
 use deeplink_core::session::NextPath;
 use deeplink_core::time::Timestamp;
@@ -16,6 +17,8 @@ use url::Url;
 
 use super::callback::Entry;
 use super::users::require_room;
+use crate::caller::Actor;
+use crate::db::audit::{By, NewEntry};
 use crate::db::people::{self, Entered};
 use crate::db::users::{self, NewUser, PLACEHOLDER, Standing};
 use crate::db::{Conn, DbError, one_time_links, suspensions, tenants};
@@ -115,9 +118,9 @@ pub(crate) async fn enter(
     let entry = Entry::draw(app, headers);
     let signed_in = entry.signed_in(app, &NextPath::default());
     let now = app.clock.now();
-    let user = app.random(|random| UserId::new(now, random));
+    let (user, joined) = app.random(|random| (UserId::new(now, random), AuditEntryId::new(now, random)));
     let (takes_unproved, enforced_at) = (takes_unproved_addresses(app), app.quotas_at(now));
-    let enter = Enter { entry, hash: token.hash(), email, user, takes_unproved, now, enforced_at };
+    let enter = Enter { entry, hash: token.hash(), email, user, joined, takes_unproved, now, enforced_at };
     let used = app.write(
         Share::SignIns,
         enter,
@@ -138,6 +141,8 @@ struct Enter {
     email: Email,
     /// The id of the person, if they are new here.
     user: UserId,
+    /// Of the entry in the audit log that they joined.
+    joined: AuditEntryId,
     takes_unproved: bool,
     now: Timestamp,
     /// The time to check the plan's limit of people at, if limits are enforced.
@@ -191,7 +196,13 @@ impl Enter {
             }
             Opens::Known(_) => (self.become_member(tx, tenant).await?, Vec::new()),
         };
-        if people::confirm(tx, &user).await? { Ok((user, ended_keys)) } else { Err(taken()) }
+        if !people::confirm(tx, &user).await? {
+            return Err(taken());
+        }
+        let by = By::Caller(Actor::User(user.clone()));
+        let joined = NewEntry::new(self.joined.clone(), tenant.clone(), by, AuditAction::UserJoined);
+        joined.of(&user, None).store(tx).await?;
+        Ok((user, ended_keys))
     }
 
     /// The person as the owner: in place of the placeholder, if there is one.

@@ -16,6 +16,7 @@ use deeplink_core::webhook::{
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
+use url::Url;
 
 use crate::caller::Caller;
 use crate::db::audit::NewEntry;
@@ -89,7 +90,7 @@ pub(crate) async fn create_for(
     let now = app.clock.now();
     let (id, secret) = app.random(|random| (WebhookId::new(now, random), WebhookSecret::generate(random)));
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
-    let entry = app.audited(&caller, AuditAction::WebhookCreated).of(&id, Some(&new.url));
+    let entry = app.audited(&caller, AuditAction::WebhookCreated).of(&id, Some(&origin_of(&new.url)));
     let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
     app.once(once, Create { caller, storing, secret, leads_inside, entry }).await
 }
@@ -99,6 +100,11 @@ pub(crate) async fn create_for(
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
     let _permit = app.lookups.try_acquire(caller.share()).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
+}
+
+/// What the audit log keeps of a URL, whose path is often a secret of the receiver.
+fn origin_of(url: &str) -> String {
+    Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
 }
 
 fn refuse_inside(leads_inside: bool) -> Result<(), ApiError> {
@@ -233,7 +239,7 @@ impl Update {
         refuse_foreign(tx, &self.caller, self.change.affiliate.as_ref().and_then(Option::as_ref)).await?;
         let changed = webhooks::update(tx, &self.caller.tenant, &self.id, &self.change, self.now).await?;
         let changed = changed.ok_or_else(not_there)?.detail();
-        self.entry.of(&self.id, Some(&changed.url)).store(tx).await?;
+        self.entry.of(&self.id, Some(&origin_of(&changed.url))).store(tx).await?;
         Ok(changed)
     }
 }
