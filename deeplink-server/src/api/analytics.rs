@@ -42,7 +42,7 @@ const HOSTS: usize = 100;
         ("link_ids" = Option<String>, Query, description = "1 to 100 link ids, joined by commas; all links of the account, deleted ones included, when absent"),
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
-        ("credit" = Option<Credit>, Query, description = "Which touch is credited; `last_touch` when absent or unknown"),
+        ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); with `platform`, `kind` and `referer_host`, groups hold clicks only"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
