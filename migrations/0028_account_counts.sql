@@ -25,7 +25,7 @@ INSERT INTO click_days (link, day, kind, clicks)
 SELECT o.account, d.day, d.kind, CAST(SUM(d.clicks) AS BIGINT)
 FROM click_days d JOIN link_accounts o ON o.link = d.link GROUP BY o.account, d.day, d.kind;
 
--- The 200 hosts with the most clicks of an account's day keep their names, as in the counts that follow.
+-- The 1,000 hosts with the most clicks of an account's day keep their names, as in the counts that follow.
 CREATE TABLE account_hosts (
     account BIGINT NOT NULL,
     day     BIGINT NOT NULL,
@@ -38,7 +38,7 @@ SELECT account, day, host FROM (
         ROW_NUMBER() OVER (PARTITION BY o.account, d.day ORDER BY SUM(d.clicks) DESC, d.host) AS place
     FROM click_facet_days d JOIN link_accounts o ON o.link = d.link
     WHERE d.host <> '' AND d.host <> 'other' GROUP BY o.account, d.day, d.host) AS ranked
-WHERE place <= 200;
+WHERE place <= 1000;
 INSERT INTO click_facets (link, hour, platform, host, clicks, first_position, last_position, first_at, last_at)
 SELECT account, hour, platform, host, CAST(SUM(clicks) AS BIGINT), MIN(first_position), MAX(last_position),
     MIN(first_at), MAX(last_at)

@@ -18,6 +18,8 @@ words! {
         AccountResumed = "account.resumed",
         /// A person signed in.
         UserSignedIn = "user.signed_in",
+        /// Keys, webhooks and sources that were made before anyone confirmed an address were deleted; the detail counts them.
+        AccessRevoked = "access.revoked",
         /// The operator made a sign-in link for a person.
         SignInLinkCreated = "sign_in_link.created",
         /// A person was invited to the team.
@@ -68,6 +70,8 @@ words! {
         WebhookUpdated = "webhook.updated",
         /// A webhook got a new secret.
         WebhookSecretRotated = "webhook.secret_rotated",
+        /// A webhook was paused, because deliveries to it failed for three days.
+        WebhookPaused = "webhook.paused",
         /// A webhook was deleted.
         WebhookDeleted = "webhook.deleted",
         /// The operator marked a link as unsafe.
@@ -92,9 +96,9 @@ words! {
         Wallet = "wallet",
         /// A key of apps and pages.
         PublishableKey = "publishable_key",
-        /// Whoever operates the service.
+        /// The operator of the service.
         Operator = "operator",
-        /// The service itself, for example when a domain's proof is found later.
+        /// The service itself, for example when a domain loses its proof.
         Service = "service",
     }
 }
@@ -113,7 +117,7 @@ reply! {
         /// Who did it: the start of a key, as lists of keys show it, a person's address, or a wallet's; `null` for the operator
         /// and the service.
         actor: Option<String>,
-        /// What it was done to: an id, a domain's name, or a person's address.
+        /// What it was done to: an id, or a domain's name.
         target: Option<String>,
         /// A name, an address, or a reason; what it is depends on the action. Of a webhook's URL it is the origin.
         detail: Option<String>,

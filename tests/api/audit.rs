@@ -24,6 +24,9 @@ const OPERATORS: [AuditAction; 7] = [
     AuditAction::PlanGranted,
 ];
 
+/// What the service does as time passes; the tests of confirmations and of deliveries show that it is recorded.
+const THE_SERVICES: [AuditAction; 2] = [AuditAction::AccessRevoked, AuditAction::WebhookPaused];
+
 async fn entries(of: &Caller) -> Vec<Value> {
     let mut all = Vec::new();
     let mut cursor = String::new();
@@ -119,11 +122,11 @@ async fn each_change_is_one_entry() {
     let shown = entry["detail"].as_str().expect("the start of the key");
     assert!(made.member("key").starts_with(shown.trim_end_matches('.')), "{shown}");
     assert_eq!(a.delete(&format!("/v1/auth/secret-keys/{id}")).await.status, 204);
-    told.expect(AuditAction::SecretKeyDeleted, &id, None).await;
+    told.expect(AuditAction::SecretKeyDeleted, &id, Some(shown)).await;
     let made = a.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await.member("id");
     told.expect(AuditAction::PublishableKeyCreated, &made, Some("go.example.com")).await;
     assert_eq!(a.delete(&format!("/v1/auth/publishable-keys/{made}")).await.status, 204);
-    told.expect(AuditAction::PublishableKeyDeleted, &made, None).await;
+    told.expect(AuditAction::PublishableKeyDeleted, &made, Some("go.example.com")).await;
 
     // Affiliates.
     let partner = a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
@@ -135,7 +138,7 @@ async fn each_change_is_one_entry() {
     assert_eq!(a.delete(&format!("/v1/affiliates/{partner}/credentials/{credential}")).await.status, 204);
     told.expect(AuditAction::CredentialDeleted, &credential, Some(&partner)).await;
     assert_eq!(a.delete(&format!("/v1/affiliates/{partner}")).await.status, 204);
-    told.expect(AuditAction::AffiliateDeleted, &partner, None).await;
+    told.expect(AuditAction::AffiliateDeleted, &partner, Some("Other")).await;
 
     // Apps, sources, webhooks.
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
@@ -145,11 +148,11 @@ async fn each_change_is_one_entry() {
         told.expect(AuditAction::AppSaved, &id, Some("com.example.app")).await;
     }
     assert_eq!(a.delete(&format!("/v1/apps/{id}")).await.status, 204);
-    told.expect(AuditAction::AppDeleted, &id, None).await;
+    told.expect(AuditAction::AppDeleted, &id, Some("com.example.app")).await;
     let source = a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id");
     told.expect(AuditAction::SourceCreated, &source, Some("Shop")).await;
     assert_eq!(a.delete(&format!("/v1/sources/{source}")).await.status, 204);
-    told.expect(AuditAction::SourceDeleted, &source, None).await;
+    told.expect(AuditAction::SourceDeleted, &source, Some("Shop")).await;
     let (url, new) = ("https://1.1.1.1/hook", "https://8.8.8.8/new");
     let webhook = a.post("/v1/webhooks", &json!({"url": url, "events": ["click"]})).await.member("id");
     // A path is often a secret.
@@ -160,7 +163,7 @@ async fn each_change_is_one_entry() {
     assert_eq!(a.post_nothing(&format!("{path}/rotate-secret")).await.status, 200);
     told.expect(AuditAction::WebhookSecretRotated, &webhook, None).await;
     assert_eq!(a.delete(&path).await.status, 204);
-    told.expect(AuditAction::WebhookDeleted, &webhook, None).await;
+    told.expect(AuditAction::WebhookDeleted, &webhook, Some("https://8.8.8.8")).await;
 
     // A domain whose proof is gone for three days, and one that is released.
     world.dns.txt("_deeplink-verify.go.example.com", &[]);
@@ -188,7 +191,7 @@ async fn each_change_is_one_entry() {
         ["account.created", "user", "new@example.com", opened.member("tenant_id").as_str()]
     );
     told.actions.insert("account.created".to_owned());
-    told.actions.extend(OPERATORS.iter().map(ToString::to_string));
+    told.actions.extend(OPERATORS.iter().chain(&THE_SERVICES).map(ToString::to_string));
     let all: HashSet<String> = AuditAction::ALL.iter().map(ToString::to_string).collect();
     assert_eq!(told.actions, all, "each action has its case");
 }

@@ -132,6 +132,7 @@ async fn a_link_signs_people_in_and_adds_new_ones() {
         let token = link_to(&world, &tenant).await;
         let entered = enter(&world.nobody, &token, email).await;
         assert_eq!(who(&world, &entered).await, (tenant.clone(), email.into(), false));
+        world.clock.advance(Duration::from_millis(1));
     }
     assert_eq!(people(&world, &tenant).await, ["a@example.com", "invited@example.com", "new@example.com"]);
     let log = world.a.get("/v1/audit").await.json();
@@ -216,6 +217,8 @@ async fn r11_what_was_made_before_anyone_proved_an_address_ends() {
         world.db.number(format!("SELECT CAST(COUNT(*) AS BIGINT) FROM {table} WHERE tenant_id = '{tenant}'")).await
     };
     assert_eq!((count("webhooks").await, count("secret_keys").await, count("links").await), (0, 0, 1));
+    let revoked = "SELECT actor_type || ': ' || detail FROM audit_log WHERE action = 'access.revoked'";
+    assert_eq!(world.db.texts(revoked).await, ["service: keys: 1, webhooks: 1"]);
     assert!(crate::confirmations::confirms_nothing(&world.nobody.confirm(&confirmation).await), "its link has ended");
 }
 

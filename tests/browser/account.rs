@@ -204,6 +204,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         let affiliate = format!("/account/affiliates/{affiliate}");
         let pages = [
             ("overview", "/account".to_owned()),
+            ("overview-year", "/account?range=12m".to_owned()),
+            ("overview-dates", "/account?from=2026-11-20&to=2026-11-01".to_owned()),
             ("links", "/account/links?done=link-deleted".to_owned()),
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
@@ -236,7 +238,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         browser.until("document.querySelector('[role=alert]') !== null").await;
         look(browser, "usual-not-verified").await;
         browser.open(&browser.service("/account/links/spring-sale")).await;
-        browser.click("summary").await;
+        browser.click("figure + details > summary").await;
         look(browser, "usual-table").await;
         browser.open(&browser.service("/account/keys")).await;
         browser.click("#issue").await;

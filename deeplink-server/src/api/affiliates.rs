@@ -251,19 +251,17 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let now = app.clock.now();
     let id = named(id)?;
-    let entry = app.audited(&caller, AuditAction::AffiliateDeleted).of(&id, None);
+    let entry = app.audited(&caller, AuditAction::AffiliateDeleted);
     let deleted = app.write(
         caller.share(),
         (caller, id, entry),
         move |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
-                if !affiliates::delete(tx, &caller.tenant, id, now).await? {
-                    return Err(ApiError::not_found());
-                }
+                let name = affiliates::delete(tx, &caller.tenant, id, now).await?.ok_or_else(ApiError::not_found)?;
                 let hashes = keys::delete_all_of(tx, &caller.tenant, id).await?;
                 announce(tx, &hashes).await?;
-                entry.store(tx).await?;
+                entry.of(id, Some(&name)).store(tx).await?;
                 Ok(hashes)
             }
             .boxed()

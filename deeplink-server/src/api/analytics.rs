@@ -33,8 +33,8 @@ const HOSTS: usize = 100;
 ///
 /// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest
-/// conversion types are named and the rest is `other`; so are referring hosts beyond the 100 largest, and beyond 200 of
-/// one link on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks of a day that the window
+/// conversion types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of
+/// one link on one day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks of a day that the window
 /// cuts have the platform `unknown` and the host `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
@@ -85,81 +85,138 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
     app.clicks.counted().await;
     let report = app.report(caller, move |mut db, tenant| {
-        async move {
-            let Some(ids) = &scope.link_ids else { return account_report(&mut db, &tenant, scope).await };
-            let ids: Vec<&str> = ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
-            let positions = funnel::positions(&mut db, &tenant, &ids).await?;
-            let links: Vec<i64> = positions.values().copied().collect();
-            let (total, groups) = count(&mut db, &scope, &links, &positions).await?;
-            Ok::<_, DbError>(FunnelReport::new(scope, total, groups))
-        }
-        .boxed()
+        async move { Found::of(&mut db, &tenant, &scope).await?.report(&mut db, scope).await }.boxed()
     });
     report.await
 }
 
-async fn account_report(db: &mut Conn<'_>, tenant: &TenantId, scope: FunnelScope) -> Result<FunnelReport, DbError> {
-    let account: Vec<i64> = tenants::account(db, tenant).await?.into_iter().collect();
-    let (total, groups) = count(db, &scope, &account, &BTreeMap::new()).await?;
-    let asked =
-        Scope { links: &account, from: scope.from.as_millis(), to: scope.to.as_millis(), credit: &Credit::LastTouch };
-    let unattributed = if account.is_empty() { BTreeMap::new() } else { funnel::unattributed(db, asked).await? };
-    Ok(FunnelReport::new(scope, total, groups).unattributed(Some(unattributed)))
+/// A report, and what a page shows beside it.
+pub(crate) struct Numbers {
+    pub(crate) report: FunnelReport,
+    /// The same links in another window.
+    pub(crate) before: Funnel,
+    /// Clicks by platform, the largest first.
+    pub(crate) platforms: Vec<FunnelGroup>,
+    /// Clicks by the host of the referring page, the largest first.
+    pub(crate) hosts: Vec<FunnelGroup>,
 }
 
-async fn count(
-    db: &mut Conn<'_>,
-    scope: &FunnelScope,
-    links: &[i64],
-    positions: &BTreeMap<String, i64>,
-) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
-    let (from, to) = (scope.from.as_millis(), scope.to.as_millis());
-    let split = match &scope.group_by {
-        Some(GroupBy::Link) => Split::Link,
-        Some(by) => by.millis().map_or(Split::Nothing, Split::Time),
-        None => Split::Nothing,
-    };
-    let clicked = clicks::Scope { links, from, to, kinds: Kinds::Funnel };
-    let asked = Scope { links, from, to, credit: &scope.credit };
-    let mut tally = funnel::tally(db, asked, split).await?;
-    let groups = match &scope.group_by {
-        None | Some(GroupBy::Unknown(_)) => {
-            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
-            None
+/// The numbers of a page, in one turn of the account's reports. `before` is about the same links.
+pub(crate) async fn numbers_for(
+    app: &App,
+    caller: &Caller,
+    [scope, before]: [FunnelScope; 2],
+) -> Result<Numbers, ApiError> {
+    app.clicks.counted().await;
+    let numbers = app.report(caller, move |mut db, tenant| {
+        async move {
+            let db = &mut db;
+            let found = Found::of(db, &tenant, &scope).await?;
+            let before = found.count(db, &before).await?.0;
+            let report = found.report(db, scope.clone()).await?;
+            let (clicked, clicks) = (found.clicked(&scope), report.funnel.clicks);
+            let platforms = by_platform(db, clicked, clicks).await?;
+            let hosts = by_host(db, clicked, clicks).await?;
+            Ok::<_, DbError>(Numbers { report, before, platforms, hosts })
         }
-        Some(GroupBy::RefererHost) => {
-            let mut counted = clicks::count_by_host(db, clicked).await?;
-            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
-            add_rest(&mut counted, clicks::OTHER.to_owned(), tally.total.clicks);
-            Some(largest(counted))
-        }
-        Some(GroupBy::Platform) => {
-            let mut counted = clicks::count(db, clicked, By::Platform).await?;
-            tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
-            add_rest(&mut counted, -1, tally.total.clicks);
-            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (platform_of(code).into(), clicks))))
-        }
-        Some(GroupBy::Kind) => {
-            let counted = clicks::count(db, clicks::Scope { kinds: Kinds::All, ..clicked }, By::Kind).await?;
-            let in_funnel = |code: i64| kind_of(code).is_some_and(ClickKind::in_funnel);
-            tally.total.clicks = counted.iter().filter(|(code, _)| in_funnel(**code)).map(|(_, clicks)| clicks).sum();
-            let name = |code: i64| kind_of(code).map_or("unknown", ClickKind::as_str);
-            Some(by_clicks(counted.into_iter().map(|(code, clicks)| (name(code).into(), clicks))))
-        }
-        Some(by) => {
-            let key = match by {
-                GroupBy::Hour => By::Hour,
-                GroupBy::Link => By::Link,
-                _ => By::Day,
-            };
-            for (key, clicks) in clicks::count(db, clicked, key).await? {
-                tally.total.clicks += clicks;
-                tally.groups.entry(key).or_default().clicks = clicks;
+        .boxed()
+    });
+    numbers.await
+}
+
+/// What a report is about, as tables of counts name it.
+struct Found {
+    /// Positions of links, or the number of the account alone.
+    links: Vec<i64>,
+    /// The positions by id; empty for the account.
+    positions: BTreeMap<String, i64>,
+}
+
+impl Found {
+    async fn of(db: &mut Conn<'_>, tenant: &TenantId, scope: &FunnelScope) -> Result<Self, DbError> {
+        let Some(ids) = &scope.link_ids else {
+            let links = tenants::account(db, tenant).await?.into_iter().collect();
+            return Ok(Self { links, positions: BTreeMap::new() });
+        };
+        let ids: Vec<&str> = ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
+        let positions = funnel::positions(db, tenant, &ids).await?;
+        Ok(Self { links: positions.values().copied().collect(), positions })
+    }
+
+    fn clicked(&self, scope: &FunnelScope) -> clicks::Scope<'_> {
+        let (from, to) = (scope.from.as_millis(), scope.to.as_millis());
+        clicks::Scope { links: &self.links, from, to, kinds: Kinds::Funnel }
+    }
+
+    fn credited<'a>(&'a self, scope: &FunnelScope, credit: &'a Credit) -> Scope<'a> {
+        Scope { links: &self.links, from: scope.from.as_millis(), to: scope.to.as_millis(), credit }
+    }
+
+    async fn report(&self, db: &mut Conn<'_>, scope: FunnelScope) -> Result<FunnelReport, DbError> {
+        let (total, groups) = self.count(db, &scope).await?;
+        let unattributed = match scope.link_ids {
+            Some(_) => None,
+            None if self.links.is_empty() => Some(BTreeMap::new()),
+            None => Some(funnel::unattributed(db, self.credited(&scope, &Credit::LastTouch)).await?),
+        };
+        Ok(FunnelReport::new(scope, total, groups).unattributed(unattributed))
+    }
+
+    async fn count(
+        &self,
+        db: &mut Conn<'_>,
+        scope: &FunnelScope,
+    ) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
+        let split = match &scope.group_by {
+            Some(GroupBy::Link) => Split::Link,
+            Some(by) => by.millis().map_or(Split::Nothing, Split::Time),
+            None => Split::Nothing,
+        };
+        let clicked = self.clicked(scope);
+        let mut tally = funnel::tally(db, self.credited(scope, &scope.credit), split).await?;
+        let key = match &scope.group_by {
+            Some(GroupBy::Hour) => By::Hour,
+            Some(GroupBy::Day) => By::Day,
+            Some(GroupBy::Link) => By::Link,
+            Some(GroupBy::Kind) => {
+                let counted = clicks::count(db, clicks::Scope { kinds: Kinds::All, ..clicked }, By::Kind).await?;
+                let funnel = counted.iter().filter(|(code, _)| kind_of(**code).is_some_and(ClickKind::in_funnel));
+                tally.total.clicks = funnel.map(|(_, clicks)| clicks).sum();
+                let name = |code: i64| kind_of(code).map_or("unknown", ClickKind::as_str);
+                let groups = by_clicks(counted.into_iter().map(|(code, clicks)| (name(code).into(), clicks)));
+                return Ok((tally.total, Some(groups)));
             }
-            Some(whole_groups(&mut tally, scope, positions))
+            by => {
+                tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
+                let groups = match by {
+                    Some(GroupBy::RefererHost) => Some(by_host(db, clicked, tally.total.clicks).await?),
+                    Some(GroupBy::Platform) => Some(by_platform(db, clicked, tally.total.clicks).await?),
+                    _ => None,
+                };
+                return Ok((tally.total, groups));
+            }
+        };
+        for (key, clicks) in clicks::count(db, clicked, key).await? {
+            tally.total.clicks += clicks;
+            tally.groups.entry(key).or_default().clicks = clicks;
         }
-    };
-    Ok((tally.total, groups))
+        let groups = whole_groups(&mut tally, scope, &self.positions);
+        Ok((tally.total, Some(groups)))
+    }
+}
+
+/// `total` clicks by platform.
+async fn by_platform(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) -> Result<Vec<FunnelGroup>, DbError> {
+    let mut counted = clicks::count(db, clicked, By::Platform).await?;
+    add_rest(&mut counted, -1, total);
+    Ok(by_clicks(counted.into_iter().map(|(code, clicks)| (platform_of(code).into(), clicks))))
+}
+
+/// `total` clicks by the host of the referring page.
+async fn by_host(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) -> Result<Vec<FunnelGroup>, DbError> {
+    let mut counted = clicks::count_by_host(db, clicked).await?;
+    add_rest(&mut counted, clicks::OTHER.to_owned(), total);
+    Ok(largest(counted))
 }
 
 fn kind_of(code: i64) -> Option<ClickKind> {

@@ -144,16 +144,14 @@ pub(crate) async fn delete(
 /// Removes an app of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
-    let entry = app.audited(&caller, AuditAction::AppDeleted).of(&id, None);
+    let entry = app.audited(&caller, AuditAction::AppDeleted);
     let deleted = app.write_for(
         Arc::clone(&caller),
         (caller, id, entry),
         |tx, (caller, id, entry)| {
             async move {
-                if !apps::delete(tx, &caller.tenant, id).await? {
-                    return Err(ApiError::not_found());
-                }
-                entry.store(tx).await?;
+                let name = apps::delete(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+                entry.of(id, Some(&name)).store(tx).await?;
                 Ok(notices::tenant_changed(tx, &caller.tenant).await?)
             }
             .boxed()

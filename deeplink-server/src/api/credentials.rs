@@ -192,7 +192,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, affiliate: &st
             async move {
                 caller.hold(tx).await?;
                 let hash = keys::delete(tx, &caller.tenant, Some(affiliate), id).await?;
-                let hash = hash.ok_or_else(ApiError::not_found)?;
+                let (hash, _) = hash.ok_or_else(ApiError::not_found)?;
                 entry.store(tx).await?;
                 notices::key_changed(tx, &hash).await?;
                 Ok::<_, ApiError>(hash)

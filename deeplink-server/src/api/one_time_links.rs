@@ -118,9 +118,10 @@ pub(crate) async fn enter(
     let entry = Entry::draw(app, headers);
     let signed_in = entry.signed_in(app, &NextPath::default());
     let now = app.clock.now();
-    let (user, joined) = app.random(|random| (UserId::new(now, random), AuditEntryId::new(now, random)));
+    let (user, entries) =
+        app.random(|random| (UserId::new(now, random), [(); 2].map(|()| AuditEntryId::new(now, random))));
     let (takes_unproved, enforced_at) = (takes_unproved_addresses(app), app.quotas_at(now));
-    let enter = Enter { entry, hash: token.hash(), email, user, joined, takes_unproved, now, enforced_at };
+    let enter = Enter { entry, hash: token.hash(), email, user, entries, takes_unproved, now, enforced_at };
     let used = app.write(
         Share::SignIns,
         enter,
@@ -141,8 +142,8 @@ struct Enter {
     email: Email,
     /// The id of the person, if they are new here.
     user: UserId,
-    /// Of the entry in the audit log that they joined.
-    joined: AuditEntryId,
+    /// Of the entries in the audit log: that access ended, and that they joined.
+    entries: [AuditEntryId; 2],
     takes_unproved: bool,
     now: Timestamp,
     /// The time to check the plan's limit of people at, if limits are enforced.
@@ -191,7 +192,7 @@ impl Enter {
             Opens::New => (self.own(tx, tenant).await?, Vec::new()),
             // As when a sign-up is confirmed: what was made before anyone proved an address may be someone else's.
             Opens::Unproved => {
-                let ended = people::end_access(tx, tenant).await?;
+                let ended = people::end_access(tx, tenant, &self.entries[0]).await?;
                 (self.own(tx, tenant).await?, ended)
             }
             Opens::Known(_) => (self.become_member(tx, tenant).await?, Vec::new()),
@@ -200,7 +201,7 @@ impl Enter {
             return Err(taken());
         }
         let by = By::Caller(Actor::User(user.clone()));
-        let joined = NewEntry::new(self.joined.clone(), tenant.clone(), by, AuditAction::UserJoined);
+        let joined = NewEntry::new(self.entries[1].clone(), tenant.clone(), by, AuditAction::UserJoined);
         joined.of(&user, None).store(tx).await?;
         Ok((user, ended_keys))
     }

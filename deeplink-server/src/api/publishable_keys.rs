@@ -146,7 +146,7 @@ pub(crate) async fn delete(
 /// Deletes one of an account's publishable keys.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
-    let entry = app.audited(&caller, AuditAction::PublishableKeyDeleted).of(&id, None);
+    let entry = app.audited(&caller, AuditAction::PublishableKeyDeleted);
     let removed = app.write(
         caller.share(),
         (caller, id, entry),
@@ -163,8 +163,9 @@ async fn remove(
     entry: &NewEntry,
 ) -> Result<String, ApiError> {
     caller.hold(tx).await?;
-    let hash = publishable_keys::delete(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
-    entry.store(tx).await?;
+    let deleted = publishable_keys::delete(tx, &caller.tenant, id).await?;
+    let (hash, domain) = deleted.ok_or_else(ApiError::not_found)?;
+    entry.of(id, Some(&domain)).store(tx).await?;
     notices::key_changed(tx, &hash).await?;
     Ok(hash)
 }

@@ -180,7 +180,7 @@ pub(crate) async fn delete(
 /// Deletes one of an account's own keys.
 pub(crate) async fn delete_for(app: &Shared, caller: &Caller, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
-    let entry = app.audited(caller, AuditAction::SecretKeyDeleted).of(&id, None);
+    let entry = app.audited(caller, AuditAction::SecretKeyDeleted);
     let removed = app.write(
         caller.share(),
         (caller.clone(), id, entry),
@@ -195,11 +195,12 @@ async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &SecretKeyId, entry: &Ne
     if matches!(&caller.by, Actor::Key(own) if own == id) {
         return Err(ApiError::Plain(ErrorCode::KeyInUse, "this key makes the request; delete it with another one"));
     }
-    let hash = keys::delete(tx, &caller.tenant, None, id).await?.ok_or_else(ApiError::not_found)?;
+    let deleted = keys::delete(tx, &caller.tenant, None, id).await?;
+    let (hash, shown) = deleted.ok_or_else(ApiError::not_found)?;
     if keys::count(tx, &caller.tenant, None).await? == 0 {
         return Err(ApiError::Plain(ErrorCode::LastKey, "this is the last key; make another one first"));
     }
-    entry.store(tx).await?;
+    entry.of(id, Some(&shown)).store(tx).await?;
     notices::key_changed(tx, &hash).await?;
     Ok(hash)
 }

@@ -138,11 +138,13 @@ pub(crate) async fn confirm(
         return Ok(None);
     }
     let now = app.clock.now();
-    let (id, key, made) = app
-        .random(|random| (SecretKeyId::new(now, random), SecretKey::generate(random), AuditEntryId::new(now, random)));
+    let (id, key, entries) = app.random(|random| {
+        let entries = [(); 2].map(|()| AuditEntryId::new(now, random));
+        (SecretKeyId::new(now, random), SecretKey::generate(random), entries)
+    });
     let entry = Entry::draw(app, headers);
     let cookie = entry.cookie(app);
-    let confirm = Confirm { entry, id, made, key: key.clone(), token_hash: token.hash(), now };
+    let confirm = Confirm { entry, id, entries, key: key.clone(), token_hash: token.hash(), now };
     let confirmed = app.write(
         Share::SignUps,
         confirm,
@@ -160,8 +162,8 @@ pub(crate) async fn confirm(
 struct Confirm {
     entry: Entry,
     id: SecretKeyId,
-    /// Of the key's entry in the audit log.
-    made: AuditEntryId,
+    /// Of the entries in the audit log: that access ended, and that the key was created.
+    entries: [AuditEntryId; 2],
     key: SecretKey,
     token_hash: String,
     now: Timestamp,
@@ -176,7 +178,8 @@ struct Made {
 
 impl Confirm {
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Option<Made>, DbError> {
-        let confirmed = people::confirm_sign_up(tx, &self.token_hash, self.now).await?;
+        let [revoked, made] = &self.entries;
+        let confirmed = people::confirm_sign_up(tx, &self.token_hash, revoked, self.now).await?;
         let Some(people::ConfirmedSignUp { owner, ended_keys }) = confirmed else { return Ok(None) };
         let key = NewKey {
             id: self.id.clone(),
@@ -188,7 +191,7 @@ impl Confirm {
         };
         keys::insert(tx, &key).await?;
         let by = By::Caller(Actor::User(owner.user.clone()));
-        let made = NewEntry::new(self.made.clone(), owner.tenant.clone(), by, AuditAction::SecretKeyCreated);
+        let made = NewEntry::new(made.clone(), owner.tenant.clone(), by, AuditAction::SecretKeyCreated);
         made.of(&key.id, Some(&key.key.shown_prefix())).store(tx).await?;
         self.entry.begin(tx, owner).await?;
         Ok(Some(Made { who: self.entry.who(tx).await?, ended_keys }))

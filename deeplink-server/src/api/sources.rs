@@ -175,17 +175,15 @@ pub(crate) async fn delete(
 /// Deletes one of an account's sources.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<SourceId>().map_err(|_| ApiError::not_found())?;
-    let entry = app.audited(&caller, AuditAction::SourceDeleted).of(&id, None);
+    let entry = app.audited(&caller, AuditAction::SourceDeleted);
     let deleted = app.write_for(
         Arc::clone(&caller),
         (caller, id, entry),
         |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
-                if !sources::delete(tx, &caller.tenant, id).await? {
-                    return Err(ApiError::not_found());
-                }
-                Ok(entry.store(tx).await?)
+                let name = sources::delete(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+                Ok(entry.of(id, Some(&name)).store(tx).await?)
             }
             .boxed()
         },

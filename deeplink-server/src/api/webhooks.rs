@@ -16,7 +16,6 @@ use deeplink_core::webhook::{
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
-use url::Url;
 
 use crate::caller::Caller;
 use crate::db::audit::NewEntry;
@@ -90,7 +89,7 @@ pub(crate) async fn create_for(
     let now = app.clock.now();
     let (id, secret) = app.random(|random| (WebhookId::new(now, random), WebhookSecret::generate(random)));
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
-    let entry = app.audited(&caller, AuditAction::WebhookCreated).of(&id, Some(&origin_of(&new.url)));
+    let entry = app.audited(&caller, AuditAction::WebhookCreated).of_url(&id, &new.url);
     let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
     app.once(once, Create { caller, storing, secret, leads_inside, entry }).await
 }
@@ -100,11 +99,6 @@ pub(crate) async fn create_for(
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
     let _permit = app.lookups.try_acquire(caller.share()).ok_or(DbError::Overloaded)?;
     Ok(app.http.leads_inside(url).await)
-}
-
-/// What the audit log keeps of a URL, whose path is often a secret of the receiver.
-fn origin_of(url: &str) -> String {
-    Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
 }
 
 fn refuse_inside(leads_inside: bool) -> Result<(), ApiError> {
@@ -239,7 +233,7 @@ impl Update {
         refuse_foreign(tx, &self.caller, self.change.affiliate.as_ref().and_then(Option::as_ref)).await?;
         let changed = webhooks::update(tx, &self.caller.tenant, &self.id, &self.change, self.now).await?;
         let changed = changed.ok_or_else(not_there)?.detail();
-        self.entry.of(&self.id, Some(&origin_of(&changed.url))).store(tx).await?;
+        self.entry.of_url(&self.id, &changed.url).store(tx).await?;
         Ok(changed)
     }
 }
@@ -261,17 +255,15 @@ pub(crate) async fn delete(
 /// Deletes one of an account's webhooks.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = named(id)?;
-    let entry = app.audited(&caller, AuditAction::WebhookDeleted).of(&id, None);
+    let entry = app.audited(&caller, AuditAction::WebhookDeleted);
     let deleted = app.write_for(
         Arc::clone(&caller),
         (caller, id, entry),
         |tx, (caller, id, entry)| {
             async move {
                 caller.hold(tx).await?;
-                if !webhooks::delete(tx, &caller.tenant, id).await? {
-                    return Err(not_there());
-                }
-                Ok(entry.store(tx).await?)
+                let url = webhooks::delete(tx, &caller.tenant, id).await?.ok_or_else(not_there)?;
+                Ok(entry.of_url(id, &url).store(tx).await?)
             }
             .boxed()
         },

@@ -116,19 +116,19 @@ pub(crate) async fn update(
     row.map(AffiliateDetail::try_from).transpose()
 }
 
-/// Deletes an affiliate and frees its partner key; `false` if there is none. Its credentials are deleted separately,
+/// Deletes an affiliate, frees its partner key and returns its name; `None` if there is none. Its credentials are deleted separately,
 /// by `keys::delete_all_of`.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     id: &AffiliateId,
     now: Timestamp,
-) -> Result<bool, DbError> {
+) -> Result<Option<String>, DbError> {
     const SQL: &str = "
         UPDATE affiliates SET status = 'deleted', deleted_at = $3, updated_at = $3, partner_key = partner_key || ':' || id
-        WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL";
-    let rows = execute!(db, SQL; tenant.as_str(), id.as_str(), now.as_millis())?;
-    Ok(rows == 1)
+        WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(id.as_str()).bind(now.as_millis()).fetch_optional(c).await)?)
 }
 
 /// Locks an affiliate's row until the write ends, so that counts are exact; `false` if there is none.

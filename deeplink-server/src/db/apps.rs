@@ -6,7 +6,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::pages::{self, Span, newest_first};
-use super::{Conn, DbError, execute, on};
+use super::{Conn, DbError, on};
 
 #[derive(FromRow)]
 struct Row {
@@ -116,9 +116,8 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Re
     row.map(AppDetail::try_from).transpose()
 }
 
-/// Deletes an app; `false` if the tenant has none with this id.
-pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM apps WHERE tenant_id = $1 AND id = $2";
-    let gone = execute!(db, SQL; tenant.as_str(), id.as_str())?;
-    Ok(gone == 1)
+/// Deletes an app and returns its bundle or package; `None` if the tenant has none with this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &AppId) -> Result<Option<String>, DbError> {
+    const SQL: &str = "DELETE FROM apps WHERE tenant_id = $1 AND id = $2 RETURNING identifier";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
 }

@@ -5,6 +5,7 @@ use deeplink_core::id::{AuditEntryId, TenantId};
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
+use url::Url;
 
 use super::pages::{self, Span, newest_first};
 use super::{Conn, DbError, execute};
@@ -26,6 +27,8 @@ pub(crate) struct NewEntry {
 #[derive(Debug, Clone)]
 pub(crate) enum By {
     Caller(Actor),
+    /// A wallet by its address, before its account exists.
+    Wallet(String),
     Operator,
     /// The service itself, as time passed.
     Service,
@@ -46,6 +49,12 @@ impl NewEntry {
         Self { target: Some(target.to_string()), detail: detail.map(str::to_owned), ..self.clone() }
     }
 
+    /// The same with the origin of a URL. Its path is often a secret of the receiver.
+    pub(crate) fn of_url(&self, target: &impl ToString, url: &str) -> Self {
+        let origin = Url::parse(url).map(|url| url.origin().ascii_serialization());
+        self.of(&target.to_string(), Some(&origin.unwrap_or_default()))
+    }
+
     /// Stores the entry, with the prefix of the key or the address of the person.
     pub(crate) async fn store(&self, db: &mut Conn<'_>) -> Result<(), DbError> {
         const SQL: &str = "
@@ -58,6 +67,7 @@ impl NewEntry {
             // Nothing that apps and pages report is recorded here.
             By::Caller(Actor::Page(id)) => (AuditActor::PublishableKey, None, Some(id.as_str())),
             By::Caller(Actor::Wallet(charge)) => (AuditActor::Wallet, None, Some(charge.address.as_str())),
+            By::Wallet(address) => (AuditActor::Wallet, None, Some(address.as_str())),
             By::Operator => (AuditActor::Operator, None, None),
             By::Service => (AuditActor::Service, None, None),
         };

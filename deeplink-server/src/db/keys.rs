@@ -161,17 +161,18 @@ pub(crate) async fn find(
     row.map(SecretKeyDetail::try_from).transpose()
 }
 
-/// Deletes one of an account's own keys, or of an affiliate's, and returns its hash; `None` if there is none.
+/// Deletes one of an account's own keys, or of an affiliate's, and returns its hash and how it is shown; `None` if there
+/// is none.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     affiliate: Option<&AffiliateId>,
     id: &SecretKeyId,
-) -> Result<Option<String>, DbError> {
+) -> Result<Option<(String, String)>, DbError> {
     const SQL: &str = "
         DELETE FROM secret_keys WHERE tenant_id = $1 AND affiliate_id IS NOT DISTINCT FROM $2 AND id = $3
-        RETURNING key_hash";
-    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        RETURNING key_hash, key_prefix";
+    Ok(on!(db, c => sqlx::query_as(SQL)
         .bind(tenant.as_str()).bind(affiliate.map(AffiliateId::as_str)).bind(id.as_str()).fetch_optional(c).await)?)
 }
 

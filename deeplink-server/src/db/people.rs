@@ -2,12 +2,13 @@
 //!
 //! A verified address belongs to one account. A unique index decides races; the loser reads again.
 
+use deeplink_core::audit::AuditAction;
 use deeplink_core::id::{AuditEntryId, TenantId, UserId};
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::Email;
 
-use super::audit::{self, By};
+use super::audit::{self, By, NewEntry};
 use super::users::{self, NewUser, Standing};
 use super::{Conn, DbError, execute, notices, on, suspensions, tenants, tokens};
 use crate::caller::Actor;
@@ -75,11 +76,12 @@ pub(crate) struct ConfirmedSignUp {
 }
 
 /// Confirms a sign-up with its mailed token. Anything created before the address was proved may be someone else's, so
-/// everything that can act for the account is deleted. `None`: the token is used or unknown, or the address is verified
+/// everything that can act for the account is deleted; `entry` is of the audit log's entry of that. `None`: the token is used or unknown, or the address is verified
 /// elsewhere.
 pub(crate) async fn confirm_sign_up(
     db: &mut Conn<'_>,
     token_hash: &str,
+    entry: &AuditEntryId,
     now: Timestamp,
 ) -> Result<Option<ConfirmedSignUp>, DbError> {
     let Some(tenant) = tokens::tenant_of(db, token_hash, tokens::Purpose::Signup, now).await? else {
@@ -96,25 +98,31 @@ pub(crate) async fn confirm_sign_up(
     if !confirm(db, &owner.user).await? {
         return Ok(None);
     }
-    let ended_keys = end_access(db, &owner.tenant).await?;
+    let ended_keys = end_access(db, &owner.tenant, entry).await?;
     Ok(Some(ConfirmedSignUp { owner, ended_keys }))
 }
 
 /// Deletes what can act for an account: keys of every kind, sessions, codes, invitations, webhooks and sources. Links,
 /// domains, apps and affiliates stay. Returns the hashes of the keys. The caller has locked the account's row.
-pub(crate) async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
+pub(crate) async fn end_access(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    entry: &AuditEntryId,
+) -> Result<Vec<String>, DbError> {
     const KEYS: [&str; 2] = [
         "DELETE FROM secret_keys WHERE tenant_id = $1 RETURNING key_hash",
         "DELETE FROM publishable_keys WHERE tenant_id = $1 RETURNING key_hash",
     ];
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 5] = [
         "DELETE FROM sessions WHERE tenant_id = $1",
         "DELETE FROM key_requests WHERE tenant_id = $1",
         "DELETE FROM tokens WHERE tenant_id = $1",
         "DELETE FROM one_time_links WHERE tenant_id = $1",
         "DELETE FROM users WHERE tenant_id = $1 AND NOT verified",
-        "DELETE FROM webhooks WHERE tenant_id = $1",
-        "DELETE FROM sources WHERE tenant_id = $1",
+    ];
+    const COUNTED: [(&str, &str); 2] = [
+        ("webhooks", "DELETE FROM webhooks WHERE tenant_id = $1"),
+        ("sources", "DELETE FROM sources WHERE tenant_id = $1"),
     ];
     let mut hashes = Vec::new();
     for sql in KEYS {
@@ -123,6 +131,16 @@ pub(crate) async fn end_access(db: &mut Conn<'_>, tenant: &TenantId) -> Result<V
     }
     for sql in OTHERS {
         execute!(db, sql; tenant.as_str())?;
+    }
+    let mut ended = vec![("keys", hashes.len() as u64)];
+    for (what, sql) in COUNTED {
+        ended.push((what, execute!(db, sql; tenant.as_str())?));
+    }
+    let ended: Vec<String> =
+        ended.into_iter().filter(|of| of.1 > 0).map(|(what, count)| format!("{what}: {count}")).collect();
+    if !ended.is_empty() {
+        let revoked = NewEntry::new(entry.clone(), tenant.clone(), By::Service, AuditAction::AccessRevoked);
+        revoked.of(tenant, Some(&ended.join(", "))).store(db).await?;
     }
     notices::keys_deleted(db, &hashes).await?;
     Ok(hashes)

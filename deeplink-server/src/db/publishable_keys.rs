@@ -104,12 +104,12 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Call
     .transpose()
 }
 
-/// Deletes a key and returns its hash; `None` if the account has none with this id.
+/// Deletes a key and returns its hash and its domain; `None` if the account has none with this id.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     id: &PublishableKeyId,
-) -> Result<Option<String>, DbError> {
-    const SQL: &str = "DELETE FROM publishable_keys WHERE tenant_id = $1 AND id = $2 RETURNING key_hash";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
+) -> Result<Option<(String, String)>, DbError> {
+    const SQL: &str = "DELETE FROM publishable_keys WHERE tenant_id = $1 AND id = $2 RETURNING key_hash, domain";
+    Ok(on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
 }

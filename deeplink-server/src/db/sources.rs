@@ -110,9 +110,8 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str) -> Result<Option<Sour
     Ok(Some(SourceUse { id: id.parse().map_err(|_| corrupt("id"))?, tenant, is_suspended }))
 }
 
-/// Deletes a source; `false` if the account has none with this id.
-pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM sources WHERE tenant_id = $1 AND id = $2";
-    let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
-    Ok(rows == 1)
+/// Deletes a source and returns its name; `None` if the account has none with this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &SourceId) -> Result<Option<String>, DbError> {
+    const SQL: &str = "DELETE FROM sources WHERE tenant_id = $1 AND id = $2 RETURNING name";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
 }

@@ -1,8 +1,10 @@
 //! Wallets that pay for single requests, and their accounts.
 
-use deeplink_core::id::TenantId;
+use deeplink_core::id::{AuditEntryId, TenantId};
+use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 
+use super::audit::{self, By};
 use super::{Conn, DbError, execute, on, tenants};
 
 /// A wallet's namespace and address, in the form in which they are compared.
@@ -40,7 +42,10 @@ pub(crate) async fn ensure(
     }
     tenants::insert(db, tenant, now).await?;
     let is_first = execute!(db, SQL; wallet.namespace, wallet.address, tenant.as_str(), now.as_millis())? == 1;
-    if !is_first {
+    if is_first {
+        let id = AuditEntryId::new(now, &mut Random::system());
+        audit::opened(db, id, tenant, By::Wallet(wallet.address.to_owned())).await?;
+    } else {
         tenants::delete_empty(db, tenant).await?;
     }
     Ok(is_first)

@@ -261,9 +261,8 @@ pub(crate) async fn rotate(
     Ok(rows == 1)
 }
 
-/// Deletes a webhook; `false` if the account has none with this id.
-pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -> Result<bool, DbError> {
-    const SQL: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2";
-    let rows = execute!(db, SQL; tenant.as_str(), id.as_str())?;
-    Ok(rows == 1)
+/// Deletes a webhook and returns its URL; `None` if the account has none with this id.
+pub(crate) async fn delete(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -> Result<Option<String>, DbError> {
+    const SQL: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2 RETURNING url";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(id.as_str()).fetch_optional(c).await)?)
 }

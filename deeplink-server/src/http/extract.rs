@@ -166,7 +166,14 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// The query of a request.
     pub(crate) fn of(parts: &Parts) -> Self {
-        let query = parts.uri.query().unwrap_or_default();
+        Self::parse(parts.uri.query().unwrap_or_default())
+    }
+
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn parse(query: &str) -> Self {
         Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 

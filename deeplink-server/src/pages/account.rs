@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::State;
 use deeplink_core::billing::Usage;
 use futures_util::FutureExt;
-use http::StatusCode;
 use http::header::SET_COOKIE;
 
 use super::PageResult;
@@ -14,6 +13,7 @@ use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::{Leaving, Person};
 use super::plan::Plan;
+use super::range::Range;
 use crate::api;
 use crate::db::tenants;
 use crate::http::extract::Query;
@@ -71,11 +71,16 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     }
     let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
-    let report = if usage.links == 0 { Report::NoLinks } else { Report::of_account(&app, &person.caller).await };
+    let range = Range::read("/account", &query, now)?;
+    let report = match Report::of_account(&app, &person.caller, range).await {
+        report if usage.links == 0 && report.is_empty() => Report::NoLinks,
+        report => report,
+    };
+    let status = report.status();
     let used = Usage::new(usage.links, usage.events_this_month, usage.domains, usage.people, usage.webhooks);
     let plan = Plan::of(&usage.tier, app.config.enforce_quotas, &used);
     let page = Overview { frame: &frame, steps, report, plan, base };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(answer(&app, status, &frame, &page))
 }
 
 /// Ends the session.

@@ -18,6 +18,7 @@ use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::links::{self, LinkRow};
 use super::person::Person;
+use super::range::Range;
 use super::secret::{Secret, SecretKind};
 use super::time::DisplayTime;
 use crate::api;
@@ -143,11 +144,12 @@ fn links_of(affiliate: &AffiliateDetail) -> LinkFilter {
 }
 
 /// The report on an affiliate's links, or on its newest if there are too many for one report.
-async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail) -> Result<Report, ApiError> {
+async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail, query: &Query) -> Result<Report, ApiError> {
+    let range = Range::read(format!("/account/affiliates/{}", affiliate.id), query, app.clock.now())?;
     let found = api::links::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
     let about = if found.next_cursor.is_some() { "The 100 newest links of this affiliate only." } else { "" };
-    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids).await })
+    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids, range).await })
 }
 
 async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
@@ -168,9 +170,11 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
     let cursor = view.cursor()?;
     let (links, next) = links::rows(app, person, links_of(&affiliate), cursor).await?;
+    let report = report_of(app, person, &affiliate, view.query()).await?;
+    let outcome = if let View::Opened(_) = view { report.status().into() } else { view.outcome() };
     let page = AffiliatePage {
         frame: &frame,
-        report: report_of(app, person, &affiliate).await?,
+        report,
         links,
         pager: Pager::new(cursor, next),
         affiliate: affiliate.into(),
@@ -178,7 +182,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
         max_credentials: MAX_CREDENTIALS,
         form,
     };
-    Ok(answer(app, view.outcome(), &frame, &page))
+    Ok(answer(app, outcome, &frame, &page))
 }
 
 /// Changes an affiliate.

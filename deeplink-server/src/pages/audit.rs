@@ -6,6 +6,7 @@ use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry};
 use http::StatusCode;
 
 use super::PageResult;
+use super::deliveries::capitalised;
 use super::frame::{Frame, Section, answer};
 use super::person::Person;
 use super::time::DisplayTime;
@@ -37,9 +38,7 @@ impl From<AuditEntry> for Row {
 
 /// An action as people read it, such as "Secret key created".
 fn words_of(action: &AuditAction) -> String {
-    let words = action.as_str().replace(['.', '_'], " ");
-    let mut letters = words.chars();
-    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+    capitalised(&action.as_str().replace(['.', '_'], " "))
 }
 
 #[derive(Template)]

@@ -1,54 +1,73 @@
-//! Charts of the last 30 days: clicks by day, the funnel from click to conversion, and conversions by type. They are
-//! drawn on the server, without a script; their data is also shown as text.
+//! Charts of a range of days: clicks over time, the funnel from click to conversion, and conversions, platforms and
+//! referring hosts. They are drawn on the server, without a script; their data is also shown as text.
 
 use std::collections::BTreeMap;
 
-use deeplink_core::funnel::{Funnel, FunnelQuery, FunnelReport, GroupBy};
+use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery};
 use deeplink_core::time::Timestamp;
+use http::StatusCode;
 
+use super::deliveries::capitalised;
+use super::range::{Range, Unit};
 use super::time::DisplayTime;
 use crate::api;
+use crate::api::analytics::Numbers;
 use crate::caller::Caller;
 use crate::state::App;
 
-/// Conversion types with their own bar; the rest are summed up.
-const MAX_TYPES: usize = 8;
-/// Width of a day in the chart, including the gap.
-const DAY_WIDTH: usize = 10;
-/// Height of the chart of days, and length of the longest horizontal bar.
+/// Conversion types, platforms and hosts with their own bar; the rest are summed up.
+const MAX_BARS: usize = 8;
+/// Width of a bar of the chart over time, including the gap.
+const BAR_WIDTH: usize = 10;
+/// Height of the chart over time, and length of the longest horizontal bar.
 const SCALE: i64 = 100;
 
-/// The report on the last 30 days, as shown on a page.
+/// The numbers of a range, as shown on a page.
 pub(super) enum Report {
     /// There are no links yet.
     NoLinks,
-    /// It could not be read.
-    Unavailable,
+    /// They could not be read.
+    Unavailable(Range),
     Charts(Box<Charts>),
 }
 
 impl Report {
-    /// The report on these links. A page without it is better than no page.
-    pub(super) async fn of(app: &App, caller: &Caller, about: &'static str, links: &[String]) -> Self {
-        Self::on(app, caller, about, FunnelQuery::new(links)).await
+    /// The numbers of these links. A page without them is better than no page.
+    pub(super) async fn of(app: &App, caller: &Caller, about: &'static str, links: &[String], range: Range) -> Self {
+        Self::on(app, caller, about, FunnelQuery::new(links), range).await
     }
 
-    /// The report on all links of an account, deleted ones included.
-    pub(super) async fn of_account(app: &App, caller: &Caller) -> Self {
-        Self::on(app, caller, "", FunnelQuery::account()).await
+    /// The numbers of all links of an account, deleted ones included.
+    pub(super) async fn of_account(app: &App, caller: &Caller, range: Range) -> Self {
+        Self::on(app, caller, "", FunnelQuery::account(), range).await
     }
 
-    async fn on(app: &App, caller: &Caller, about: &'static str, query: FunnelQuery) -> Self {
-        let report = match query.group_by(GroupBy::Day).check(app.clock.now()) {
-            Ok(scope) => api::analytics::report_for(app, caller, scope).await,
-            Err(invalid) => Err(invalid.into()),
+    async fn on(app: &App, caller: &Caller, about: &'static str, query: FunnelQuery, range: Range) -> Self {
+        let now = app.clock.now();
+        let numbers = match range.limit(&query).map(|query| query.check(now)) {
+            [Ok(scope), Ok(before)] => api::analytics::numbers_for(app, caller, [scope, before]).await,
+            [Err(invalid), _] | [_, Err(invalid)] => Err(invalid.into()),
         };
-        match report {
-            Ok(report) => Self::Charts(Box::new(Charts::of(about, &report))),
+        match numbers {
+            Ok(numbers) => Self::Charts(Box::new(Charts::of(about, range, &numbers))),
             Err(error) => {
                 tracing::warn!(%error, "report could not be read; showing the page without it");
-                Self::Unavailable
+                Self::Unavailable(range)
             }
+        }
+    }
+
+    /// Whether there is no activity at all.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Charts(charts) if charts.is_empty() && charts.before.is_zero())
+    }
+
+    /// The status of a page with it.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Unavailable(Range { error: Some(_), .. }) => StatusCode::BAD_REQUEST,
+            Self::Charts(charts) if charts.range.error.is_some() => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
         }
     }
 }
@@ -57,18 +76,27 @@ impl Report {
 pub(super) struct Charts {
     /// Which links they are about.
     pub(super) about: &'static str,
-    pub(super) days: Vec<Day>,
-    /// Clicks of all days.
+    pub(super) range: Range,
+    pub(super) columns: Vec<Column>,
+    /// All clicks.
     pub(super) clicks: Count,
-    /// Clicks of the busiest day.
+    /// All clicks of the time before, and how many percent more or less they are now.
+    pub(super) before: Count,
+    pub(super) change: Option<String>,
+    /// The highest column.
     pub(super) max: Count,
-    pub(super) busiest: Option<DisplayTime>,
+    pub(super) busiest: Option<String>,
     /// From click to conversion.
     pub(super) steps: Vec<Bar>,
     /// Returning users: opened the app again, reinstalled it, or installed it on a new device.
     pub(super) returning: [Count; 3],
     /// Conversions by type, the most frequent first.
     pub(super) types: Vec<Bar>,
+    /// Conversions of users whom no link touched, which are not among the others.
+    pub(super) unattributed: Count,
+    /// Clicks by platform and by referring host.
+    pub(super) platforms: Vec<Bar>,
+    pub(super) hosts: Vec<Bar>,
 }
 
 /// A count, shown with thousands separators.
@@ -116,9 +144,11 @@ impl std::fmt::Display for Count {
     }
 }
 
-/// One day of the chart.
-pub(super) struct Day {
-    pub(super) day: DisplayTime,
+/// An hour, a day or a week of the chart.
+pub(super) struct Column {
+    /// When it begins.
+    pub(super) at: Timestamp,
+    pub(super) name: String,
     pub(super) clicks: Count,
     /// Left edge, upper edge and height.
     pub(super) x: usize,
@@ -132,8 +162,10 @@ pub(super) struct Bar {
     pub(super) count: Count,
     /// The length of the bar, out of 100.
     pub(super) length: i64,
-    /// Its share of the previous step, such as "12.5% of clicks".
+    /// Its share of a whole, such as "12.5% of clicks".
     pub(super) share: Option<String>,
+    /// The count in the time before.
+    pub(super) before: Option<Count>,
 }
 
 /// A part of a whole, scaled to `full`; anything above 0 is at least 1, so that it can be seen.
@@ -154,35 +186,59 @@ fn percent(count: i64, whole: i64) -> Option<String> {
     Some(format!("{}.{}%", tenths / 10, tenths % 10))
 }
 
+/// How many percent more or less; `None` where there was nothing.
+fn change(now: i64, before: i64) -> Option<String> {
+    let tenths = (i128::from(now) - i128::from(before)) * 1_000;
+    let tenths = tenths.checked_div(i128::from(before))?;
+    let sign = if tenths < 0 { "\u{2212}" } else { "+" };
+    Some(format!("{sign}{}.{}%", tenths.abs() / 10, tenths.abs() % 10))
+}
+
 impl Charts {
-    /// Draws a report by day.
-    pub(super) fn of(about: &'static str, report: &FunnelReport) -> Self {
-        let by_day = report.groups.as_deref().unwrap_or_default();
-        let counts = by_day.iter().filter_map(|group| Some((day(&group.key)?, group.clicks)));
-        let counts: Vec<(Timestamp, i64)> = counts.collect();
-        // The latest of equally busy days.
+    /// Draws numbers by hour or day.
+    pub(super) fn of(about: &'static str, range: Range, numbers: &Numbers) -> Self {
+        let Numbers { report, before, platforms, hosts } = numbers;
+        let unit = range.unit();
+        let groups: Vec<_> =
+            report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
+        let sum = |groups: &[(Timestamp, i64)]| Some((groups.first()?.0, groups.iter().map(|of| of.1).sum::<i64>()));
+        let counts: Vec<_> = groups.chunks(unit.groups()).filter_map(sum).collect();
+        // The latest of equally busy ones.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
         let max = busiest.map_or(0, |(_, clicks)| clicks);
-        let days = counts.iter().enumerate().map(|(at, (day, clicks))| {
-            let height = scaled(*clicks, max, SCALE);
-            Day { day: (*day).into(), clicks: Count(*clicks), x: at * DAY_WIDTH + 1, y: SCALE - height, height }
+        let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
+            let height = scaled(clicks, max, SCALE);
+            let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
+            Column { at, name: name_of(at, unit), clicks: Count(clicks), x, y, height }
         });
-        let Funnel { clicks, new_users, returning_users, conversions } = &report.funnel;
+        let returning = &report.funnel.returning_users;
+        let clicks = report.funnel.clicks;
         Self {
             about,
-            days: days.collect(),
-            clicks: Count(*clicks),
+            columns: columns.collect(),
+            clicks: Count(clicks),
+            before: Count(before.clicks),
+            change: change(clicks, before.clicks),
             max: Count(max),
-            busiest: busiest.map(|(day, _)| day.into()),
-            steps: steps(*clicks, new_users.installed, new_users.identified, conversions),
-            returning: [returning_users.engaged, returning_users.reinstalled, returning_users.new_device].map(Count),
-            types: types(conversions),
+            busiest: busiest.map(|(at, _)| name_of(at, unit)),
+            steps: steps(&report.funnel, before),
+            returning: [returning.engaged, returning.reinstalled, returning.new_device].map(Count),
+            types: bars(report.funnel.conversions.iter().map(|(name, count)| (name.clone(), *count)), None),
+            unattributed: Count(report.unattributed.iter().flatten().fold(0, |sum: i64, of| sum.saturating_add(*of.1))),
+            platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
+            hosts: bars(hosts.iter().map(host), Some(clicks)),
+            range,
         }
     }
 
-    /// Width of the chart of days.
+    /// Width of the chart over time.
     pub(super) fn width(&self) -> usize {
-        self.days.len() * DAY_WIDTH
+        self.columns.len() * BAR_WIDTH
+    }
+
+    /// The head of the table's first column.
+    pub(super) fn column(&self) -> String {
+        capitalised(self.range.unit().word())
     }
 
     /// Whether there is no activity at all.
@@ -196,50 +252,89 @@ impl Charts {
     }
 }
 
-fn day(date: &str) -> Option<Timestamp> {
-    format!("{date}T00:00:00Z").parse().ok()
+/// The start of a group by hour or by day.
+fn start(key: &str) -> Option<Timestamp> {
+    key.parse().or_else(|_| format!("{key}T00:00:00Z").parse()).ok()
 }
 
-fn steps(clicks: i64, installed: i64, identified: i64, conversions: &BTreeMap<String, i64>) -> Vec<Bar> {
-    let converted = conversions.values().fold(0_i64, |sum, count| sum.saturating_add(*count));
-    let all = [("Clicks", clicks), ("Installs", installed), ("Users", identified), ("Conversions", converted)];
-    let whole = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    let above = std::iter::once(None).chain(all.iter().copied().map(Some));
-    let share =
-        |count, (name, whole): (&str, i64)| Some(format!("{} of {}", percent(count, whole)?, name.to_lowercase()));
-    let bar = |((name, count), above): ((&str, i64), Option<(&str, i64)>)| Bar {
-        name: name.to_owned(),
-        count: Count(count),
-        length: scaled(count, whole, SCALE),
-        share: above.and_then(|above| share(count, above)),
-    };
-    all.into_iter().zip(above).map(bar).collect()
-}
-
-fn types(conversions: &BTreeMap<String, i64>) -> Vec<Bar> {
-    let mut all: Vec<(&str, i64)> = conversions.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    if all.len() > MAX_TYPES {
-        let rest = all.split_off(MAX_TYPES - 1).into_iter().fold(0_i64, |sum, (_, count)| sum.saturating_add(count));
-        all.push(("Other", rest));
+fn name_of(at: Timestamp, unit: Unit) -> String {
+    let at = DisplayTime::from(at);
+    match unit {
+        Unit::Hour => at.rfc3339()[11..16].to_owned(),
+        Unit::Day => at.to_string(),
+        Unit::Week => format!("Week from {at}"),
     }
-    let whole = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    let bar = |(name, count): (&str, i64)| Bar {
-        name: name.to_owned(),
+}
+
+/// A platform as people write it.
+fn platform(key: &str) -> String {
+    match key {
+        "ios" => "iOS".to_owned(),
+        "macos" => "macOS".to_owned(),
+        "other" | "unknown" => "Other".to_owned(),
+        key => capitalised(key),
+    }
+}
+
+fn host(group: &FunnelGroup) -> (String, i64) {
+    let name = match group.key.as_str() {
+        "" => "None",
+        "other" => "Other",
+        host => host,
+    };
+    (name.to_owned(), group.clicks)
+}
+
+fn total(conversions: &BTreeMap<String, i64>) -> i64 {
+    conversions.values().fold(0, |sum: i64, count| sum.saturating_add(*count))
+}
+
+fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
+    let counts = |of: &Funnel| [of.clicks, of.new_users.installed, of.new_users.identified, total(&of.conversions)];
+    let (counts, earlier) = (counts(now), counts(before));
+    let names = ["Clicks", "Installs", "Users", "Conversions"];
+    let whole = counts.into_iter().max().unwrap_or(0);
+    let bar = |step: usize| Bar {
+        name: names[step].to_owned(),
+        count: Count(counts[step]),
+        length: scaled(counts[step], whole, SCALE),
+        share: step.checked_sub(1).and_then(|above| {
+            Some(format!("{} of {}", percent(counts[step], counts[above])?, names[above].to_lowercase()))
+        }),
+        before: Some(Count(earlier[step])),
+    };
+    (0..names.len()).map(bar).collect()
+}
+
+/// The largest of some counts, and the sum of the rest; with their shares of a whole.
+fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<Bar> {
+    let mut all: BTreeMap<String, i64> = BTreeMap::new();
+    counts.for_each(|(name, count)| *all.entry(name).or_insert(0) += count);
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.sort_by_key(|(name, count)| (name == "Other", std::cmp::Reverse(*count)));
+    if all.len() > MAX_BARS {
+        let rest = all.split_off(MAX_BARS - 1).into_iter().fold(0_i64, |sum, (_, count)| sum.saturating_add(count));
+        all.push(("Other".to_owned(), rest));
+    }
+    let longest = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let bar = |(name, count): (String, i64)| Bar {
+        name,
         count: Count(count),
-        length: scaled(count, whole, SCALE),
-        share: None,
+        length: scaled(count, longest, SCALE),
+        share: whole.and_then(|whole| percent(count, whole)),
+        before: None,
     };
     all.into_iter().map(bar).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use deeplink_core::funnel::{FunnelGroup, FunnelQuery, GroupBy, NewUsers};
+    use deeplink_core::funnel::{FunnelReport, GroupBy, NewUsers};
 
     use super::*;
+    use crate::http::extract::Query;
 
-    fn report(days: &[(&str, i64)], conversions: &[(&str, i64)]) -> FunnelReport {
+    fn numbers(days: &[(&str, i64)], conversions: &[(&str, i64)]) -> Numbers {
         let now = "2026-11-20T09:30:00Z".parse().expect("a moment");
         let scope = FunnelQuery::new(["a"]).group_by(GroupBy::Day).check(now).expect("a question");
         let funnel = Funnel {
@@ -248,28 +343,64 @@ mod tests {
             conversions: conversions.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
             ..Funnel::default()
         };
-        let groups = days.iter().map(|(day, clicks)| FunnelGroup::of_clicks(*day, *clicks)).collect();
-        FunnelReport::new(scope, funnel, Some(groups))
+        let of_clicks = |groups: &[(&str, i64)]| {
+            groups.iter().map(|(key, clicks)| FunnelGroup::of_clicks(*key, *clicks)).collect::<Vec<_>>()
+        };
+        Numbers {
+            report: FunnelReport::new(scope, funnel, Some(of_clicks(days))),
+            before: Funnel { clicks: 2_002, ..Funnel::default() },
+            platforms: of_clicks(&[("ios", 600), ("unknown", 300), ("other", 101)]),
+            hosts: of_clicks(&[("", 1_001)]),
+        }
+    }
+
+    fn charts(query: &str, numbers: &Numbers) -> Charts {
+        let now = "2026-11-20T09:30:00Z".parse().expect("a moment");
+        Charts::of("", Range::read("/account", &Query::parse(query), now).expect("a range"), numbers)
+    }
+
+    fn shares(bars: &[Bar]) -> Vec<(&str, Option<&str>)> {
+        bars.iter().map(|bar| (bar.name.as_str(), bar.share.as_deref())).collect()
     }
 
     #[test]
     fn the_busiest_day_has_the_full_height_and_little_is_still_seen() {
         let days = [("2026-11-18", 0), ("2026-11-19", 1_000), ("2026-11-20", 1)];
-        let charts = Charts::of("", &report(&days, &[]));
-        let shape: Vec<_> = charts.days.iter().map(|day| (day.x, day.y, day.height)).collect();
+        let charts = charts("", &numbers(&days, &[]));
+        let shape: Vec<_> = charts.columns.iter().map(|of| (of.x, of.y, of.height)).collect();
         assert_eq!(shape, [(1, 100, 0), (11, 0, 100), (21, 99, 1)]);
         assert_eq!((charts.width(), charts.max.to_string().as_str()), (30, "1,000"));
-        assert_eq!(charts.busiest.map(|day| day.to_string()).as_deref(), Some("19 Nov 2026"));
-        let shares: Vec<_> = charts.steps.iter().map(|step| step.share.as_deref()).collect();
-        assert_eq!(shares, [None, Some("0.3% of clicks"), Some("33.3% of installs"), Some("0.0% of users")]);
+        assert_eq!(charts.busiest.as_deref(), Some("19 Nov 2026"));
+        let of_users = [("Users", Some("33.3% of installs")), ("Conversions", Some("0.0% of users"))];
+        assert_eq!(
+            shares(&charts.steps),
+            [[("Clicks", None), ("Installs", Some("0.3% of clicks"))], of_users].concat()
+        );
+        assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
+        assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
+        assert_eq!(shares(&charts.hosts), [("None", Some("100.0%"))]);
+    }
+
+    #[test]
+    fn a_year_has_a_column_for_each_week_and_a_day_for_each_hour() {
+        let days: Vec<String> = (0..10).map(|day| format!("2025-11-{}", 21 + day)).collect();
+        let days: Vec<_> = days.iter().map(|day| (day.as_str(), 5)).collect();
+        let weeks = charts("range=12m", &numbers(&days, &[]));
+        let shape: Vec<_> = weeks.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
+        assert_eq!(shape, [("Week from 21 Nov 2025", 35), ("Week from 28 Nov 2025", 15)]);
+        let hours =
+            charts("range=today", &numbers(&[("2026-11-20T08:00:00.000Z", 2), ("2026-11-20T09:00:00.000Z", 1)], &[]));
+        let shape: Vec<_> = hours.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
+        assert_eq!(shape, [("08:00", 2), ("09:00", 1)]);
     }
 
     #[test]
     fn nothing_is_drawn_as_nothing() {
-        let mut nothing = report(&[("2026-11-20", 0)], &[]);
-        nothing.funnel = Funnel::default();
-        let charts = Charts::of("", &nothing);
-        assert!(charts.is_empty() && charts.busiest.is_none() && charts.types.is_empty());
+        let mut nothing = numbers(&[("2026-11-20", 0)], &[]);
+        nothing.report.funnel = Funnel::default();
+        nothing.before = Funnel::default();
+        let charts = charts("", &nothing);
+        assert!(charts.is_empty() && charts.busiest.is_none() && charts.types.is_empty() && charts.change.is_none());
         assert_eq!(charts.steps[1].share, None, "nothing is no share of nothing");
     }
 
@@ -277,9 +408,9 @@ mod tests {
     fn many_types_are_summed_up_and_sums_do_not_overflow() {
         let names: Vec<String> = (0..20).map(|at| format!("type-{at:02}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), i64::MAX)).collect();
-        let charts = Charts::of("", &report(&[("2026-11-20", 1)], &many));
+        let charts = charts("", &numbers(&[("2026-11-20", 1)], &many));
         let last = charts.types.last().expect("the others");
-        assert_eq!((charts.types.len(), last.name.as_str(), last.count), (MAX_TYPES, "Other", Count(i64::MAX)));
+        assert_eq!((charts.types.len(), last.name.as_str(), last.count), (MAX_BARS, "Other", Count(i64::MAX)));
         assert!(charts.types.iter().all(|bar| bar.length == SCALE));
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(Count(count).to_string(), text);

@@ -59,7 +59,8 @@ impl From<Attempt> for AttemptRow {
     }
 }
 
-fn capitalised(text: &str) -> String {
+/// A text with its first letter as a capital.
+pub(super) fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(characters).collect()

@@ -282,6 +282,12 @@ impl<'a> View<'a> {
         if let Self::Opened(Some(query)) = self { query.one("cursor") } else { Ok(None) }
     }
 
+    /// The query of the opened page; none of a refused form's.
+    pub(super) fn query(&self) -> &Query {
+        static NONE: Query = Query::none();
+        if let Self::Opened(Some(query)) = self { query } else { &NONE }
+    }
+
     pub(super) fn error(&self) -> Option<&FormError> {
         if let Self::Refused(_, error) = self { Some(error) } else { None }
     }

@@ -23,6 +23,7 @@ use super::form::{Field, Form, FormError, FormPage, Group, View};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
+use super::range::Range;
 use super::time::DisplayTime;
 use crate::api;
 use crate::db::clicks::{self, By, Kinds, Scope};
@@ -325,7 +326,9 @@ pub(super) async fn show(
         ("Android app", &link.android_deep_link),
         ("Google Play", &link.android_store_url),
     ];
-    let report = Report::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id)).await;
+    let range = Range::read(format!("/account/links/{id}"), &query, now)?;
+    let report = Report::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id), range).await;
+    let status = report.status();
     let frame = Frame::of(&app, &person, Section::LINKS, id).after(&query);
     let page = LinkPage {
         frame: &frame,
@@ -340,7 +343,7 @@ pub(super) async fn show(
         link: &link,
         qr,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    Ok(answer(&app, status, &frame, &page))
 }
 
 /// The link's QR code as a download.

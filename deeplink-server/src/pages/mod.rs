@@ -29,6 +29,7 @@ mod notice;
 mod one_time;
 mod person;
 mod plan;
+mod range;
 mod secret;
 mod settings;
 mod signin;

@@ -60,6 +60,9 @@ async fn a_webhook_that_fails_for_three_days_is_switched_off_and_its_owner_told_
     world.clock.advance(Duration::from_mins(1));
     give_up(&scene, &hook).await;
     has_status(&scene, &hook, "paused").await;
+    let paused = "SELECT actor_type || ' ' || target || ' ' || detail FROM audit_log WHERE action = 'webhook.paused'";
+    let origin = receiver.url(HOST, "/in").replace("/in", "");
+    assert_eq!(world.db.texts(paused).await, [format!("service {} {origin}", hook.id)]);
     let mails = world.mails(1).await;
     assert!(mails[0].contains("was paused") && mails[0].contains(&receiver.url(HOST, "/in")), "{}", mails[0]);
     world.clock.advance(DAY);

@@ -4,6 +4,7 @@
 //! A history on which the service and the model disagree is shrunk while they still disagree, and printed with its
 //! seed.
 
+mod backfill;
 mod events;
 mod truth;
 
@@ -48,6 +49,7 @@ async fn any_history_is_reported_as_the_rules_say() {
             panic!("seed {seed}, batch {batch}, history {nth}: {why}\n{shorter:#?}\nat first: {:?}", found[nth]);
         }
     }
+    backfill::counts_as_they_were_counted(&stage.world).await;
 }
 
 /// A different one for each run; a run is repeated with the one it printed.

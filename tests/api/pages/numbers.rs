@@ -79,7 +79,7 @@ async fn pages_draw_what_links_led_to() {
     for id in ["one", "two", "three"] {
         world.a.make(id).await;
     }
-    assert!(text_of(&visitor.get("/account").await).contains("No clicks yet."));
+    assert!(text_of(&visitor.get("/account").await).contains("No clicks in this time."));
     let tap = async |id: &str| {
         let tapped = world.nobody.tap(id).await;
         assert_eq!(tapped.status, 302);
@@ -110,23 +110,29 @@ async fn pages_draw_what_links_led_to() {
     ] {
         let page = text_of(&visitor.get(path).await);
         let (number, word) = all.split_once(' ').expect("a number");
-        assert!(page.contains(&format!("<figcaption><b>{number}</b> {word}</figcaption>")), "{path}: {page}");
-        let shown = after(page.split("id=\"steps\"").nth(1).unwrap_or_default(), "<b>");
+        assert!(
+            page.contains(&format!(
+                "<figcaption><b>{number}</b> {word} <span class=\"mute\">0 in the 30 days before</span>"
+            )),
+            "{path}: {page}"
+        );
+        let steps_and_types = page.split("id=\"steps\"").nth(1).and_then(|rest| rest.split("id=\"platforms\"").next());
+        let shown = after(steps_and_types.unwrap_or_default(), "<b>");
         let expected: Vec<&str> = steps.into_iter().chain(types).collect();
         assert!(shown.starts_with(&expected), "{path}: {shown:?}");
-        // Newest day first, one for each day that the last 30 days touch.
+        // Newest day first.
         assert!(!page.contains("Clicks in the last"), "one number, not two that may differ: {path}");
         let table = after(&page, "data-label=\"Clicks\" class=\"number\">");
-        assert_eq!((table.len(), [table[0], table[1]]), (31, days), "{path}");
+        assert_eq!((table.len(), [table[0], table[1]]), (30, days), "{path}");
         assert!(table[2..].iter().all(|clicks| *clicks == "0"), "{path}: {table:?}");
-        assert_eq!(page.matches("<rect x=").count(), 31, "{path}");
+        assert_eq!(page.matches("<rect x=").count(), 30, "{path}");
         assert!(!page.contains("<b>sign"), "{path}");
     }
-    assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks yet."));
+    assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks in this time."));
     let other = Visitor::signed_in(&world, &world.b).await;
     world.b.make("of-b").await;
     assert!(
-        text_of(&other.get("/account").await).contains("No clicks yet."),
+        text_of(&other.get("/account").await).contains("No clicks in this time."),
         "another account's links are not counted"
     );
 
@@ -135,7 +141,51 @@ async fn pages_draw_what_links_led_to() {
     assert_eq!(world.a.post("/v1/links/bulk", &many).await.status, 201);
     assert_eq!(world.a.delete("/v1/links/two").await.status, 204);
     let page = text_of(&visitor.get("/account").await);
-    assert!(page.contains("<figcaption><b>5</b> clicks</figcaption>"), "{page}");
+    assert!(page.contains("<figcaption><b>5</b> clicks <span"), "{page}");
+
+    // A range of named length or of own dates, on each page with numbers.
+    let affiliate = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
+    let today = world.clock.now().to_string()[..10].to_owned();
+    let yesterday = world.clock.now().plus_days(-1).to_string()[..10].to_owned();
+    for (path, title, caption, columns) in [
+        (
+            "/account?range=today".to_owned(),
+            "Today",
+            "<b>4</b> clicks <span class=\"mute\">+300.0% against yesterday by this time (1)",
+            0,
+        ),
+        (
+            "/account?range=7d".to_owned(),
+            "Last 7 days",
+            "<b>5</b> clicks <span class=\"mute\">0 in the 7 days before",
+            7,
+        ),
+        (
+            "/account?range=12m".to_owned(),
+            "Last 12 months",
+            "<b>5</b> clicks <span class=\"mute\">0 in the 365 days",
+            53,
+        ),
+        (format!("/account?to={yesterday}"), "", "<b>1</b> click <span class=\"mute\">0 in the day before", 24),
+        ("/account/links/one?range=7d".to_owned(), "Last 7 days", "<b>4</b> clicks", 7),
+    ] {
+        let page = text_of(&visitor.get(&path).await);
+        assert!(page.contains(&format!("<h2 id=\"numbers\">{title}")), "{path}: {page}");
+        assert!(page.contains(caption), "{path}: {page}");
+        let drawn = page.matches("<rect x=").count();
+        assert!(if columns == 0 { drawn <= 24 } else { drawn == columns }, "{path}: {drawn}");
+    }
+    for path in ["/account", "/account/links/one", &format!("/account/affiliates/{affiliate}")] {
+        let refused = visitor.get(&format!("{path}?from={today}&to={yesterday}")).await;
+        if !path.contains("affiliates") {
+            assert_eq!(refused.status, 400, "{path}");
+            assert!(text_of(&refused).contains("“From” is after “To”.") && refused.text().contains(&today), "{path}");
+        }
+        assert_eq!(visitor.get(&format!("{path}?range=none")).await.status, 200, "{path}");
+        assert_eq!(visitor.get(&format!("{path}?range=7d&range=7d")).await.status, 400, "{path}");
+    }
+    let platforms = text_of(&visitor.get("/account").await);
+    assert!(platforms.contains("id=\"platforms\"") && platforms.contains("<bdi>None</bdi>"), "{platforms}");
 
     // If counting fails, the rest of the page is still shown.
     world.db.execute("ALTER TABLE touches RENAME TO hidden").await;

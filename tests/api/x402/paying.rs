@@ -142,6 +142,9 @@ async fn px2_a_paid_request_is_done_once_for_its_wallet() {
     }
     assert_eq!(scene.states().await, ["done"; 4]);
     assert_eq!(scene.wallets().await, 2);
+    let opened = "SELECT CAST(COUNT(*) AS BIGINT) FROM audit_log l JOIN wallets w ON w.address = l.actor
+        WHERE l.action = 'account.created' AND l.actor_type = 'wallet' AND l.tenant_id = w.tenant_id";
+    assert_eq!(scene.world.db.number(opened).await, 2);
 }
 
 fn is_success(reply: &Reply) -> bool {

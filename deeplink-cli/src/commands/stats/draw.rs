@@ -31,7 +31,7 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
     );
     let body = match (&report.groups, &report.group_by) {
         (Some(groups), by) => grouped(pen, groups, by.as_ref()),
-        (None, _) => whole(pen, &report.funnel),
+        (None, _) => whole(pen, &report.funnel, report.unattributed.as_ref().map_or(0, sum)),
     };
     head + &body
 }
@@ -56,7 +56,7 @@ fn sum(conversions: &std::collections::BTreeMap<String, i64>) -> i64 {
     conversions.values().fold(0, |sum: i64, count| sum.saturating_add(*count))
 }
 
-fn whole(pen: Pen, funnel: &Funnel) -> String {
+fn whole(pen: Pen, funnel: &Funnel, unattributed: i64) -> String {
     let (new, back) = (funnel.new_users, funnel.returning_users);
     let steps = pen.steps(&[
         ("clicks", funnel.clicks),
@@ -73,6 +73,9 @@ fn whole(pen: Pen, funnel: &Funnel) -> String {
         types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let shown = types.into_iter().take(TYPES).map(|(name, count)| Line::new(name, *count));
         sections.push(("CONVERSIONS", shown.collect()));
+    }
+    if unattributed > 0 {
+        sections.push(("NOT BY A LINK", vec![Line::new("unattributed", unattributed)]));
     }
     let chart = pen.chart(&sections);
     if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart }
@@ -203,10 +206,12 @@ mod tests {
         let pen = Pen { color: false, utf8: true, width: 40 };
         let kinds =
             |count: i64| Funnel { conversions: (0..count).map(|n| (format!("type-{n}"), n)).collect(), ..funnel(9) };
-        let text = whole(pen, &kinds(33));
+        let text = whole(pen, &kinds(33), 0);
         assert!(text.ends_with("\nand 13 more: -o json\n") && text.contains("\ntype-13 "), "{text}");
         assert!(!text.contains("type-12"), "{text}");
-        assert!(!whole(pen, &kinds(20)).contains("more"));
+        let text = whole(pen, &kinds(20), 0);
+        assert!(!text.contains("more") && !text.contains("unattributed"), "{text}");
+        assert!(whole(pen, &kinds(20), 7).contains("NOT BY A LINK"));
     }
 
     #[test]

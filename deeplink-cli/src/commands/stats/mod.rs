@@ -14,12 +14,13 @@ use crate::help::help;
 use crate::output::{self, Format, Record, Sheet, object};
 use crate::{given, ids};
 
-/// Show what links led to, or the whole account: clicks, installs, users, conversions
+/// Show clicks, installs, users and conversions of links, or of the whole account
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without ids it is about all links of the account, deleted ones included. Counts of several links are combined: a \
-     visitor of two of them is counted once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours are UTC. \
-     -o csv has a column for each type of conversion.",
+    "Without ids it is about all links of the account, deleted ones included; conversions of known users whom no link \
+     touched are shown apart, as unattributed. Counts of several links are combined: a visitor of two of them is counted \
+     once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours \
+     are UTC. -o csv has a column for each type of conversion.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",

@@ -8,6 +8,7 @@ use deeplink_core::visitor::ClickKind;
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, SqliteConnection};
 
 use super::super::sets::{padded, placeholders};
+use super::super::tenants::is_account;
 use super::super::{Conn, DbError, on};
 use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
@@ -93,11 +94,15 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
     let counted: Vec<Group> = groups.iter().cloned().chain(of_accounts).collect();
     let without_room = hosts::without_room(db, &counted).await?;
     let rollups = sums(&counted, &without_room, last_position);
-    for (nth, rows) in rollups.iter().enumerate() {
-        let rows: Vec<(&Key, &Sum)> = rows.iter().collect();
-        match db {
-            Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
-            Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
+    // Accounts after all links: nodes that count the same account wait for each other at its rows, until the commit.
+    for of_accounts in [false, true] {
+        for (nth, rows) in rollups.iter().enumerate() {
+            let rows: Vec<(&Key, &Sum)> = rows.iter().filter(|row| is_account(&[row.0.0]) == of_accounts).collect();
+            match db {
+                _ if rows.is_empty() => {}
+                Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
+                Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
+            }
         }
     }
     if months {

@@ -114,25 +114,31 @@ async fn scan(
         ("", "''")
     };
     let by = if key.is_facet() { format!("platform, {host}") } else { "kind".to_owned() };
-    // The log names links alone.
-    let (link, by, these) = if is_account(&links) {
+    let of_account = is_account(&links);
+    let these = if of_account { String::new() } else { format!("AND link IN ({})", placeholders(7, links.len())) };
+    let mut sql = format!(
+        "SELECT link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
+         CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
+         WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
+         {these} AND kind IN ({}) GROUP BY link, {by}",
+        kinds.list()
+    );
+    if of_account {
+        // The log names links alone. Whose they are is looked up for each link rather than for each click.
         let own = |table: &str| {
             format!(
                 "EXISTS (SELECT 1 FROM {table} o JOIN tenants a ON a.id = o.tenant_id \
-                 WHERE o.position = clicks.link AND a.account = $7)"
+                 WHERE o.position = counted.link AND a.account = $7)"
             )
         };
-        ("CAST($7 AS BIGINT)", by, format!("({} OR {})", own("links"), own("deleted_links")))
-    } else {
-        ("link", format!("link, {by}"), format!("link IN ({})", placeholders(7, links.len())))
-    };
-    let sql = format!(
-        "SELECT {link} AS link, {kind} AS kind, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
-         CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
-         WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
-         AND {these} AND kind IN ({}) GROUP BY {by}",
-        kinds.list()
-    );
+        sql = format!(
+            "SELECT CAST($7 AS BIGINT) AS link, kind, platform, host, CAST(SUM(clicks) AS BIGINT) AS clicks, \
+             CAST(SUM(inside) AS BIGINT) AS inside FROM ({sql}) AS counted \
+             WHERE {} OR {} GROUP BY kind, platform, host",
+            own("links"),
+            own("deleted_links")
+        );
+    }
     let parts: Vec<Part> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(last).bind(inner.0).bind(inner.1)
             .bind(all.0).bind(all.1);

@@ -7,11 +7,14 @@ use deeplink_core::visitor::Platform;
 use sqlx::AssertSqlSafe;
 
 use super::super::sets::padded_length;
+use super::super::tenants::is_account;
 use super::super::{Conn, DbError, on};
 use super::add::Group;
 
 /// Maximum hosts counted by name for a link and day.
 const MAX_HOSTS: usize = 200;
+/// The same for all links of an account together.
+const MAX_ACCOUNT_HOSTS: usize = 1_000;
 /// Days of links that are looked up at one time.
 const MAX_DAYS: usize = 100;
 
@@ -31,7 +34,8 @@ pub(super) async fn without_room(db: &mut Conn<'_>, groups: &[Group]) -> Result<
         let known = hosts_of(db, days).await?;
         for (link, day) in days {
             let known = known.get(&(*link, *day));
-            let mut room = MAX_HOSTS.saturating_sub(known.map_or(0, HashSet::len));
+            let most = if is_account(&[*link]) { MAX_ACCOUNT_HOSTS } else { MAX_HOSTS };
+            let mut room = most.saturating_sub(known.map_or(0, HashSet::len));
             for host in &named[&(*link, *day)] {
                 if known.is_some_and(|known| known.contains(*host)) {
                     continue;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deeplink_core::id::{MailId, TenantId, WebhookId};
+use deeplink_core::audit::AuditAction;
+use deeplink_core::id::{AuditEntryId, MailId, TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use crate::db::audit::{By, NewEntry};
 use crate::db::deliveries::{self, DeliveryState, DeliveryUpdate, Health, MAX_UPDATES};
 use crate::db::{Conn, DbError, mails, users};
 use crate::shares::Share;
@@ -129,6 +131,9 @@ async fn store_all(
     for (webhook, health) in health {
         if let Some((tenant, url, since)) = deliveries::record_health(tx, webhook, health, now).await? {
             tracing::warn!(%webhook, %tenant, "webhook failed for three days; paused");
+            let id = app.random(|random| AuditEntryId::new(now, random));
+            let paused = NewEntry::new(id, tenant.clone(), By::Service, AuditAction::WebhookPaused);
+            paused.of_url(webhook, &url).store(tx).await?;
             has_mail |= notify_owners(app, tx, &tenant, &url, since, now).await?;
         }
     }

@@ -1,0 +1,49 @@
+//! What the migration of accounts' counts fills in of the time before it is what would have been counted meanwhile.
+
+use deeplink_testing::World;
+
+/// The rows of accounts by table, as text.
+const ROWS: [(&str, &str); 7] = [
+    ("click_hours", "link, hour, kind, clicks, first_position, last_position, first_at, last_at"),
+    ("click_days", "link, day, kind, clicks"),
+    ("click_facets", "link, hour, platform, host, clicks, first_position, last_position, first_at, last_at"),
+    ("click_facet_days", "link, day, platform, host, clicks"),
+    ("install_credits", "link, at, bound_as, is_first, is_last, install"),
+    ("conversion_credits", "link, at, conversion_type, is_first, is_last, conversion"),
+    ("touches", "account, at, number, install"),
+];
+
+/// Deletes what accounts counted, and runs the migration's statements that fill it in.
+pub(super) async fn counts_as_they_were_counted(world: &World) {
+    let counted = of_accounts(world).await;
+    assert!(counted.iter().all(|rows| !rows.is_empty()), "{:?}", counted.iter().map(Vec::len).collect::<Vec<_>>());
+    let (credited, touched) = ROWS.split_at(6);
+    let deleted = credited.iter().map(|(table, _)| format!("DELETE FROM {table} WHERE link < 0"));
+    let emptied = touched.iter().map(|(table, _)| format!("UPDATE {table} SET account = NULL"));
+    let statements: Vec<String> = deleted.chain(emptied).chain(filling_in()).collect();
+    world.db.execute(format!("BEGIN;\n{};\nCOMMIT", statements.join(";\n"))).await;
+    for ((table, _), (after, before)) in ROWS.iter().zip(of_accounts(world).await.iter().zip(&counted)) {
+        let differing = || before.iter().zip(after).find(|(before, after)| before != after);
+        assert!(after == before, "{table}: {} rows instead of {}: {:?}", after.len(), before.len(), differing());
+    }
+}
+
+async fn of_accounts(world: &World) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for (table, columns) in ROWS {
+        let account = columns.split(',').next().unwrap_or_default();
+        let columns = columns.replace(", ", " || ' ' || ");
+        all.push(world.db.texts(format!("SELECT {columns} FROM {table} WHERE {account} < 0 ORDER BY 1")).await);
+    }
+    all
+}
+
+/// The statements of the migration but for the columns, the indexes and the accounts' numbers, which are there.
+fn filling_in() -> impl Iterator<Item = String> {
+    let all = include_str!("../../../migrations/0028_account_counts.sql");
+    let lines = all.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+    let statements: Vec<String> = lines.split(';').map(|sql| sql.trim().to_owned()).collect();
+    let is_there = ["ALTER TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "UPDATE tenants"];
+    let is_there = move |sql: &String| sql.is_empty() || is_there.iter().any(|start| sql.starts_with(start));
+    statements.into_iter().filter(move |sql| !is_there(sql))
+}
