@@ -121,8 +121,9 @@ pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};
 pub use deeplink_core::visitor::ClickKind;
 pub use deeplink_core::webhook::{
-    Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, RotatedSecret, TestWebhook,
-    UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth, WebhookList, WebhookStatus,
+    Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, ReplayDeliveries,
+    ReplayedDeliveries, RotatedSecret, TestWebhook, UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth,
+    WebhookList, WebhookStatus,
 };
 pub use deeplink_core::whoami::{KeyScope, MyAffiliate, Whoami};
 pub use deeplink_core::x402::{Challenge, Receipt, Requirement};

@@ -192,6 +192,8 @@ routes! {
     LIST_DELIVERIES = "list_deliveries" GET "/v1/webhooks/{webhook_id}/deliveries" SecretKey;
     /// Sends a delivery's event again.
     REPLAY_DELIVERY = "replay_delivery" POST "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay" SecretKey;
+    /// Sends again what failed since a time.
+    REPLAY_DELIVERIES = "replay_deliveries" POST "/v1/webhooks/{webhook_id}/replay" SecretKey;
     /// Streams events as they happen.
     EVENT_STREAM = "event_stream" GET "/v1/events/stream" SecretKey;
     /// The script that pages report with.

@@ -321,6 +321,46 @@ reply! {
     }
 }
 
+/// Maximum deliveries that one request sends again.
+pub const MAX_REPLAYED: u32 = 1_000;
+
+/// The body of a replay of what failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct ReplayDeliveries {
+    /// Deliveries that were created at this time or later; they are kept for 30 days.
+    pub since: Timestamp,
+    /// Their status, which can only be `failed`; `failed` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DeliveryStatus>,
+}
+
+impl ReplayDeliveries {
+    /// What failed since this time.
+    pub fn failed_since(since: Timestamp) -> Self {
+        Self { since, status: None }
+    }
+
+    /// Checks the rules of the fields.
+    pub fn check(&self) -> Result<(), Invalid> {
+        match &self.status {
+            None | Some(DeliveryStatus::Failed) => Ok(()),
+            Some(_) => Err(Invalid::field(ErrorCode::BadRequest, "status", "status can only be failed")),
+        }
+    }
+}
+
+reply! {
+    /// Which deliveries were sent again.
+    ReplayedDeliveries {
+        /// Number of new deliveries. An event that failed several times is sent once.
+        count: u32,
+        /// Whether older failed deliveries were left, because there are more than 1,000.
+        has_more: bool,
+    }
+}
+
 /// The body of a test: which kind of event to send.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -439,6 +479,15 @@ mod tests {
         let json = serde_json::to_value(&created).expect("JSON");
         assert_eq!(json["filters"]["affiliate_id"], "aff_0123456789abcdef01234567");
         assert_eq!(serde_json::from_value::<CreatedWebhook>(json).expect("a webhook"), created);
+    }
+
+    #[test]
+    fn only_what_failed_is_sent_again() {
+        let asked = ReplayDeliveries::failed_since(Timestamp::from_millis(0));
+        assert_eq!(asked.check(), Ok(()));
+        assert_eq!(ReplayDeliveries { status: Some(DeliveryStatus::Failed), ..asked.clone() }.check(), Ok(()));
+        let wrong = ReplayDeliveries { status: Some(DeliveryStatus::Delivered), ..asked }.check().expect_err("no");
+        assert_eq!((wrong.code, wrong.field.as_deref()), (ErrorCode::BadRequest, Some("status")));
     }
 
     #[test]

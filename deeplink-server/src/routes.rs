@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 
 use crate::api::{
     affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify, domains,
-    earlier, events, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys,
-    sessions, signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
+    earlier, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr,
+    sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -90,6 +90,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(deliveries::test))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::replay))
+        .routes(routes!(failed_deliveries::replay))
         .routes(routes!(domains::list, domains::create))
         .routes(routes!(domains::update, domains::delete))
         .routes(routes!(domain_verify::verify))

@@ -149,6 +149,7 @@ fn webhook_writes(world: &World, of_a: &Things) -> Vec<Ask> {
         ask(Method::POST, &format!("{}/rotate-secret", of_a.webhook)),
         ask(Method::POST, &format!("{}/test", of_a.webhook)).json(&json!({})),
         ask(Method::POST, &format!("{}/replay", of_a.delivery)),
+        ask(Method::POST, &format!("{}/replay", of_a.webhook)).json(&json!({"since": "2026-11-20T00:00:00Z"})),
         ask(Method::DELETE, &of_a.webhook),
     ]
 }

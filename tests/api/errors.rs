@@ -344,6 +344,7 @@ fn on_webhooks(world: &World, webhook: &str, delivery: &str) -> Vec<Ask> {
         ask(Method::POST, &format!("{webhook}/test")).json(&json!({})),
         ask(Method::GET, &format!("{webhook}/deliveries")),
         ask(Method::POST, &format!("{webhook}/deliveries/{delivery}/replay")),
+        ask(Method::POST, &format!("{webhook}/replay")).json(&json!({"since": "2026-11-20T00:00:00Z"})),
     ]
 }
 

@@ -207,6 +207,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("overview-year", "/account?range=12m".to_owned()),
             ("overview-dates", "/account?from=2026-11-20&to=2026-11-01".to_owned()),
             ("links", "/account/links?done=link-deleted".to_owned()),
+            ("links-found", "/account/links?q=sale".to_owned()),
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
             ("delete", "/account/links/spring-sale/delete".to_owned()),

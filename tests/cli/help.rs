@@ -294,6 +294,7 @@ fn every_route_has_a_command() {
         "rotate_webhook_secret" => "webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
         "test_webhook" => "webhooks test wh_0123456789abcdef01234567",
         "list_deliveries" => "webhooks deliveries wh_0123456789abcdef01234567",
+        "replay_deliveries" => "webhooks replay wh_0123456789abcdef01234567 --failed-since 1d",
         "replay_delivery" => "webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
         "event_stream" => "webhooks listen --stream --timeout 3s",
         other => panic!("no command is known for {other}"),

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use deeplink_client::mock::fixtures;
 use deeplink_core::event::EventKind;
 use deeplink_core::webhook::{
-    Attempt, CreatedWebhook, DeliveryList, DeliveryStatus, RotatedSecret, WebhookFilters, WebhookList,
+    Attempt, CreatedWebhook, DeliveryList, DeliveryStatus, ReplayedDeliveries, RotatedSecret, WebhookFilters,
+    WebhookList,
 };
 use serde_json::{Value, json};
 
@@ -44,6 +45,7 @@ pub(crate) fn of_webhooks(request: &Request) -> Option<Answer> {
             Answer::json(200, &json(RotatedSecret::new(webhook.id, fixtures::webhook_secret())))
         }
         ("GET", Some("/deliveries"), _) => Answer::json(200, &json(DeliveryList::new(vec![delivery], None))),
+        ("POST", Some("/replay"), _) => Answer::json(200, &json(ReplayedDeliveries::new(1_000, true))),
         ("POST", Some("/test"), _) => Answer::json(200, &json(delivery)),
         ("POST", Some(rest), _) if rest == format!("/deliveries/{DELIVERY}/replay") => {
             Answer::json(200, &json(delivery))
@@ -136,6 +138,14 @@ fn what_is_managed_is_sent_as_it_is_said() {
         assert_eq!(last.json(), body, "{line}");
     }
     dl.run(&format!("webhooks replay {WEBHOOK} {DELIVERY}")).ok();
+    let all = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 2026-11-20"));
+    assert_eq!(all.ok(), "");
+    assert!(all.says("1000 deliveries are sent again") && all.says("run it again"), "{all}");
+    let last = double.requests().pop().expect("a request");
+    assert_eq!(last.line(), format!("POST /v1/webhooks/{WEBHOOK}/replay"));
+    assert_eq!(last.json(), json!({"since": "2026-11-20T00:00:00.000Z"}));
+    let all = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 1d -o json"));
+    assert!(all.ok().contains("\"has_more\""), "{all}");
     dl.run(&format!("webhooks deliveries {WEBHOOK} --status failed --limit 7")).ok();
     let last = double.requests().pop().expect("a request");
     assert_eq!((last.query("status"), last.query("limit")), (Some("failed"), Some("7")));
@@ -143,6 +153,9 @@ fn what_is_managed_is_sent_as_it_is_said() {
     let before = double.requests().len();
     for (line, code) in [
         (format!("update {WEBHOOK}"), 2),
+        (format!("replay {WEBHOOK}"), 2),
+        (format!("replay {WEBHOOK} {DELIVERY} --failed-since 1d"), 2),
+        (format!("replay {WEBHOOK} --failed-since soon"), 2),
         ("update wh_1 --active true".to_owned(), 3),
         (format!("update {WEBHOOK} --event clicks"), 3),
         (format!("update {WEBHOOK} --active maybe"), 2),

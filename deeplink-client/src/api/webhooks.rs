@@ -2,8 +2,8 @@
 
 use deeplink_core::routes;
 use deeplink_core::webhook::{
-    CreateWebhook, CreatedWebhook, DeliveryDetail, RotatedSecret, TestWebhook, UpdateWebhook, WebhookDetail,
-    WebhookList,
+    CreateWebhook, CreatedWebhook, DeliveryDetail, ReplayDeliveries, ReplayedDeliveries, RotatedSecret, TestWebhook,
+    UpdateWebhook, WebhookDetail, WebhookList,
 };
 
 use crate::call::{self, Call};
@@ -123,5 +123,20 @@ impl Webhooks {
     /// ```
     pub fn replay(&self, id: impl AsRef<str>, delivery_id: impl AsRef<str>) -> Call<DeliveryDetail> {
         call::json(&self.0, &routes::REPLAY_DELIVERY, &[id.as_ref(), delivery_id.as_ref()])
+    }
+
+    /// Sends again what failed since a time, at most the newest 1,000 deliveries. Another request sends older ones: what is
+    /// on its way again is left out.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::ReplayDeliveries;
+    /// let since = "2026-11-20T00:00:00Z".parse()?;
+    /// let again = dl.webhooks().replay_failed("wh_0123456789abcdef01234567", &ReplayDeliveries::failed_since(since)).await?;
+    /// println!("{} sent again, more: {}", again.count, again.has_more);
+    /// # Ok(()) });
+    /// ```
+    pub fn replay_failed(&self, id: impl AsRef<str>, asked: &ReplayDeliveries) -> Call<ReplayedDeliveries> {
+        call::json(&self.0, &routes::REPLAY_DELIVERIES, &[id.as_ref()]).body(asked).valid(asked.check())
     }
 }

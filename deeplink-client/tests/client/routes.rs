@@ -5,8 +5,9 @@ use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
     CreatePublishableKey, CreateSource, CreateWebhook, Error, EventKind, FunnelQuery, Identify, InviteUser, Kind,
-    LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook,
-    Tier, TimeseriesQuery, TrackClick, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
+    LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries, RequestSecretKey, SecretKey, Signin,
+    Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAffiliate, UpdateDomain, UpdateLink,
+    UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -126,6 +127,10 @@ async fn webhook(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "cancel_subscription" => dl.billing().cancel().await.map(drop),
         "create_checkout" => dl.billing().checkout(&Tier::Pro).await.map(drop),
         "create_portal" => dl.billing().portal().await.map(drop),
+        "replay_deliveries" => {
+            let asked = ReplayDeliveries::failed_since(Timestamp::from_millis(0));
+            webhooks.replay_failed(WEBHOOK, &asked).await.map(drop)
+        }
         "replay_delivery" => webhooks.replay(WEBHOOK, "dlv_0123456789abcdef01234567").await.map(drop),
         _ => return None,
     })

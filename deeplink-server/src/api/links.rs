@@ -328,6 +328,15 @@ pub(crate) async fn page_of(
     Ok(LinkPage { links: found, primary, next_cursor })
 }
 
+fn at_most(most: usize) -> impl Fn(&str) -> Option<String> {
+    move |text: &str| (text.chars().count() <= most).then(|| text.to_owned())
+}
+
+/// The text that links are searched for; a whole destination may be.
+pub(crate) fn searched(query: &Query) -> Result<Option<String>, ApiError> {
+    query.parsed("q", "at most 2,048 characters", at_most(deeplink_core::url::MAX_LEN))
+}
+
 fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     let mut filter = LinkFilter::new();
     filter.affiliate_id = query.parsed("affiliate_id", "aff_ and 24 hex digits", |text| {
@@ -338,10 +347,8 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     })?;
     filter.created_after = query.moment("created_after")?;
     filter.created_before = query.moment("created_before")?;
-    let at_most = |most: usize| move |text: &str| (text.chars().count() <= most).then(|| text.to_owned());
     filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", at_most(64))?;
-    // A whole destination may be searched for.
-    filter.q = query.parsed("q", "at most 2,048 characters", at_most(deeplink_core::url::MAX_LEN))?;
+    filter.q = searched(query)?;
     Ok(filter)
 }
 

@@ -75,7 +75,7 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     let ids = found.affiliates.iter().map(|affiliate| affiliate.id.clone()).collect();
     let numbers = Numbers::of(app, &person.caller, ids).await?;
     let affiliates = found.affiliates.into_iter().map(AffiliateView::from).zip(numbers).collect();
-    let pager = Pager::new(cursor, found.next_cursor);
+    let pager = Pager::new("/account/affiliates", cursor, found.next_cursor);
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, affiliates, pager, form }))
 }
 
@@ -176,7 +176,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
         frame: &frame,
         report,
         links,
-        pager: Pager::new(cursor, next),
+        pager: Pager::new(format!("/account/affiliates/{id}"), cursor, next),
         affiliate: affiliate.into(),
         credentials: credentials.collect(),
         max_credentials: MAX_CREDENTIALS,

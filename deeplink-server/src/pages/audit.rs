@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::PageResult;
 use super::deliveries::capitalised;
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, Pager, Section, answer};
 use super::person::Person;
 use super::time::DisplayTime;
 use crate::api;
@@ -30,9 +30,14 @@ impl From<AuditEntry> for Row {
             (None, AuditActor::Operator) => "Operator of the service".to_owned(),
             (None, _) => "The service".to_owned(),
         };
-        // An action that names its target only by its id is clear without it.
-        let target = entry.target.filter(|_| entry.action != AuditAction::UserSignedIn);
-        Self { at: entry.at.into(), action: words_of(&entry.action), by, target, detail: entry.detail }
+        // Where there is a name, an id says no more to people; and who signed in is named already.
+        let is_said = entry.detail.is_some() || entry.action == AuditAction::UserSignedIn;
+        let target = entry.target.filter(|_| !is_said);
+        let action = match (&entry.action, &entry.detail) {
+            (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
+            (action, _) => words_of(action),
+        };
+        Self { at: entry.at.into(), action, by, target, detail: entry.detail }
     }
 }
 
@@ -46,8 +51,7 @@ fn words_of(action: &AuditAction) -> String {
 struct AuditPage<'a> {
     frame: &'a Frame,
     rows: Vec<Row>,
-    is_first: bool,
-    next: Option<String>,
+    pager: Pager,
 }
 
 /// A page of the log, newest first.
@@ -56,7 +60,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let found = api::audit::list_for(&app, &person.caller, PageRequest::at(cursor)).await?;
     let frame = Frame::of(&app, &person, Section::SETTINGS, "Audit log");
     let rows = found.entries.into_iter().map(Row::from).collect();
-    let page = AuditPage { frame: &frame, rows, is_first: cursor.is_none(), next: found.next_cursor };
+    let page = AuditPage { frame: &frame, rows, pager: Pager::new("/account/audit", cursor, found.next_cursor) };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 

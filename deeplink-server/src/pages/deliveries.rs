@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::PageResult;
 use super::chart::Count;
 use super::form::{Form, View, draw_id};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, Pager, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
 use super::time::DisplayTime;
@@ -112,8 +112,7 @@ struct ListPage<'a> {
     filters: Vec<(&'static str, &'static str)>,
     /// The active filter.
     filter: &'static str,
-    is_first: bool,
-    next: Option<String>,
+    pager: Pager,
     form_id: String,
 }
 
@@ -134,6 +133,8 @@ pub(super) async fn list(
     let found = api::deliveries::page_of(&app, &person.caller, &webhook.id, status.cloned(), cursor, PAGE_SIZE).await?;
     let deliveries = found.deliveries.into_iter().map(|delivery| delivery.detail.into()).collect();
     let frame = Frame::of(&app, &person, Section::WEBHOOKS, "Deliveries").after(&query);
+    let filtered = status.map(|status| format!("?status={}", status.as_str())).unwrap_or_default();
+    let first = format!("/account/webhooks/{}/deliveries{filtered}", webhook.id);
     let page = ListPage {
         frame: &frame,
         webhook: webhook.into(),
@@ -142,8 +143,7 @@ pub(super) async fn list(
             .chain(DeliveryStatus::ALL.iter().map(|status| (status.as_str(), badge(status).1)))
             .collect(),
         filter: status.map_or("", DeliveryStatus::as_str),
-        is_first: cursor.is_none(),
-        next: found.next_cursor,
+        pager: Pager::new(first, cursor, found.next_cursor),
         form_id: draw_id(&app),
     };
     Ok(answer(&app, StatusCode::OK, &frame, &page))

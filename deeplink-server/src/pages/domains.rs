@@ -54,7 +54,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let cursor = view.cursor()?;
     let found = api::domains::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
-    let pager = Pager::new(cursor, found.next_cursor);
+    let pager = Pager::new("/account/domains", cursor, found.next_cursor);
     let domains = found.items.into_iter().map(DomainView::from).collect();
     let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];
     let fields = vec![

@@ -209,14 +209,19 @@ impl Frame {
 /// Navigation through a paginated list.
 pub(super) struct Pager {
     pub(super) is_first: bool,
-    /// The cursor of the next page.
+    /// Path and query of the first page.
+    pub(super) first: String,
+    /// The same of the next page.
     pub(super) next: Option<String>,
 }
 
 impl Pager {
-    /// For the page at `cursor`.
-    pub(super) fn new(cursor: Option<&str>, next: Option<String>) -> Self {
-        Self { is_first: cursor.is_none(), next }
+    /// For the page at `cursor` of the list whose first page is at `first`.
+    pub(super) fn new(first: impl Into<String>, cursor: Option<&str>, next: Option<String>) -> Self {
+        let first = first.into();
+        let joined = if first.contains('?') { '&' } else { '?' };
+        let next = next.map(|cursor| format!("{first}{joined}cursor={cursor}"));
+        Self { is_first: cursor.is_none(), first, next }
     }
 }
 

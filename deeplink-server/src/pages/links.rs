@@ -15,6 +15,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use url::form_urlencoded;
 
 use super::PageResult;
 use super::chart::{Count, Report};
@@ -72,6 +73,9 @@ struct ListPage<'a> {
     frame: &'a Frame,
     links: Vec<LinkRow>,
     pager: Pager,
+    /// What is searched for; empty for all links.
+    search: String,
+    caption: &'static str,
 }
 
 /// Clicks of the last `DAYS` days, by `links.position`.
@@ -110,12 +114,23 @@ pub(super) async fn rows(
     Ok((links.collect(), found.next_cursor))
 }
 
-/// The list, newest first.
+const ALL: &str = "Your links, newest first. Clicks are from the last 30 days.";
+const FOUND: &str = "Links that contain this text, newest first. Clicks are from the last 30 days.";
+
+/// The list, or those of its links that contain a text; newest first.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
-    let (links, next) = rows(&app, &person, LinkFilter::new(), cursor).await?;
+    let search = api::links::searched(&query)?.unwrap_or_default().trim().to_owned();
+    let (filter, first) = if search.is_empty() {
+        (LinkFilter::new(), "/account/links".to_owned())
+    } else {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("q", &search).finish();
+        (LinkFilter::new().q(search.clone()), format!("/account/links?{query}"))
+    };
+    let (links, next) = rows(&app, &person, filter, cursor).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let page = ListPage { frame: &frame, links, pager: Pager::new(cursor, next) };
+    let caption = if search.is_empty() { ALL } else { FOUND };
+    let page = ListPage { frame: &frame, links, pager: Pager::new(first, cursor, next), search, caption };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 

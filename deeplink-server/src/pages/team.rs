@@ -49,7 +49,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let cursor = view.cursor()?;
     let found = api::users::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
-    let pager = Pager::new(cursor, found.next_cursor);
+    let pager = Pager::new("/account/team", cursor, found.next_cursor);
     let members = found.users.into_iter().map(|user| MemberRow {
         is_pending: user.status == UserStatus::Pending,
         is_owner: user.is_owner,

@@ -135,6 +135,7 @@ pub(super) fn matrix() -> Vec<Row> {
         row("rotate_webhook_secret", OF_A),
         row("list_deliveries", OF_A),
         row("replay_delivery", OF_A),
+        with("replay_deliveries", json!({"since": "2026-11-20T00:00:00Z"}), OF_A),
         with("test_webhook", json!({}), OF_A),
         row("delete_webhook", OF_A),
         row("event_stream", FULL),

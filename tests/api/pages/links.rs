@@ -132,4 +132,18 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert!(text_of(&broken).contains("This list has changed"));
     assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Back to the first page</a>"));
     assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<figcaption><b>3</b> clicks").count(), 1);
+
+    // A search, whose pages are pages of the search.
+    let found = visitor.get("/account/links?q=%20LINK-0%20").await;
+    let page = text_of(&found);
+    assert_eq!(page.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 10);
+    assert!(page.contains("value=\"LINK-0\"") && page.contains("Links that contain this text"), "{page}");
+    let all = visitor.get("/account/links?q=link-").await.text();
+    let next = all.split("href=\"/account/links?q=link-&#38;cursor=").nth(1).and_then(|rest| rest.split('"').next());
+    let second = visitor.get(&format!("/account/links?q=link-&cursor={}", next.expect("a next page"))).await.text();
+    assert_eq!(second.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 5);
+    assert!(second.contains("href=\"/account/links?q=link-\">Newest<"), "{second}");
+    let none = text_of(&visitor.get("/account/links?q=%3Cb%3Enowhere").await);
+    assert!(none.contains("No link contains “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
+    assert_eq!(visitor.get(&format!("/account/links?q={}", "x".repeat(2_049))).await.status, 400);
 }

@@ -144,7 +144,8 @@ async fn pages_draw_what_links_led_to() {
     assert!(page.contains("<figcaption><b>5</b> clicks <span"), "{page}");
 
     // A range of named length or of own dates, on each page with numbers.
-    let affiliate = world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
+    let affiliate =
+        world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
     let today = world.clock.now().to_string()[..10].to_owned();
     let yesterday = world.clock.now().plus_days(-1).to_string()[..10].to_owned();
     for (path, title, caption, columns) in [

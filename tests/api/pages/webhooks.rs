@@ -273,7 +273,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     let rest = visitor.get(&format!("{list}?cursor={older}")).await.text();
     assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 3));
     let first = visitor.get(&format!("{list}?status=delivered")).await.text();
-    let older = first.split("deliveries?status=delivered&amp;cursor=").nth(1).and_then(|rest| rest.split('"').next());
+    let older = first.split("deliveries?status=delivered&#38;cursor=").nth(1).and_then(|rest| rest.split('"').next());
     let rest = visitor.get(&format!("{list}?status=delivered&cursor={}", older.expect("older ones"))).await.text();
     assert_eq!((first.matches("/deliveries/dlv_").count(), rest.matches("/deliveries/dlv_").count()), (25, 1));
     world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use deeplink_core::event::{Event, EventKind};
 use deeplink_core::id::{DeliveryId, EventId};
 use deeplink_core::secret::Random;
+use deeplink_core::webhook::ReplayDeliveries;
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{WEBHOOKS, listed, of, path_of, tested};
@@ -151,6 +153,51 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     ] {
         assert_eq!(reply.outcome(), "404 not_found");
     }
+}
+
+/// What failed since a time is sent again in one request, once by its key, through the client as well; what succeeded,
+/// failed before or is on its way again is not.
+#[tokio::test]
+async fn all_that_failed_is_sent_again() {
+    let world = spawn().await;
+    let path = path_of(&world.a).await;
+    let replay = format!("{path}/replay");
+    let mut times = Vec::new();
+    for state in [2, 2, 1, 2] {
+        let delivery = settled_delivery(&world, &world.a, id_in(&path)).await;
+        settle(&world, &delivery, state, &json!([])).await;
+        times.push(world.clock.now());
+        world.clock.advance(Duration::from_mins(1));
+    }
+    let since = json!({"since": times[1].to_string(), "status": "failed"});
+    let ask = || world.a.ask(Method::POST, &replay).header("idempotency-key", "once").json(&since);
+    for replayed in ["", "true"] {
+        let again = ask().send().await;
+        assert_eq!((again.status, again.header("idempotency-replayed")), (200, replayed), "{}", again.text());
+        assert_eq!(again.json(), json!({"count": 2, "has_more": false}));
+    }
+    let list = world.a.get(&format!("{path}/deliveries")).await.json();
+    let origins = |list: &Value| {
+        let shown = list["deliveries"].as_array().expect("deliveries").clone();
+        shown.iter().filter(|of| of["replay_of"].is_string()).count()
+    };
+    assert_eq!(origins(&list), 2);
+    let all = ReplayDeliveries::failed_since(times[0]);
+    let again = world.a.client.webhooks().replay_failed(id_in(&path), &all).await.expect("an answer");
+    assert_eq!((again.count, again.has_more), (1, false), "the one before; the others are on their way");
+    for (caller, path, body, expected) in [
+        (&world.a, &replay, json!({}), "400 bad_request since"),
+        (&world.a, &replay, json!({"since": "soon"}), "400 bad_request since"),
+        (&world.a, &replay, json!({"since": times[0], "status": "delivered"}), "400 bad_request status"),
+        (&world.a, &"/v1/webhooks/wh_0123456789abcdef01234567/replay".to_owned(), since.clone(), "404 not_found"),
+        (&world.b, &replay, since.clone(), "404 not_found"),
+        (&world.a1, &replay, since.clone(), "403 forbidden_scope"),
+        (&world.nobody, &replay, since.clone(), "401 unauthorized"),
+    ] {
+        assert_eq!(caller.post(path, &body).await.outcome(), expected, "{path} {body}");
+    }
+    world.a.patch(&path, &json!({"active": false})).await;
+    assert_eq!(world.a.post(&replay, &since).await.outcome(), "400 bad_request active");
 }
 
 #[tokio::test]

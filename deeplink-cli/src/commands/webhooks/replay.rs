@@ -1,35 +1,66 @@
 //! `dl webhooks replay`.
 
 use clap::Args;
+use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::ReplayDeliveries;
 
+use crate::clock::parse_moment;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
+use crate::output::Format;
 use crate::{given, output};
 
-/// Send a delivery's event again, and print the new delivery
+/// Send the event of a delivery again, or of all that failed
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate.",
+    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate. Prints the new delivery. \
+     With --failed-since it is about the newest 1,000 that failed and are not on their way again; an event that failed \
+     several times is sent once.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",
+    "dl webhooks replay wh_0123456789abcdef01234567 --failed-since 1d",
 ]
 ))]
 pub(crate) struct Replay {
     /// Id of the webhook
     id: String,
     /// Id of the delivery
-    delivery_id: String,
+    #[arg(required_unless_present = "failed_since")]
+    delivery_id: Option<String>,
+    /// All that failed since then: RFC 3339, a date, or how long ago
+    #[arg(long, value_name = "WHEN", value_parser = parse_moment, conflicts_with = "delivery_id")]
+    failed_since: Option<Timestamp>,
 }
 
 impl Replay {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::DELIVERIES)?;
         given::webhook_id(&self.id)?;
-        given::delivery_id(&self.delivery_id)?;
-        let call = ctx.client().await?.webhooks().replay(&self.id, &self.delivery_id).full();
+        if let Some(since) = self.failed_since {
+            return self.replay_failed(ctx, since).await;
+        }
+        let delivery_id = self.delivery_id.as_deref().unwrap_or_default();
+        given::delivery_id(delivery_id)?;
+        let call = ctx.client().await?.webhooks().replay(&self.id, delivery_id).full();
         let again = call.await.map_err(|error| super::unsent(ctx, &error, &self.id, "deliveries"))?;
         sheet.created(&String::from_utf8_lossy(&again.raw))
+    }
+
+    async fn replay_failed(&self, ctx: &Context, since: Timestamp) -> Outcome {
+        let asked = ReplayDeliveries::failed_since(since);
+        let call = ctx.client().await?.webhooks().replay_failed(&self.id, &asked).full();
+        let again = call.await.map_err(|error| super::unsent(ctx, &error, &self.id, "list"))?;
+        if matches!(ctx.out.format, Format::Json | Format::Jsonl) {
+            return ctx.out.json(&String::from_utf8_lossy(&again.raw));
+        }
+        let what = match again.value.count {
+            1 => "1 delivery is sent again".to_owned(),
+            count => format!("{count} deliveries are sent again"),
+        };
+        let more = if again.value.has_more { "; older ones failed too, run it again for them" } else { "" };
+        ctx.console.say(&format!("{what}{more}"));
+        Ok(())
     }
 }
