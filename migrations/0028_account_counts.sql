@@ -25,7 +25,7 @@ INSERT INTO click_days (link, day, kind, clicks)
 SELECT o.account, d.day, d.kind, CAST(SUM(d.clicks) AS BIGINT)
 FROM click_days d JOIN link_accounts o ON o.link = d.link GROUP BY o.account, d.day, d.kind;
 
--- The 1,000 hosts with the most clicks of an account's day keep their names, as in the counts that follow.
+-- The 1,000 hosts with the most clicks of an account's day keep their names.
 CREATE TABLE account_hosts (
     account BIGINT NOT NULL,
     day     BIGINT NOT NULL,

@@ -352,11 +352,11 @@ impl ReplayDeliveries {
 }
 
 reply! {
-    /// Which deliveries were sent again.
+    /// How many deliveries are sent again.
     ReplayedDeliveries {
         /// Number of new deliveries. An event that failed several times is sent once.
         count: u32,
-        /// Whether older failed deliveries were left, because there are more than 1,000.
+        /// Whether others were left: there are more than 1,000, or too many are pending.
         has_more: bool,
     }
 }

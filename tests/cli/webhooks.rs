@@ -140,7 +140,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
     dl.run(&format!("webhooks replay {WEBHOOK} {DELIVERY}")).ok();
     let all = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 2026-11-20"));
     assert_eq!(all.ok(), "");
-    assert!(all.says("1000 deliveries are sent again") && all.says("run it again"), "{all}");
+    assert!(all.says("1000 deliveries are sent again") && all.says("more failed, run it again for them"), "{all}");
     let last = double.requests().pop().expect("a request");
     assert_eq!(last.line(), format!("POST /v1/webhooks/{WEBHOOK}/replay"));
     assert_eq!(last.json(), json!({"since": "2026-11-20T00:00:00.000Z"}));

@@ -1,6 +1,5 @@
 //! Sending what failed again: a webhook's failed deliveries since a time.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -24,14 +23,15 @@ use crate::state::Shared;
 
 /// Sends the events of failed deliveries again, each as a new delivery: the same bytes with the same `webhook-id`.
 ///
-/// It is about the newest 1,000 that failed since a time and were not sent again since; `has_more` says that there are
-/// older ones, which another request sends. An event that failed several times is sent once.
+/// It is about the newest 1,000 that were created at `since` or later, failed, and are neither on their way again nor have
+/// arrived since; `has_more` says that there are others, which another request sends. An event that failed several times
+/// is sent once. While 100,000 deliveries of the webhook are pending, none is sent.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/replay", operation_id = "replay_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(("webhook_id" = String, Path, description = "The webhook's id"), IdempotencyKey),
     request_body = ReplayDeliveries,
     responses(
-        (status = 200, description = "How many deliveries were created: pending and tried at once, or dropped when 100,000 deliveries of the webhook are already pending", body = ReplayedDeliveries, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "How many deliveries were created; they are tried at once", body = ReplayedDeliveries, headers(("Idempotency-Replayed" = String))),
         FullKey, KeyedBody, NotFound,
         (status = 400, description = "`since` is missing or malformed, `status` is not `failed`, or the webhook is not active", body = ErrorBody),
     )
@@ -43,7 +43,9 @@ pub(crate) async fn replay(
     request: Request,
 ) -> Result<Answer<ReplayedDeliveries>, ApiError> {
     let id = named(&id)?;
-    find(&app, &caller, &id).await?;
+    if caller.is_known() {
+        find(&app, &caller, &id).await?;
+    }
     let headers = request.headers().clone();
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, &caller, &format!("/v1/webhooks/{id}/replay"), &body)?;
@@ -77,27 +79,26 @@ impl Work for Replay {
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<ReplayedDeliveries>, ApiError> {
         let (tenant, now) = (&self.caller.tenant, self.now);
+        // Of two requests at once, the second finds what the first sends.
+        webhooks::lock(tx, tenant, &self.webhook).await?;
         let webhook = webhooks::find(tx, tenant, &self.webhook).await?.ok_or_else(not_there)?;
         if !webhook.active {
             return Err(not_active());
         }
         let mut failed = delivery_log::failed_since(tx, (tenant, &webhook.id), self.since, MAX_REPLAYED + 1).await?;
-        let has_more = failed.len() > MAX_REPLAYED as usize;
-        failed.truncate(MAX_REPLAYED as usize);
-        let mut seen = HashSet::new();
-        failed.retain(|(_, event)| seen.insert(event.as_str().to_owned()));
+        // They would only be dropped.
+        let most = if webhook.is_full { 0 } else { MAX_REPLAYED as usize };
+        let has_more = failed.len() > most;
+        failed.truncate(most);
         let mut replays: Vec<(DeliveryId, DeliveryId, EventId)> = Vec::with_capacity(failed.len());
-        let kept_until = self.app.kept_until(now);
         for (before, event) in failed {
-            // An event that is no longer kept cannot be sent.
-            if delivery_log::keep_event(tx, &event, kept_until).await? {
+            if delivery_log::keep_event(tx, &event, self.app.kept_until(now)).await? {
                 replays.push((self.app.random(|random| DeliveryId::new(now, random)), before, event));
             }
         }
-        let (turn, is_dropped) = (webhook.turn, webhook.is_full);
         let rows = replays.iter().map(|(id, _, event)| {
-            let webhook = &webhook.id;
-            NewDelivery { id, tenant, webhook, turn, event, is_dropped, now }
+            let (webhook, turn) = (&webhook.id, webhook.turn);
+            NewDelivery { id, tenant, webhook, turn, event, is_dropped: false, now }
         });
         let rows: Vec<_> = rows.collect();
         deliveries::insert(tx, &rows).await?;

@@ -118,8 +118,10 @@ pub(crate) async fn enter(
     let entry = Entry::draw(app, headers);
     let signed_in = entry.signed_in(app, &NextPath::default());
     let now = app.clock.now();
-    let (user, entries) =
+    let (user, mut entries) =
         app.random(|random| (UserId::new(now, random), [(); 2].map(|()| AuditEntryId::new(now, random))));
+    // The log is in the order of its ids.
+    entries.sort();
     let (takes_unproved, enforced_at) = (takes_unproved_addresses(app), app.quotas_at(now));
     let enter = Enter { entry, hash: token.hash(), email, user, entries, takes_unproved, now, enforced_at };
     let used = app.write(

@@ -139,7 +139,9 @@ pub(crate) async fn confirm(
     }
     let now = app.clock.now();
     let (id, key, entries) = app.random(|random| {
-        let entries = [(); 2].map(|()| AuditEntryId::new(now, random));
+        let mut entries = [(); 2].map(|()| AuditEntryId::new(now, random));
+        // The log is in the order of its ids.
+        entries.sort();
         (SecretKeyId::new(now, random), SecretKey::generate(random), entries)
     });
     let entry = Entry::draw(app, headers);

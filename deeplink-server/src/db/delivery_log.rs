@@ -93,9 +93,11 @@ const PAGE: &str = deliveries!("d.id < $3 ORDER BY d.id DESC LIMIT $4");
 const PAGE_OF_STATE: &str = deliveries!("d.id < $3 AND d.state = $5 ORDER BY d.id DESC LIMIT $4");
 
 const FAILED_SINCE: &str = "
-    SELECT d.id, d.event_id FROM deliveries d
+    SELECT d.id, d.event_id FROM deliveries d JOIN events e ON e.id = d.event_id
     WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.state = 2 AND d.id >= $3
-        AND NOT EXISTS (SELECT 1 FROM deliveries r WHERE r.replay_of = d.id)
+        AND NOT EXISTS (SELECT 1 FROM deliveries r
+            WHERE r.replay_of IS NOT NULL AND r.webhook_id = d.webhook_id AND r.event_id = d.event_id AND r.id > d.id
+                AND r.state IN (0, 1, 2))
     ORDER BY d.id DESC LIMIT $4";
 
 /// A webhook's deliveries, newest first: at most `limit` older than `before`, optionally of one status only.
@@ -135,8 +137,8 @@ pub(crate) async fn find(
     row.map(StoredDelivery::try_from).transpose()
 }
 
-/// A webhook's failed deliveries that were created at `since` or later and not sent again since, each with its event, newest
-/// first.
+/// A webhook's failed deliveries that were created at `since` or later, each with its event, newest first. Of an event only
+/// the last one counts, and none that is on its way again or has arrived; a replay that was dropped or canceled is none.
 pub(crate) async fn failed_since(
     db: &mut Conn<'_>,
     (tenant, webhook): (&TenantId, &WebhookId),
@@ -201,7 +203,8 @@ mod tests {
             [
                 "SEARCH d USING INDEX deliveries_state (webhook_id=? AND state=? AND id>?)",
                 "CORRELATED SCALAR SUBQUERY 1",
-                "SEARCH r USING COVERING INDEX deliveries_replays (replay_of=?)",
+                "SEARCH r USING INDEX deliveries_replays (webhook_id=? AND event_id=? AND id>?)",
+                "SEARCH e USING COVERING INDEX sqlite_autoindex_events_1 (id=?)",
             ]
         );
     }

@@ -206,6 +206,13 @@ pub(crate) async fn find(
     row.map(StoredWebhook::try_from).transpose()
 }
 
+/// Locks a webhook's row until the write ends.
+pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE webhooks SET active = active WHERE tenant_id = $1 AND id = $2";
+    execute!(db, SQL; tenant.as_str(), id.as_str())?;
+    Ok(())
+}
+
 /// Updates a webhook and returns it. Re-enabling one resets its state: the failing period counts from its next failure,
 /// and pending deliveries are cancelled. Its last failure is shown until the next attempt; a new URL has neither
 /// failures nor deliveries yet. A webhook that newly subscribes to clicks gets only those from now on.

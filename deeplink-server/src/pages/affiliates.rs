@@ -144,12 +144,12 @@ fn links_of(affiliate: &AffiliateDetail) -> LinkFilter {
 }
 
 /// The report on an affiliate's links, or on its newest if there are too many for one report.
-async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail, query: &Query) -> Result<Report, ApiError> {
-    let range = Range::read(format!("/account/affiliates/{}", affiliate.id), query, app.clock.now())?;
+async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail, range: Range) -> Result<Report, ApiError> {
     let found = api::links::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
     let about = if found.next_cursor.is_some() { "The 100 newest links of this affiliate only." } else { "" };
-    Ok(if ids.is_empty() { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids, range).await })
+    let is_nothing = ids.is_empty() && range.error.is_none();
+    Ok(if is_nothing { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids, range).await })
 }
 
 async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageResult {
@@ -170,13 +170,16 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
     let cursor = view.cursor()?;
     let (links, next) = links::rows(app, person, links_of(&affiliate), cursor).await?;
-    let report = report_of(app, person, &affiliate, view.query()).await?;
+    let path = format!("/account/affiliates/{id}");
+    let range = Range::read(path.as_str(), view.query(), app.clock.now())?;
+    let first = path + &range.query();
+    let report = report_of(app, person, &affiliate, range).await?;
     let outcome = if let View::Opened(_) = view { report.status().into() } else { view.outcome() };
     let page = AffiliatePage {
         frame: &frame,
         report,
         links,
-        pager: Pager::new(format!("/account/affiliates/{id}"), cursor, next),
+        pager: Pager::new(first, cursor, next),
         affiliate: affiliate.into(),
         credentials: credentials.collect(),
         max_credentials: MAX_CREDENTIALS,

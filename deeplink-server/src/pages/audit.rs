@@ -30,14 +30,31 @@ impl From<AuditEntry> for Row {
             (None, AuditActor::Operator) => "Operator of the service".to_owned(),
             (None, _) => "The service".to_owned(),
         };
-        // Where there is a name, an id says no more to people; and who signed in is named already.
-        let is_said = entry.detail.is_some() || entry.action == AuditAction::UserSignedIn;
-        let target = entry.target.filter(|_| !is_said);
+        let target = entry.target.filter(|_| !is_named(&entry.action, entry.detail.is_some()));
         let action = match (&entry.action, &entry.detail) {
             (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
             (action, _) => words_of(action),
         };
         Self { at: entry.at.into(), action, by, target, detail: entry.detail }
+    }
+}
+
+/// Whether an entry says without an id what it is about.
+fn is_named(action: &AuditAction, has_detail: bool) -> bool {
+    match action {
+        AuditAction::UserSignedIn | AuditAction::AccessRevoked => true,
+        AuditAction::UserInvited
+        | AuditAction::UserRemoved
+        | AuditAction::SecretKeyCreated
+        | AuditAction::SecretKeyDeleted
+        | AuditAction::AffiliateCreated
+        | AuditAction::AffiliateUpdated
+        | AuditAction::AffiliateDeleted
+        | AuditAction::AppSaved
+        | AuditAction::AppDeleted
+        | AuditAction::SourceCreated
+        | AuditAction::SourceDeleted => has_detail,
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery};
 use deeplink_core::time::Timestamp;
+use deeplink_core::visitor::OTHER;
 use http::StatusCode;
 
 use super::deliveries::capitalised;
@@ -188,10 +189,10 @@ fn percent(count: i64, whole: i64) -> Option<String> {
 
 /// How many percent more or less; `None` where there was nothing.
 fn change(now: i64, before: i64) -> Option<String> {
-    let tenths = (i128::from(now) - i128::from(before)) * 1_000;
-    let tenths = tenths.checked_div(i128::from(before))?;
-    let sign = if tenths < 0 { "\u{2212}" } else { "+" };
-    Some(format!("{sign}{}.{}%", tenths.abs() / 10, tenths.abs() % 10))
+    let difference = (i128::from(now) - i128::from(before)).abs() * 1_000;
+    let tenths = (difference + i128::from(before) / 2).checked_div(i128::from(before))?;
+    let sign = if now < before { "\u{2212}" } else { "+" };
+    Some(format!("{sign}{}.{}%", tenths / 10, tenths % 10))
 }
 
 impl Charts {
@@ -202,7 +203,9 @@ impl Charts {
         let groups: Vec<_> =
             report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
         let sum = |groups: &[(Timestamp, i64)]| Some((groups.first()?.0, groups.iter().map(|of| of.1).sum::<i64>()));
-        let counts: Vec<_> = groups.chunks(unit.groups()).filter_map(sum).collect();
+        // The first week may be a short one, so that the last does not seem to have collapsed.
+        let mut counts: Vec<_> = groups.rchunks(unit.groups()).filter_map(sum).collect();
+        counts.reverse();
         // The latest of equally busy ones.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
         let max = busiest.map_or(0, |(_, clicks)| clicks);
@@ -223,7 +226,7 @@ impl Charts {
             busiest: busiest.map(|(at, _)| name_of(at, unit)),
             steps: steps(&report.funnel, before),
             returning: [returning.engaged, returning.reinstalled, returning.new_device].map(Count),
-            types: bars(report.funnel.conversions.iter().map(|(name, count)| (name.clone(), *count)), None),
+            types: bars(report.funnel.conversions.iter().map(conversion), None),
             unattributed: Count(report.unattributed.iter().flatten().fold(0, |sum: i64, of| sum.saturating_add(*of.1))),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
@@ -243,7 +246,10 @@ impl Charts {
 
     /// Whether there is no activity at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.clicks.is_zero() && self.steps.iter().all(|step| step.count.is_zero()) && !self.has_returned()
+        self.clicks.is_zero()
+            && self.unattributed.is_zero()
+            && self.steps.iter().all(|step| step.count.is_zero())
+            && !self.has_returned()
     }
 
     /// Whether any user returned.
@@ -276,10 +282,14 @@ fn platform(key: &str) -> String {
     }
 }
 
+fn conversion((name, count): (&String, &i64)) -> (String, i64) {
+    (if name == OTHER { "Other".to_owned() } else { name.clone() }, *count)
+}
+
 fn host(group: &FunnelGroup) -> (String, i64) {
     let name = match group.key.as_str() {
         "" => "None",
-        "other" => "Other",
+        OTHER => "Other",
         host => host,
     };
     (name.to_owned(), group.clicks)
@@ -309,7 +319,10 @@ fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
 /// The largest of some counts, and the sum of the rest; with their shares of a whole.
 fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<Bar> {
     let mut all: BTreeMap<String, i64> = BTreeMap::new();
-    counts.for_each(|(name, count)| *all.entry(name).or_insert(0) += count);
+    for (name, count) in counts {
+        let sum = all.entry(name).or_insert(0);
+        *sum = sum.saturating_add(count);
+    }
     let mut all: Vec<_> = all.into_iter().collect();
     all.sort_by_key(|(name, count)| (name == "Other", std::cmp::Reverse(*count)));
     if all.len() > MAX_BARS {
@@ -387,7 +400,7 @@ mod tests {
         let days: Vec<_> = days.iter().map(|day| (day.as_str(), 5)).collect();
         let weeks = charts("range=12m", &numbers(&days, &[]));
         let shape: Vec<_> = weeks.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
-        assert_eq!(shape, [("Week from 21 Nov 2025", 35), ("Week from 28 Nov 2025", 15)]);
+        assert_eq!(shape, [("Week from 21 Nov 2025", 15), ("Week from 24 Nov 2025", 35)]);
         let hours =
             charts("range=today", &numbers(&[("2026-11-20T08:00:00.000Z", 2), ("2026-11-20T09:00:00.000Z", 1)], &[]));
         let shape: Vec<_> = hours.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();

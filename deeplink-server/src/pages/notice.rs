@@ -33,7 +33,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "replayed-many" => {
             "The newest 1,000 failed events are on their way again. There are older ones: press “Resend all” once more."
         }
-        "replayed-none" => "No delivery failed in that time that was not sent again already, so nothing was sent.",
+        "replayed-none" => "Nothing was sent: no delivery of that time failed that is not on its way again.",
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "They were removed from the team and signed out everywhere.",
         "plan-paid" => {

@@ -1,7 +1,7 @@
 //! The time that a page's numbers are about: a named range up to now, or whole days of one's own. Days are in UTC.
 
 use deeplink_core::funnel::{FunnelQuery, GroupBy};
-use deeplink_core::stats::MAX_WINDOW_DAYS;
+use deeplink_core::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use deeplink_core::time::Timestamp;
 
 use super::time::DisplayTime;
@@ -17,9 +17,10 @@ const MAX_DAILY: i64 = 92;
 const NAMED: [(&str, i64, &str, &str); 5] = [
     ("today", 1, "Today", "Today"),
     ("7d", 7, "7 days", "Last 7 days"),
-    (DEFAULT, 30, "30 days", "Last 30 days"),
+    (DEFAULT, DEFAULT_WINDOW_DAYS, "30 days", "Last 30 days"),
     ("90d", 90, "90 days", "Last 90 days"),
-    ("12m", 365, "12 months", "Last 12 months"),
+    // Whole weeks.
+    ("12m", 364, "12 months", "Last 12 months"),
 ];
 const DEFAULT: &str = "30d";
 
@@ -60,6 +61,8 @@ pub(super) struct Range {
     name: &'static str,
     from: Timestamp,
     to: Timestamp,
+    /// Whether it ends now.
+    pub(super) is_open: bool,
     days: i64,
     /// What was entered as dates, also when it is refused.
     pub(super) entered: [String; 2],
@@ -82,6 +85,7 @@ impl Range {
                 read.name = "";
                 (read.from, read.to) = (from, last(until, now));
                 read.days = (until.as_millis() - from.as_millis()) / DAY;
+                read.is_open = read.to == now;
             }
             Err(error) => read.error = Some(error),
         }
@@ -89,11 +93,11 @@ impl Range {
     }
 
     fn named(path: String, name: &str, now: Timestamp) -> Self {
-        let is_known = NAMED.iter().find(|known| known.0 == name);
-        let &(name, days, ..) = is_known.unwrap_or(&NAMED[2]);
+        let known = NAMED.iter().find(|known| known.0 == name);
+        let (name, days) = known.map_or((DEFAULT, DEFAULT_WINDOW_DAYS), |known| (known.0, known.1));
         let from = midnight(now).plus_days(1 - days);
         let date = |at: Timestamp| DisplayTime::from(at).date();
-        Self { path, name, from, to: now, days, entered: [date(from), date(now)], error: None }
+        Self { path, name, from, to: now, is_open: true, days, entered: [date(from), date(now)], error: None }
     }
 
     /// The buttons: the query's value, the text, and whether it is this range.
@@ -116,12 +120,26 @@ impl Range {
         }
     }
 
-    /// What the numbers are compared with.
+    /// When it was that the numbers are compared with.
     pub(super) fn before(&self) -> String {
-        match (self.name, self.days) {
-            ("today", _) => "yesterday by this time".to_owned(),
-            (_, 1) => "the day before".to_owned(),
-            (_, days) => format!("the {days} days before"),
+        match (self.is_open, self.days) {
+            (true, 1) => "yesterday by this time".to_owned(),
+            (false, 1) => "the day before".to_owned(),
+            (_, days) => format!("in the {days} days before"),
+        }
+    }
+
+    /// Whether neither a range nor dates were chosen.
+    pub(super) fn is_default(&self) -> bool {
+        self.name == DEFAULT && self.error.is_none()
+    }
+
+    /// The query that chooses it; empty for the default one.
+    pub(super) fn query(&self) -> String {
+        match self.name {
+            DEFAULT => String::new(),
+            "" => format!("?from={}&to={}", self.entered[0], self.entered[1]),
+            name => format!("?range={name}"),
         }
     }
 
@@ -149,17 +167,14 @@ fn last(until: Timestamp, now: Timestamp) -> Timestamp {
     until.plus_millis(-1).min(now)
 }
 
-/// The first day's beginning and the last day's end; without one of them, the range is a day.
+/// The first day's beginning and the last day's end; without a last day, today's.
 fn dates(from: &str, to: &str, now: Timestamp) -> Result<(Timestamp, Timestamp), String> {
     let date = |text: &str, name: &str| -> Result<Timestamp, String> {
         let wrong = || format!("“{name}” is not a date such as {}.", DisplayTime::from(now).date());
         if text.len() == 10 { format!("{text}T00:00:00Z").parse().map_err(|_| wrong()) } else { Err(wrong()) }
     };
-    let (first, end) = match (from, to) {
-        ("", one) => (date(one, "To")?, date(one, "To")?),
-        (one, "") => (date(one, "From")?, date(one, "From")?),
-        (from, to) => (date(from, "From")?, date(to, "To")?),
-    };
+    let first = date(from, "From")?;
+    let end = if to.is_empty() { midnight(now) } else { date(to, "To")? };
     if first > end {
         return Err("“From” is after “To”.".to_owned());
     }
@@ -191,7 +206,7 @@ mod tests {
             ("range=today", "2026-11-20", NOW, Unit::Hour, "Today"),
             ("range=7d", "2026-11-14", NOW, Unit::Day, "Last 7 days"),
             ("range=90d", "2026-08-23", NOW, Unit::Day, "Last 90 days"),
-            ("range=12m", "2025-11-21", NOW, Unit::Week, "Last 12 months"),
+            ("range=12m", "2025-11-22", NOW, Unit::Week, "Last 12 months"),
             (
                 "from=2026-11-01&to=2026-11-02",
                 "2026-11-01",
@@ -199,8 +214,8 @@ mod tests {
                 Unit::Day,
                 "1 Nov 2026 to 2 Nov 2026",
             ),
-            ("from=2026-11-01&to=", "2026-11-01", "2026-11-01T23:59:59.999Z", Unit::Hour, "1 Nov 2026"),
-            ("to=2026-11-01", "2026-11-01", "2026-11-01T23:59:59.999Z", Unit::Hour, "1 Nov 2026"),
+            ("from=2026-11-01&to=2026-11-01", "2026-11-01", "2026-11-01T23:59:59.999Z", Unit::Hour, "1 Nov 2026"),
+            ("from=2026-11-20", "2026-11-20", NOW, Unit::Hour, "20 Nov 2026"),
             ("from=2026-11-19&to=2027-01-01", "2026-11-19", NOW, Unit::Day, "19 Nov 2026 to 20 Nov 2026"),
             ("from=2025-10-17&to=2026-11-20", "2025-10-17", NOW, Unit::Week, "17 Oct 2025 to 20 Nov 2026"),
         ] {
@@ -222,6 +237,7 @@ mod tests {
             ("from=1.11.2026&to=2026-11-02", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-01&to=2026-02-30", "“To” is not a date such as 2026-11-20."),
             ("from=2026-11-02&to=2026-11-01", "“From” is after “To”."),
+            ("from=&to=2026-11-01", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-21&to=2026-11-22", "These dates are in the future."),
             ("from=2025-10-16&to=2026-11-20", "These are more than 400 days."),
         ] {

@@ -176,6 +176,8 @@ async fn all_that_failed_is_sent_again() {
         assert_eq!((again.status, again.header("idempotency-replayed")), (200, replayed), "{}", again.text());
         assert_eq!(again.json(), json!({"count": 2, "has_more": false}));
     }
+    let other = world.a.ask(Method::POST, &replay).header("idempotency-key", "once").json(&json!({"since": times[0]}));
+    assert_eq!(other.send().await.outcome(), "409 idempotency_conflict Idempotency-Key");
     let list = world.a.get(&format!("{path}/deliveries")).await.json();
     let origins = |list: &Value| {
         let shown = list["deliveries"].as_array().expect("deliveries").clone();
@@ -198,6 +200,56 @@ async fn all_that_failed_is_sent_again() {
     }
     world.a.patch(&path, &json!({"active": false})).await;
     assert_eq!(world.a.post(&replay, &since).await.outcome(), "400 bad_request active");
+}
+
+/// Of an event with several deliveries the last one that was not dropped or canceled decides, and nothing is sent that
+/// would only be dropped.
+#[tokio::test]
+async fn the_last_delivery_of_an_event_decides_whether_it_is_sent_again() {
+    const DELIVERED: i64 = 1;
+    const FAILED: i64 = 2;
+    const CANCELED: i64 = 3;
+    const DROPPED: i64 = 4;
+    let world = spawn().await;
+    let path = path_of(&world.a).await;
+    let client = world.a.client.webhooks();
+    let replay = async |since| {
+        let asked = ReplayDeliveries::failed_since(since);
+        let again = client.replay_failed(id_in(&path), &asked).await.expect("an answer");
+        (again.count, again.has_more)
+    };
+    let begin = world.clock.now();
+    let delivery = settled_delivery(&world, &world.a, id_in(&path)).await;
+    settle(&world, &delivery, FAILED, &json!([])).await;
+    world.db.execute("UPDATE webhooks SET is_full = TRUE").await;
+    assert_eq!(replay(begin).await, (0, true));
+    world.db.execute("UPDATE webhooks SET is_full = FALSE").await;
+    for (states, expected) in [
+        (vec![FAILED], 1),
+        (vec![FAILED, DELIVERED], 0),
+        (vec![FAILED, FAILED], 1),
+        (vec![FAILED, FAILED, DELIVERED], 0),
+        (vec![DELIVERED, FAILED], 1),
+        (vec![FAILED, CANCELED], 1),
+        (vec![FAILED, DROPPED], 1),
+        (vec![FAILED, DELIVERED, CANCELED], 0),
+    ] {
+        world.clock.advance(Duration::from_millis(1));
+        let since = world.clock.now();
+        let mut first: Option<String> = None;
+        for state in &states {
+            let delivery = settled_delivery(&world, &world.a, id_in(&path)).await;
+            settle(&world, &delivery, *state, &json!([])).await;
+            world.clock.advance(Duration::from_millis(1));
+            if let Some(first) = &first {
+                let same = format!("(SELECT event_id FROM deliveries WHERE id = '{first}')");
+                let sql = "UPDATE deliveries SET replay_of";
+                world.db.execute(format!("{sql} = '{first}', event_id = {same} WHERE id = '{delivery}'")).await;
+            }
+            first.get_or_insert(delivery);
+        }
+        assert_eq!(replay(since).await, (expected, false), "{states:?}");
+    }
 }
 
 #[tokio::test]

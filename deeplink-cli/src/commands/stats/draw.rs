@@ -75,7 +75,7 @@ fn whole(pen: Pen, funnel: &Funnel, unattributed: i64) -> String {
         sections.push(("CONVERSIONS", shown.collect()));
     }
     if unattributed > 0 {
-        sections.push(("NOT BY A LINK", vec![Line::new("unattributed", unattributed)]));
+        sections.push(("UNATTRIBUTED", vec![Line::new("conversions", unattributed)]));
     }
     let chart = pen.chart(&sections);
     if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart }
@@ -210,8 +210,8 @@ mod tests {
         assert!(text.ends_with("\nand 13 more: -o json\n") && text.contains("\ntype-13 "), "{text}");
         assert!(!text.contains("type-12"), "{text}");
         let text = whole(pen, &kinds(20), 0);
-        assert!(!text.contains("more") && !text.contains("unattributed"), "{text}");
-        assert!(whole(pen, &kinds(20), 7).contains("NOT BY A LINK"));
+        assert!(!text.contains("more") && !text.contains("UNATTRIBUTED"), "{text}");
+        assert!(whole(pen, &kinds(20), 7).contains("UNATTRIBUTED"));
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::{given, output};
 /// Send the event of a delivery again, or of all that failed
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate. Prints the new delivery. \
-     With --failed-since it is about the newest 1,000 that failed and are not on their way again; an event that failed \
-     several times is sent once.",
+    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate. Of one delivery, the new one \
+     is printed. --failed-since is about the newest 1,000 that were created since then, failed, and are not on their way \
+     again; an event that failed several times is sent once.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",
@@ -29,7 +29,7 @@ pub(crate) struct Replay {
     /// Id of the delivery
     #[arg(required_unless_present = "failed_since")]
     delivery_id: Option<String>,
-    /// All that failed since then: RFC 3339, a date, or how long ago
+    /// All that were created since then and failed: RFC 3339, a date, or how long ago
     #[arg(long, value_name = "WHEN", value_parser = parse_moment, conflicts_with = "delivery_id")]
     failed_since: Option<Timestamp>,
 }
@@ -55,12 +55,14 @@ impl Replay {
         if matches!(ctx.out.format, Format::Json | Format::Jsonl) {
             return ctx.out.json(&String::from_utf8_lossy(&again.raw));
         }
-        let what = match again.value.count {
-            1 => "1 delivery is sent again".to_owned(),
-            count => format!("{count} deliveries are sent again"),
+        let what = match (again.value.count, again.value.has_more) {
+            (0, false) => "nothing failed since then that is not on its way again".to_owned(),
+            (0, true) => "nothing is sent: 100,000 deliveries of this webhook are pending; try later".to_owned(),
+            (1, _) => "1 delivery is sent again".to_owned(),
+            (count, false) => format!("{count} deliveries are sent again"),
+            (count, true) => format!("{count} deliveries are sent again; more failed, run it again for them"),
         };
-        let more = if again.value.has_more { "; older ones failed too, run it again for them" } else { "" };
-        ctx.console.say(&format!("{what}{more}"));
+        ctx.console.say(&what);
         Ok(())
     }
 }

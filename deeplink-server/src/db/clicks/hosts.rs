@@ -1,4 +1,4 @@
-//! Limits how many referer hosts are counted by name for a link and day, because visitors can send any host.
+//! Limits how many referer hosts are counted by name for a link or an account and day, because visitors can send any host.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
