@@ -89,8 +89,6 @@ pub(crate) async fn set(
     let mut outcome = StatusSet::Yes;
     if stored.is_some() {
         takedowns::block(db, tenant, row.position, row.urls.0.as_deref(), row.expired_url.as_deref()).await?;
-        // Expired links of the account may send people there.
-        notices::tenant_changed(db, tenant).await?;
     } else {
         takedowns::lift(db, row.position).await?;
         if !row.enabled {
@@ -101,6 +99,8 @@ pub(crate) async fn set(
             outcome = StatusSet::Freed;
         }
     }
+    // Expired links of the account may send people there, or do so again.
+    notices::tenant_changed(db, tenant).await?;
     record_change(db, tenant, link_id, status, reason, now).await?;
     Ok(outcome)
 }

@@ -42,7 +42,13 @@ impl From<AuditEntry> for Row {
 /// Whether an entry says without an id what it is about.
 fn is_named(action: &AuditAction, has_detail: bool) -> bool {
     match action {
-        AuditAction::UserSignedIn | AuditAction::AccessRevoked => true,
+        AuditAction::AccountCreated
+        | AuditAction::AccountSuspended
+        | AuditAction::AccountResumed
+        | AuditAction::UserSignedIn
+        | AuditAction::UserJoined
+        | AuditAction::AccessRevoked
+        | AuditAction::PlanGranted => true,
         AuditAction::UserInvited
         | AuditAction::UserRemoved
         | AuditAction::SecretKeyCreated

@@ -1,5 +1,6 @@
 //! Links that the operator takes down, beside a running server.
 
+use deeplink_server::clock::Clock;
 use serde_json::{Value, json};
 
 use crate::process::{Home, PATIENCE, Server, ask};
@@ -120,10 +121,15 @@ fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
     ] {
         assert_eq!(create(&link), (201, String::new()), "{link}");
     }
+    let soon = Clock::system().now().plus_millis(2_000);
+    let ended = json!({"custom_id": "ended", "ios_deep_link": "other://x", "expires_at": soon, "expired_url": X});
+    assert_eq!(create(&ended), (201, String::new()));
+    eventually_blocking("it sends people on", PATIENCE, || status("ended") == 302);
     for id in ["one", "two", "in-apps"] {
         home.ok(&["link", "disable", id, "--reason", "phishing"]);
         eventually_blocking("the notice shows", PATIENCE, || status(id) == 410);
     }
+    eventually_blocking("it sends nobody there", PATIENCE, || status("ended") == 410);
     assert_eq!(create(&json!({"android_deep_link": "evil://x"})), (400, "threat_detected".to_owned()));
     assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()));
     assert_eq!(create(&json!({"ios_deep_link": "myapp://login"})).0, 201, "the app is not what was reported");
@@ -133,6 +139,7 @@ fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
     assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()), "the other one is still down");
     home.ok(&["link", "enable", "two", "--reason", "a mistake"]);
     assert_eq!(create(&json!({"web_url": X})).0, 201);
+    eventually_blocking("it sends people there again", PATIENCE, || status("ended") == 302);
     server.stop();
 }
 
