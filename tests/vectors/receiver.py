@@ -29,17 +29,23 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         try:
             event = WEBHOOK.verify(body, headers)
         except (WebhookVerificationError, ValueError) as why:
-            print("refused", why, flush=True)
+            say(f"refused {why}")
             status = 401
         else:
             status = hand_on(body, headers)
-            print(self.headers["webhook-id"], event["event"], status, flush=True)
+            say(f"{self.headers['webhook-id']} {event['event']} {status}")
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()
 
     def log_message(self, *_):
         pass
+
+
+def say(line):
+    # One write for the line and its end: print writes them apart, and deliveries come at the same time.
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def hand_on(body, headers):
@@ -56,5 +62,5 @@ server = http.server.ThreadingHTTPServer((ADDRESS, 0), Receiver)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(CERTIFICATE, KEY)
 server.socket = context.wrap_socket(server.socket, server_side=True)
-print(f"listening on https://{ADDRESS}:{server.server_port}", flush=True)
+say(f"listening on https://{ADDRESS}:{server.server_port}")
 server.serve_forever()
