@@ -313,6 +313,11 @@ impl Made {
         let account = format!("(SELECT account FROM tenants WHERE id = '{}')", self.tenant);
         for sql in [
             format!("UPDATE touches SET account = {account}"),
+            "UPDATE touches SET account_before = earlier.at_before FROM (
+                 SELECT install, at, number, LAG(at) OVER (PARTITION BY install ORDER BY at, number) AS at_before
+                 FROM touches WHERE number > 1) AS earlier
+             WHERE earlier.install = touches.install AND earlier.at = touches.at AND earlier.number = touches.number"
+                .to_owned(),
             format!(
                 "INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
                  SELECT {account}, at, bound_as, TRUE, TRUE, install FROM install_credits WHERE is_last"

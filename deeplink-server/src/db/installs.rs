@@ -49,17 +49,19 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
             context = COALESCE(excluded.context, installs.context)
         RETURNING position, touches, first_link, app_user";
     const TOUCH: &str = "
-        INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version, account)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT account FROM tenants WHERE id = $8))";
+        INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version, account, account_before)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT account FROM tenants WHERE id = $8), $9)";
     let install: Touched = on!(db, c => sqlx::query_as(INSTALL)
         .bind(new.position).bind(new.tenant.as_str()).bind(new.install_id).bind(new.link)
         .bind(new.device_model).bind(new.context).bind(new.at.as_millis())
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
+    let by_any =
+        if install.touches > 1 { between(db, install.position, None, new.at.as_millis()).await? } else { None };
     execute!(db, TOUCH;
         install.position, new.at.as_millis(), install.touches, new.link, install.first_link, before, new.app_version,
-        new.tenant.as_str())?;
+        new.tenant.as_str(), by_any)?;
     let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
@@ -107,25 +109,30 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
     }
     match last.flatten() {
         // The clock was set back meanwhile.
-        Some(last) if last > at => between(db, install.position, new.link, at).await,
+        Some(last) if last > at => between(db, install.position, Some(new.link), at).await,
         last => Ok(last),
     }
 }
 
-/// Inserts an opening in time order between the stored ones of its link, and links the next one to it. Returns the one
-/// before it.
-async fn between(db: &mut Conn<'_>, install: i64, link: i64, at: i64) -> Result<Option<i64>, DbError> {
-    const BEFORE: &str = "SELECT MAX(at) FROM touches WHERE install = $1 AND link = $2 AND number > 1 AND at <= $3";
+/// Inserts an opening in time order between the stored ones, of one link or of all of them, and links the next one to it.
+/// Returns the one before it.
+async fn between(db: &mut Conn<'_>, install: i64, link: Option<i64>, at: i64) -> Result<Option<i64>, DbError> {
+    // The primary key is searched from the end: what is looked for is mostly there.
+    const BEFORE: &str = "
+        SELECT at FROM touches WHERE install = $1 AND at <= $2 AND number > 1 AND ($3 IS NULL OR link = $3)
+        ORDER BY at DESC, number DESC LIMIT 1";
     const NEXT: &str = "
-        SELECT at, number FROM touches WHERE install = $1 AND link = $2 AND number > 1 AND at > $3
+        SELECT at, number FROM touches WHERE install = $1 AND at > $2 AND number > 1 AND ($3 IS NULL OR link = $3)
         ORDER BY at, number LIMIT 1";
     const FOLLOW: &str = "UPDATE touches SET opened_before = $4 WHERE install = $1 AND at = $2 AND number = $3";
+    const FOLLOW_ANY: &str = "UPDATE touches SET account_before = $4 WHERE install = $1 AND at = $2 AND number = $3";
     let before: Option<i64> =
-        on!(db, c => sqlx::query_scalar(BEFORE).bind(install).bind(link).bind(at).fetch_one(c).await)?;
+        on!(db, c => sqlx::query_scalar(BEFORE).bind(install).bind(at).bind(link).fetch_optional(c).await)?;
+    // After it there is something only if the clock was set back meanwhile.
     let next: Option<(i64, i64)> =
-        on!(db, c => sqlx::query_as(NEXT).bind(install).bind(link).bind(at).fetch_optional(c).await)?;
+        on!(db, c => sqlx::query_as(NEXT).bind(install).bind(at).bind(link).fetch_optional(c).await)?;
     if let Some((next, number)) = next {
-        execute!(db, FOLLOW; install, next, number, at)?;
+        execute!(db, if link.is_some() { FOLLOW } else { FOLLOW_ANY }; install, next, number, at)?;
     }
     Ok(before)
 }

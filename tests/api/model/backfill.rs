@@ -1,4 +1,4 @@
-//! What the migration of accounts' counts fills in of the time before it is what would have been counted meanwhile.
+//! What the migrations of accounts' counts fill in of the time before it is what would have been counted meanwhile.
 
 use deeplink_testing::World;
 
@@ -10,7 +10,7 @@ const ROWS: [(&str, &str); 7] = [
     ("click_facet_days", "link, day, platform, host, clicks"),
     ("install_credits", "link, at, bound_as, is_first, is_last, install"),
     ("conversion_credits", "link, at, conversion_type, is_first, is_last, conversion"),
-    ("touches", "account, at, number, install"),
+    ("touches", "account, at, number, install, COALESCE(account_before,-1)"),
 ];
 
 /// Deletes what accounts counted, and runs the migration's statements that fill it in.
@@ -19,7 +19,7 @@ pub(super) async fn counts_as_they_were_counted(world: &World) {
     assert!(counted.iter().all(|rows| !rows.is_empty()), "{:?}", counted.iter().map(Vec::len).collect::<Vec<_>>());
     let (credited, touched) = ROWS.split_at(6);
     let deleted = credited.iter().map(|(table, _)| format!("DELETE FROM {table} WHERE link < 0"));
-    let emptied = touched.iter().map(|(table, _)| format!("UPDATE {table} SET account = NULL"));
+    let emptied = touched.iter().map(|(table, _)| format!("UPDATE {table} SET account = NULL, account_before = NULL"));
     let statements: Vec<String> = deleted.chain(emptied).chain(filling_in()).collect();
     world.db.execute(format!("BEGIN;\n{};\nCOMMIT", statements.join(";\n"))).await;
     for ((table, _), (after, before)) in ROWS.iter().zip(of_accounts(world).await.iter().zip(&counted)) {
@@ -38,12 +38,16 @@ async fn of_accounts(world: &World) -> Vec<Vec<String>> {
     all
 }
 
-/// The statements of the migration but for the columns, the indexes and the accounts' numbers, which are there.
+/// The statements of the migrations but for the columns, the indexes and the accounts' numbers, which are there.
 fn filling_in() -> impl Iterator<Item = String> {
-    let all = include_str!("../../../migrations/0028_account_counts.sql");
+    let all = [
+        include_str!("../../../migrations/0028_account_counts.sql"),
+        include_str!("../../../migrations/0031_account_openings.sql"),
+    ]
+    .concat();
     let lines = all.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
     let statements: Vec<String> = lines.split(';').map(|sql| sql.trim().to_owned()).collect();
-    let is_there = ["ALTER TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "UPDATE tenants"];
+    let is_there = ["ALTER TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "DROP INDEX", "UPDATE tenants"];
     let is_there = move |sql: &String| sql.is_empty() || is_there.iter().any(|start| sql.starts_with(start));
     statements.into_iter().filter(move |sql| !is_there(sql))
 }

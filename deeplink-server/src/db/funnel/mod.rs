@@ -161,26 +161,26 @@ async fn add_touches_of_account(
     split: Split,
     tally: &mut Tally,
 ) -> Result<(), DbError> {
-    let count = |what: &str, which: &str| {
-        format!("{what} FROM touches WHERE account = $3 AND at >= $1 AND at <= $2 AND {which}")
+    // What opened an install first in an interval is what was not opened before in it.
+    let sql = |key: &str, begin: &str| {
+        format!(
+            "SELECT {key}, CAST(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END) AS BIGINT), \
+             CAST(SUM(CASE WHEN number > 1 AND (account_before IS NULL OR account_before < {begin}) \
+             THEN 1 ELSE 0 END) AS BIGINT) \
+             FROM touches WHERE account = $3 AND at >= $1 AND at <= $2 GROUP BY 1"
+        )
     };
-    let again = "SELECT COUNT(DISTINCT install)";
-    let total: (i64,) = read(db, count(again, "number > 1"), scope, scope.links).await?.pop().unwrap_or_default();
-    tally.total.returning_users.engaged = total.0;
-    let of_each = |what: &str, which: &str| {
-        let key = split.key();
-        format!("{} GROUP BY 1", count(&format!("SELECT {key}, {what}"), which))
-    };
-    for (key, installed) in read::<(i64, i64)>(db, of_each("COUNT(*)", "number = 1"), scope, scope.links).await? {
-        tally.groups.entry(key).or_default().new_users.installed = installed;
-        tally.total.new_users.installed += installed;
-    }
+    let whole = sql(&Split::Nothing.key(), &Split::Nothing.begin());
+    let counted: Option<(i64, i64, i64)> = read(db, whole, scope, scope.links).await?.pop();
+    let (_, installed, engaged) = counted.unwrap_or_default();
+    (tally.total.new_users.installed, tally.total.returning_users.engaged) = (installed, engaged);
     if split == Split::Nothing {
         return Ok(());
     }
-    let again = of_each("COUNT(DISTINCT install)", "number > 1");
-    for (key, engaged) in read::<(i64, i64)>(db, again, scope, scope.links).await? {
-        tally.groups.entry(key).or_default().returning_users.engaged = engaged;
+    let groups: Vec<(i64, i64, i64)> = read(db, sql(&split.key(), &split.begin()), scope, scope.links).await?;
+    for (key, installed, engaged) in groups {
+        let group = tally.groups.entry(key).or_default();
+        (group.new_users.installed, group.returning_users.engaged) = (installed, engaged);
     }
     Ok(())
 }
