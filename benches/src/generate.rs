@@ -279,7 +279,9 @@ impl Made {
         let mut conversions = Rows::new(
             "conversions (position, id, tenant_id, app_user, conversion_type, amount_cents, currency, at, received_at, emitted_at, first_link, last_link)",
         );
-        let mut credits = Rows::new("conversion_credits (link, at, conversion_type, is_first, is_last, conversion)");
+        let mut credits = Rows::new(
+            "conversion_credits (link, at, conversion_type, is_first, is_last, conversion, amount_cents, currency)",
+        );
         for nth in 0..count {
             let who = self.below(people.len());
             let Some(person_of) = people.get(who) else { break };
@@ -299,7 +301,7 @@ impl Made {
             );
             conversions.add(db, &row).await?;
             for (link, is_first, is_last) in credited(&chain) {
-                credits.add(db, &format!("{link},{at},'{kind}',{is_first},{is_last},{position}")).await?;
+                credits.add(db, &format!("{link},{at},'{kind}',{is_first},{is_last},{position},{amount}")).await?;
             }
         }
         conversions.flush(db).await?;
@@ -323,9 +325,9 @@ impl Made {
                  SELECT {account}, at, bound_as, TRUE, TRUE, install FROM install_credits WHERE is_last"
             ),
             format!(
-                "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
+                "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion, amount_cents, currency)
                  SELECT CASE WHEN first_link IS NULL THEN {account} - 1 ELSE {account} END,
-                     at, conversion_type, TRUE, TRUE, position FROM conversions"
+                     at, conversion_type, TRUE, TRUE, position, amount_cents, currency FROM conversions"
             ),
         ] {
             sqlx::query(AssertSqlSafe(sql)).execute(&mut *db).await?;

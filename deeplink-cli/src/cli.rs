@@ -4,10 +4,10 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing, completions::Completions,
-    config::ConfigCommand, doctor::Doctor, domains::Domains, help::Help, imports::Imports, keys::Keys, links::Links,
-    login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk,
-    session::Session, signup::Signup, sources::Sources, stats::Stats, team::Team, token::Token, webhooks::Webhooks,
-    wellknown::Wellknown, whoami::Whoami,
+    config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help, imports::Imports, keys::Keys,
+    links::Links, login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand,
+    sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, team::Team, token::Token,
+    webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -40,6 +40,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Links(Links),
     Stats(Stats),
+    Events(Events),
     Imports(Imports),
     Apps(Apps),
     Domains(Domains),

@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod escape;
 mod exit;
+mod export;
 mod files;
 mod given;
 mod global;

@@ -26,6 +26,11 @@ pub(crate) struct Paging {
 }
 
 impl Paging {
+    /// Whether an earlier list is continued.
+    pub(crate) fn is_continued(&self) -> bool {
+        self.cursor.is_some()
+    }
+
     /// The requested part.
     pub(crate) fn part(self) -> Part {
         Part { limit: Some(self.limit).filter(|_| !self.all), cursor: self.cursor, more: "--all" }

@@ -53,7 +53,7 @@ impl Progress {
 
     /// The part whose length is not known.
     pub(crate) fn preparing(&self, doing: &str) {
-        let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}"));
+        let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}  {prefix}"));
         self.show(bar.with_message(format!("{doing} {}", self.what)));
     }
 
@@ -91,6 +91,18 @@ impl Progress {
             Form::Lines { last } if last.get().elapsed() >= EVERY => {
                 last.set(Instant::now());
                 self.console.say(&format!("{} of {} ({})", grouped(done), counted(total, self.noun), remark()));
+            }
+            Form::Lines { .. } | Form::Nothing => {}
+        }
+    }
+
+    /// `done` are done of a number that is not known.
+    pub(crate) fn so_far(&self, done: u64) {
+        match &self.form {
+            Form::Bar(bar) => bar.borrow().set_prefix(counted(done, self.noun)),
+            Form::Lines { last } if last.get().elapsed() >= EVERY => {
+                last.set(Instant::now());
+                self.console.say(&format!("{} so far", counted(done, self.noun)));
             }
             Form::Lines { .. } | Form::Nothing => {}
         }

@@ -56,8 +56,8 @@ pub mod webhook;
 pub use {
     api::{
         Acceptance, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier, EventStream, Events,
-        Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState,
-        StreamedEvent, Team, Webhooks,
+        Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState, Team,
+        Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -65,7 +65,7 @@ pub use {
     client::Client,
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
-    page::{ArrayPage, DeliveriesOf, DeliveryPages, ItemStream, LinkPages, Listing, PageStream, Pages},
+    page::{ArrayPage, DeliveriesOf, DeliveryPages, EventPages, ItemStream, LinkPages, Listing, PageStream, Pages},
     payer::{Payer, SentPayment},
     raw::{JSON, RawCall, RawReply},
     retry::Retry,
@@ -90,7 +90,7 @@ pub use deeplink_core::domain::{
     CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification, UpdateDomain,
 };
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-pub use deeplink_core::event::{Event, EventData, EventKind};
+pub use deeplink_core::event::{Event, EventData, EventFilter, EventKind, EventList, StoredEvent};
 pub use deeplink_core::funnel::{
     ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, LinkStats, NewUsers, ReturningUsers,
 };

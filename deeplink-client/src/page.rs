@@ -6,8 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use deeplink_core::event::{EventFilter, EventList, MAX_EVENTS};
 use deeplink_core::link::{LinkFilter, LinkList, LinkStatus};
-use deeplink_core::page::{MAX_LIMIT, Page};
+use deeplink_core::page::Page;
 use deeplink_core::routes::{self, Route};
 use deeplink_core::webhook::{DeliveryList, DeliveryStatus};
 use futures_core::Stream;
@@ -23,7 +24,7 @@ use crate::transport::BoxFuture;
 
 /// What can be listed in pages, and how a page is requested.
 mod listed {
-    use deeplink_core::page::Page;
+    use deeplink_core::page::{MAX_LIMIT, Page};
 
     use crate::call::Call;
     use crate::connection::Connection;
@@ -33,6 +34,9 @@ mod listed {
     pub trait Listed: Clone + Unpin {
         /// One page.
         type Page: Page<Item: Unpin> + Send + 'static;
+
+        /// Maximum items of a page, and their number unless set.
+        const MAX_LIMIT: u32 = MAX_LIMIT;
 
         /// The rule of the service that the query breaks, if any.
         fn check(&self) -> Result<()>;
@@ -55,6 +59,20 @@ impl Listed for LinkFilter {
 
     fn ask(&self, connection: &Connection) -> Call<LinkList> {
         call::json(connection, &routes::LIST_LINKS, &[]).query(self)
+    }
+}
+
+impl Listed for EventFilter {
+    type Page = EventList;
+
+    const MAX_LIMIT: u32 = MAX_EVENTS;
+
+    fn check(&self) -> Result<()> {
+        Self::check(self).map_err(Error::invalid)
+    }
+
+    fn ask(&self, connection: &Connection) -> Call<EventList> {
+        call::json(connection, &routes::LIST_EVENTS, &[]).query(self)
     }
 }
 
@@ -151,6 +169,9 @@ pub struct Pages<L: Listed> {
 /// A list of links that is about to be read; see [`crate::Links::list`].
 pub type LinkPages = Pages<LinkFilter>;
 
+/// A list of events that is about to be read; see [`crate::Events::list`].
+pub type EventPages = Pages<EventFilter>;
+
 /// A list of deliveries that is about to be read; see [`crate::Webhooks::deliveries`].
 pub type DeliveryPages = Pages<DeliveriesOf>;
 
@@ -200,10 +221,10 @@ impl<P: Page<Item: Unpin + Send> + Send + 'static> IntoFuture for Pages<Listing<
 
 impl<L: Listed> Pages<L> {
     pub(crate) fn new(connection: Connection, list: L) -> Self {
-        Self { connection, list, limit: MAX_LIMIT, cursor: None, prefetch: false }
+        Self { connection, list, limit: L::MAX_LIMIT, cursor: None, prefetch: false }
     }
 
-    /// Items of a page, 1 to 100; 100 unless set.
+    /// Items of a page, 1 to 100, of events 1 to 1,000; the maximum unless set.
     pub fn page_size(mut self, items: u32) -> Self {
         self.limit = items;
         self
@@ -246,10 +267,10 @@ impl<L: Listed> Pages<L> {
         }
         let limit = self.limit;
         let checked = self.list.check().and_then(|()| {
-            if (1..=MAX_LIMIT).contains(&limit) {
+            if (1..=L::MAX_LIMIT).contains(&limit) {
                 return Ok(());
             }
-            Err(Error::validation("limit", format!("limit is a number from 1 to {MAX_LIMIT}")))
+            Err(Error::validation("limit", format!("limit is a number from 1 to {}", L::MAX_LIMIT)))
         });
         self.list.ask(&self.connection).query(&PageQuery { limit, cursor }).checked(checked)
     }

@@ -1,6 +1,7 @@
 //! The funnel: what links led to, from clicks to installs, users and conversions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +181,9 @@ pub struct FunnelReport {
     /// `funnel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<BTreeMap<String, i64>>,
+    /// The revenue of those conversions, by currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed_revenue: Option<Vec<Revenue>>,
     /// What the groups are, when they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
@@ -193,13 +197,13 @@ impl FunnelReport {
     pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
         let FunnelScope { link_ids, from, to, credit, group_by } = scope;
         let link_ids = link_ids.unwrap_or_default();
-        Self { from, to, link_ids, credit, funnel, unattributed: None, group_by, groups }
+        Self { from, to, link_ids, credit, funnel, unattributed: None, unattributed_revenue: None, group_by, groups }
     }
 
-    /// Adds the conversions that no link is credited with.
+    /// Adds the conversions that no link is credited with, and their revenue.
     #[must_use]
-    pub fn unattributed(mut self, conversions: Option<BTreeMap<String, i64>>) -> Self {
-        self.unattributed = conversions;
+    pub fn unattributed(mut self, conversions: BTreeMap<String, i64>, revenue: Vec<Revenue>) -> Self {
+        (self.unattributed, self.unattributed_revenue) = (Some(conversions), Some(revenue));
         self
     }
 }
@@ -227,6 +231,35 @@ pub struct Funnel {
     pub returning_users: ReturningUsers,
     /// Conversions by type.
     pub conversions: BTreeMap<String, i64>,
+    /// Revenue of those conversions, by currency.
+    #[serde(default)]
+    pub revenue: Vec<Revenue>,
+}
+
+reply! {
+    /// Revenue in one currency.
+    Revenue {
+        /// The currency, a code of ISO 4217.
+        currency: String,
+        /// The sum in hundredths of the currency.
+        amount_cents: i64,
+    }
+}
+
+/// The amount with a point and its currency, such as `1,204.50 EUR`.
+impl fmt::Display for Revenue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cents = self.amount_cents.unsigned_abs();
+        let whole = (cents / 100).to_string();
+        f.write_str(if self.amount_cents < 0 { "-" } else { "" })?;
+        for (at, digit) in whole.chars().enumerate() {
+            if at > 0 && (whole.len() - at).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        write!(f, ".{:02} {}", cents % 100, self.currency)
+    }
 }
 
 /// Distinct installs that were new.
@@ -269,23 +302,27 @@ pub struct FunnelGroup {
     /// Conversions by type; absent where groups hold clicks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversions: Option<BTreeMap<String, i64>>,
+    /// Revenue of those conversions, by currency; absent where groups hold clicks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revenue: Option<Vec<Revenue>>,
 }
 
 impl FunnelGroup {
     /// A group that holds clicks only.
     pub fn of_clicks(key: impl Into<String>, clicks: i64) -> Self {
-        Self { key: key.into(), clicks, new_users: None, returning_users: None, conversions: None }
+        Self { key: key.into(), clicks, new_users: None, returning_users: None, conversions: None, revenue: None }
     }
 
     /// A group that holds everything.
     pub fn whole(key: impl Into<String>, funnel: Funnel) -> Self {
-        let Funnel { clicks, new_users, returning_users, conversions } = funnel;
+        let Funnel { clicks, new_users, returning_users, conversions, revenue } = funnel;
         Self {
             key: key.into(),
             clicks,
             new_users: Some(new_users),
             returning_users: Some(returning_users),
             conversions: Some(conversions),
+            revenue: Some(revenue),
         }
     }
 }

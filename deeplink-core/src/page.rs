@@ -22,13 +22,15 @@ pub trait Page {
 
 /// Reads a `limit`: 1 to 100, `default` when absent.
 pub fn limit(text: Option<&str>, default: u32) -> Result<u32, Invalid> {
+    limit_to(text, default, MAX_LIMIT)
+}
+
+/// Reads a `limit`: 1 to `most`, `default` when absent.
+pub fn limit_to(text: Option<&str>, default: u32, most: u32) -> Result<u32, Invalid> {
     let Some(text) = text else { return Ok(default) };
-    text.parse()
-        .ok()
-        .filter(|limit| (1..=MAX_LIMIT).contains(limit) && text.bytes().all(|b| b.is_ascii_digit()))
-        .ok_or_else(|| {
-            Invalid::field(ErrorCode::BadRequest, "limit", format!("limit must be a number from 1 to {MAX_LIMIT}"))
-        })
+    text.parse().ok().filter(|limit| (1..=most).contains(limit) && text.bytes().all(|b| b.is_ascii_digit())).ok_or_else(
+        || Invalid::field(ErrorCode::BadRequest, "limit", format!("limit must be a number from 1 to {most}")),
+    )
 }
 
 #[cfg(test)]

@@ -194,6 +194,8 @@ routes! {
     REPLAY_DELIVERY = "replay_delivery" POST "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay" SecretKey;
     /// Sends again what failed since a time.
     REPLAY_DELIVERIES = "replay_deliveries" POST "/v1/webhooks/{webhook_id}/replay" SecretKey;
+    /// Lists the events of the log.
+    LIST_EVENTS = "list_events" GET "/v1/analytics/events" SecretKey;
     /// Streams events as they happen.
     EVENT_STREAM = "event_stream" GET "/v1/events/stream" SecretKey;
     /// The script that pages report with.

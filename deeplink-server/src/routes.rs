@@ -12,8 +12,9 @@ use utoipa_axum::routes;
 
 use crate::api::{
     affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify, domains,
-    earlier, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth, publishable_keys, qr,
-    sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, timeseries, users, webhooks, whoami,
+    earlier, event_log, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth,
+    publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, timeseries,
+    users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -96,6 +97,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(domain_verify::verify))
         .routes(routes!(users::list, users::invite))
         .routes(routes!(users::remove))
+        .routes(routes!(event_log::list))
         .routes(routes!(events::stream))
         .routes(routes!(audit::list))
         .routes(routes!(billing::status))

@@ -363,6 +363,8 @@ async fn x2_what_failed_inside_stays_inside() {
     let form = |path: &str| world.nobody.ask(Method::POST, path).form(&[("token", &token)]);
     let webhook = world.a.post("/v1/webhooks", &hook()).await;
     let delivery = settled_delivery(&world, &world.a, &webhook.member("id")).await;
+    let install = json!({"install_id": "install-1", "user_id": "ann"});
+    assert_eq!(world.a.put("/v1/lifecycle/identify", &install).await.status, 200, "the log has an event");
     // The columns for key lookup stay.
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
         ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps;
@@ -387,6 +389,7 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/events/stream").header("last-event-id", "evt_0123456789abcdef01234567"),
         world.a.ask(Method::GET, "/v1/sources"),
         world.a.ask(Method::GET, "/v1/audit"),
+        world.a.ask(Method::GET, "/v1/analytics/events"),
         world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),
         world.a.ask(Method::GET, source),
         world.a.ask(Method::DELETE, source),

@@ -48,12 +48,15 @@ async fn busy(world: &World, caller: &Caller, link: &str) {
     eventually("the click is stored", Duration::from_secs(15), || async { world.db.number(&*clicks).await == 1 }).await;
 }
 
+/// Counts with purchases of 5.00 EUR each.
 fn counts(clicks: i64, installs: i64, conversions: &Value) -> Value {
+    let sum = |count: i64| json!([{"currency": "EUR", "amount_cents": 500 * count}]);
     json!({
         "clicks": clicks,
         "new_users": {"installed": installs, "identified": installs},
         "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0},
         "conversions": conversions,
+        "revenue": conversions["purchase"].as_i64().map_or(json!([]), sum),
     })
 }
 
@@ -73,6 +76,7 @@ async fn the_whole_account_is_reported_without_ids() {
     convert(&world.a, "nobody-knows", "purchase", 500).await;
     let told = ask(&world.a, "").await.json();
     assert_eq!((&told["link_ids"], &told["unattributed"]), (&json!([]), &json!({"purchase": 1})));
+    assert_eq!(told["unattributed_revenue"], json!([{"currency": "EUR", "amount_cents": 500}]));
     assert_eq!(told["funnel"], counts(2, 2, &json!({"purchase": 2})));
     for credit in ["first_touch", "touched"] {
         assert_eq!(funnel(&world.a, &format!("credit={credit}")).await, told["funnel"], "{credit}");
@@ -82,6 +86,7 @@ async fn the_whole_account_is_reported_without_ids() {
     assert_eq!((days.len(), &days[30]["clicks"], &days[30]["new_users"]["installed"]), (31, &json!(2), &json!(2)));
     let hosts = ask(&world.a, "group_by=referer_host").await.json()["groups"].clone();
     assert_eq!(hosts, json!([{"key": "", "clicks": 2}]));
+    assert_eq!(days[30]["revenue"], told["funnel"]["revenue"]);
     let sheet = ask(&world.a, "group_by=platform&format=csv").await;
     assert_eq!(sheet.text().lines().nth(1), Some("other,2,,,,,,"));
     assert!(ask(&world.b, "").await.json()["unattributed"] == json!({}));
@@ -223,8 +228,9 @@ async fn the_earlier_form_sums_up_a_link_and_names_its_successor() {
     assert_eq!(reply.header("deprecation"), "@1795132800");
     assert_eq!(reply.header("link"), r#"</v1/analytics/stats?link_ids=spring-42>; rel="successor-version""#);
     // Sums beyond 64 bits saturate and do not fail.
-    let sql = "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-         SELECT k.link, k.at, k.conversion_type, k.is_first, k.is_last, -v.position FROM conversion_credits k
+    let sql = "INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion, amount_cents, currency)
+         SELECT k.link, k.at, k.conversion_type, k.is_first, k.is_last, -v.position, 9223372036854775807, 'EUR'
+         FROM conversion_credits k
              JOIN conversions v ON v.position = k.conversion WHERE v.conversion_type = 'sale';
          INSERT INTO conversions (position, id, tenant_id, app_user, conversion_type, amount_cents, currency, at, received_at)
          SELECT -position, '-' || id, tenant_id, app_user, conversion_type, 9223372036854775807, currency, at, received_at
@@ -232,6 +238,10 @@ async fn the_earlier_form_sums_up_a_link_and_names_its_successor() {
     world.db.execute(sql).await;
     let sums = world.a.get("/v1/links/spring-42/stats").await.json();
     assert_eq!(sums["conversions"][2]["sum_cents"], json!(i64::MAX));
+    for query in ["link_ids=spring-42", "link_ids=spring-42,nobody-01&credit=touched&group_by=link", ""] {
+        let revenue = funnel(&world.a, query).await["revenue"].clone();
+        assert_eq!(revenue, json!([{"currency": "EUR", "amount_cents": i64::MAX}]), "{query}");
+    }
 }
 
 #[tokio::test]
@@ -242,13 +252,13 @@ async fn a_report_is_a_sheet_where_that_is_asked_for() {
     let reply = ask(&world.a, "link_ids=spring-42,nobody-01&format=csv").await;
     assert_eq!(reply.header("content-type"), "text/csv; charset=utf-8");
     let header = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,\
-        \"conversion.=SUM(1,2) \"\"x\"\"\",conversion.purchase\r\n";
-    assert_eq!(reply.text(), format!("{header}total,1,1,1,0,0,0,2,1,1\r\n"));
+        \"conversion.=SUM(1,2) \"\"x\"\"\",conversion.purchase,revenue_cents.EUR\r\n";
+    assert_eq!(reply.text(), format!("{header}total,1,1,1,0,0,0,2,1,1,501\r\n"));
     let by_link = ask(&world.a, "link_ids=spring-42,nobody-01&format=csv&group_by=link").await.text();
-    assert_eq!(by_link, format!("{header}spring-42,1,1,1,0,0,0,2,1,1\r\nnobody-01,0,0,0,0,0,0,0,0,0\r\n"));
+    assert_eq!(by_link, format!("{header}spring-42,1,1,1,0,0,0,2,1,1,501\r\nnobody-01,0,0,0,0,0,0,0,0,0,0\r\n"));
     let day = "from=2026-11-19T00:00:00Z&to=2026-11-20T23:00:00Z&group_by=day";
     let by_day = ask(&world.a, &format!("link_ids=spring-42&format=csv&{day}")).await.text();
-    assert_eq!(by_day, format!("{header}2026-11-19,0,0,0,0,0,0,0,0,0\r\n2026-11-20,1,1,1,0,0,0,2,1,1\r\n"));
+    assert_eq!(by_day, format!("{header}2026-11-19,0,0,0,0,0,0,0,0,0,0\r\n2026-11-20,1,1,1,0,0,0,2,1,1,501\r\n"));
     let by_kind = ask(&world.a, "link_ids=spring-42&format=csv&group_by=kind").await.text();
     assert_eq!(
         by_kind,
@@ -297,7 +307,7 @@ async fn a_report_names_so_many_types_and_sums_up_the_rest() {
         }
     }
     let sheet = ask(&world.a, &format!("link_ids=spring-42&{day}&format=csv")).await.text();
-    assert_eq!(sheet.lines().next().map(|line| line.split(',').count()), Some(8 + 201));
+    assert_eq!(sheet.lines().next().map(|line| line.split(',').count()), Some(8 + 201 + 1));
     let stats = world.a.get("/v1/links/spring-42/stats").await.json();
     assert_eq!(stats["convert_count"], json!(361));
     let sums = stats["conversions"].as_array().expect("sums");

@@ -8,7 +8,7 @@ use serde_json::json;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 16] = [
+const LISTS: [&str; 17] = [
     "billing_status",
     "funnel",
     "link_stats",
@@ -19,6 +19,7 @@ const LISTS: [&str; 16] = [
     "list_credentials",
     "list_deliveries",
     "list_domains",
+    "list_events",
     "list_links",
     "list_publishable_keys",
     "list_secret_keys",

@@ -51,7 +51,8 @@ fn what_is_reported_is_what_the_funnel_shows() {
     let by_link = dl.run("stats spring-42 spring-43 --group-by link");
     assert_eq!(by_link.ok(), "spring-42\t1\t2\t1\t0\t1\t0\t1\nspring-43\t0\t0\t0\t0\t0\t1\t0\n");
     let csv = dl.run("stats spring-42 --group-by day --from 2d -o csv");
-    let header = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,conversion.purchase";
+    let header = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,conversion.purchase,\
+        revenue_cents.EUR";
     assert!(csv.ok().starts_with(&format!("{header}\r\n")) && csv.stdout.lines().count() == 4, "{csv}");
     assert!(dl.run("stats spring-42 --group-by referer_host -o csv").ok().starts_with("key,clicks"));
     assert_eq!(counts(&dl, "nobody-has-this"), all(0, [0; 5], 0));

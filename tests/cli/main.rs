@@ -12,6 +12,7 @@ mod domains;
 mod dry_run;
 mod end_to_end;
 mod errors;
+mod events;
 mod exit_codes;
 mod export;
 mod files;

@@ -1,5 +1,6 @@
 //! The service's answers to reports: clicks, installs, users, conversions, sources and funnels.
 
+use deeplink_client::EventKind;
 use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ fn counts() -> Value {
     json!({
         "clicks": 120, "new_users": {"installed": 31, "identified": 12},
         "returning_users": {"reinstalled": 2, "new_device": 1, "engaged": 9},
-        "conversions": {"purchase": 2, "signup": 1},
+        "conversions": {"purchase": 2, "signup": 1}, "revenue": [{"currency": "EUR", "amount_cents": 8400}],
     })
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn report(ids: &[&str], group_by: Option<&str>) -> Value {
         None => return report,
         Some("day") => json!([{
             "key": "2026-11-19", "clicks": 0, "new_users": {"installed": 0, "identified": 0},
-            "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0}, "conversions": {},
+            "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0}, "conversions": {}, "revenue": [],
         }, group("2026-11-20")]),
         Some("link") => ids.iter().map(|id| group(id)).collect(),
         Some(_) => json!([{"key": "example.com", "clicks": 100}, {"key": "", "clicks": 20}]),
@@ -96,6 +97,10 @@ pub(crate) fn of_reports(request: &Request) -> Option<Answer> {
         "POST /v1/lifecycle/convert" => converted("accepted"),
         "GET /v1/audit" => {
             Answer::json(200, &json!({"entries": [fixtures::audit_entry("you@example.com")], "next_cursor": null}))
+        }
+        "GET /v1/analytics/events" => {
+            let events: Vec<_> = EventKind::ALL.iter().map(fixtures::stored_event).collect();
+            Answer::json(200, &json!({"events": events, "next_cursor": null}))
         }
         "GET /v1/sources" => Answer::json(200, &json!({"sources": [source(&base)]})),
         "POST /v1/sources" => Answer::json(201, &source(&base)),

@@ -12,7 +12,7 @@ fn a_report_is_what_the_service_answered() {
     let double = service();
     let dl = Dl::at(&double.url);
     assert_eq!(dl.run("stats spring-42 -o json").json(), report(&["spring-42"], None));
-    insta::assert_snapshot!(dl.run("stats spring-42"), @r"
+    insta::assert_snapshot!(dl.run("stats spring-42"), @"
     clicks	120
     installed	31
     identified	12
@@ -21,6 +21,7 @@ fn a_report_is_what_the_service_answered() {
     engaged	9
     conversion.purchase	2
     conversion.signup	1
+    revenue_cents.EUR	8400
     --- stderr
     from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch
     ");
@@ -135,7 +136,7 @@ fn shown(line: &str, columns: u16, utf8: bool, color: bool) -> String {
 
 #[test]
 fn people_see_bars_and_shares() {
-    insta::assert_snapshot!(shown("stats spring-42", 80, true, false), @r"
+    insta::assert_snapshot!(shown("stats spring-42", 80, true, false), @"
     spring-42, by the last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
@@ -152,8 +153,11 @@ fn people_see_bars_and_shares() {
     CONVERSIONS
     purchase       2  ██████████████████████████████████████████████████████
     signup         1  ███████████████████████████
+
+    REVENUE
+    84.00 EUR
     ");
-    insta::assert_snapshot!(shown("stats spring-42", 40, true, false), @r"
+    insta::assert_snapshot!(shown("stats spring-42", 40, true, false), @"
     spring-42, by the last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
@@ -170,8 +174,11 @@ fn people_see_bars_and_shares() {
     CONVERSIONS
     purchase       2  ██████████████
     signup         1  ███████
+
+    REVENUE
+    84.00 EUR
     ");
-    insta::assert_snapshot!(shown("stats spring-42", 40, false, false), @r"
+    insta::assert_snapshot!(shown("stats spring-42", 40, false, false), @"
     spring-42, by the last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
@@ -188,14 +195,17 @@ fn people_see_bars_and_shares() {
     CONVERSIONS
     purchase       2  ##############
     signup         1  #######
+
+    REVENUE
+    84.00 EUR
     ");
-    insta::assert_snapshot!(shown("stats spring-42 spring-43 --group-by link", 80, true, false), @r"
+    insta::assert_snapshot!(shown("stats spring-42 spring-43 --group-by link", 80, true, false), @"
     2 links, by the last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
-    LINK       CLICKS  INSTALLED  IDENTIFIED  CONVERSIONS  ENGAGED
-    spring-42     120         31          12            3        9  ████████████████
-    spring-43     120         31          12            3        9  ████████████████
+    LINK       CLICKS  INSTALLED  IDENTIFIED  CONVERSIONS    REVENUE
+    spring-42     120         31          12            3  84.00 EUR  ██████████████
+    spring-43     120         31          12            3  84.00 EUR  ██████████████
 
     more columns: -o csv or a wider terminal
     ");

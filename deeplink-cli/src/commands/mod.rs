@@ -35,6 +35,7 @@ pub(crate) mod config;
 pub(crate) mod conversion;
 pub(crate) mod doctor;
 pub(crate) mod domains;
+pub(crate) mod events;
 pub(crate) mod help;
 pub(crate) mod imports;
 pub(crate) mod keys;
@@ -92,6 +93,7 @@ impl Command {
             Self::Apps(command) => command.run(ctx).await,
             Self::Domains(command) => command.run(ctx).await,
             Self::Stats(command) => command.run(ctx).await,
+            Self::Events(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
             Self::Webhooks(command) => command.run(ctx).await,

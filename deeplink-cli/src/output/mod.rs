@@ -111,14 +111,7 @@ impl Out {
 
     /// Writes a record of CSV (RFC 4180).
     pub(crate) fn csv(&self, cells: impl Iterator<Item = String>) -> Outcome {
-        let mut line = Vec::new();
-        let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
-        let cells = cells.map(|cell| formula::written(&cell, self.spreadsheet_safe).into_owned());
-        // Writing to memory cannot fail.
-        let written = writer.write_record(cells.map(String::into_bytes)).is_ok() && writer.flush().is_ok();
-        drop(writer);
-        debug_assert!(written);
-        self.text(&String::from_utf8_lossy(&line))
+        self.text(&String::from_utf8_lossy(&csv_record(cells, self.spreadsheet_safe)))
     }
 
     /// Writes JSON: indented on a terminal, on one line anywhere else.
@@ -133,6 +126,18 @@ impl Out {
     pub(crate) fn flush(&self) -> Outcome {
         self.to.borrow_mut().flush().map_err(|error| stopped(&error))
     }
+}
+
+/// A record of CSV (RFC 4180), with cells that are made safe for spreadsheets or not.
+pub(crate) fn csv_record(cells: impl Iterator<Item = String>, spreadsheet_safe: bool) -> Vec<u8> {
+    let mut line = Vec::new();
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
+    let cells = cells.map(|cell| formula::written(&cell, spreadsheet_safe).into_owned());
+    // Writing to memory cannot fail.
+    let written = writer.write_record(cells.map(String::into_bytes)).is_ok() && writer.flush().is_ok();
+    drop(writer);
+    debug_assert!(written);
+    line
 }
 
 /// Columns for text layout: those of the terminal, and at least 20.

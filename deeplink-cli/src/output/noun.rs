@@ -85,6 +85,11 @@ pub(crate) struct Noun {
 }
 
 impl Noun {
+    /// The columns of CSV.
+    pub(crate) fn csv_fields(&self) -> impl Iterator<Item = &'static Field> {
+        self.fields.iter().filter(|field| field.is_in_csv())
+    }
+
     /// A field by its name.
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)

@@ -20,6 +20,22 @@ nouns! {
         columns: "ID" = "link_id", "PLATFORM" = "platform";
     }
 
+    /// Events, whatever their kind.
+    EVENTS("events", id: "id", created: "id") {
+        fields: "id", "event", "timestamp": Moment, "link_id" = "data.link_id",
+            "first_touch_link_id" = "data.first_touch_link_id", "last_touch_link_id" = "data.last_touch_link_id",
+            "install_id" = "data.install_id", "user_id" = "data.user_id", "platform" = "data.platform",
+            "user_agent" = "data.user_agent": Text, "referer" = "data.referer": Text,
+            "app_version" = "data.app_version", "conversion_type" = "data.conversion_type",
+            "amount_cents" = "data.amount_cents", "currency" = "data.currency", "source_id" = "data.source_id",
+            "metadata" = "data.metadata", "data": Object;
+        columns: "AT" = "timestamp", "EVENT" = "event",
+            "LINK" = (First &["data.link_id", "data.last_touch_link_id", "data.first_touch_link_id"], Kind::Plain),
+            "WHO" = (First &["data.user_id", "data.install_id", "data.platform"], Kind::Text),
+            "WHAT" = (First &["data.conversion_type", "data.app_version", "data.referer"], Kind::Text),
+            "ID" = (Spare "id");
+    }
+
     /// A reply that only says that the operation succeeded.
     REPORTED("reports", id: "success", created: "success") {
         fields: "success": Flag;
@@ -35,7 +51,7 @@ nouns! {
     /// What links led to: a group of a report, or all of it under the key `total`.
     FUNNELS("groups", id: "key", created: "key") {
         fields: "key", "clicks": Count, "installed": Count, "identified": Count, "reinstalled": Count,
-            "new_device": Count, "engaged": Count, "conversions": Count;
+            "new_device": Count, "engaged": Count, "conversions": Count, "revenue";
         columns: "KEY" = "key", "CLICKS" = "clicks", "INSTALLED" = "installed", "IDENTIFIED" = "identified",
             "REINSTALLED" = "reinstalled", "NEW DEVICE" = "new_device", "ENGAGED" = "engaged",
             "CONVERSIONS" = "conversions";

@@ -113,7 +113,7 @@ impl<'a> Rows<'a> {
 
     fn csv_fields(&self) -> impl Iterator<Item = &'static Field> + use<'a> {
         let chosen = self.sheet.fields.as_deref();
-        let all = self.sheet.noun.fields.iter().filter(move |field| chosen.is_none() && field.is_in_csv());
+        let all = self.sheet.noun.csv_fields().filter(move |_| chosen.is_none());
         chosen.unwrap_or_default().iter().copied().chain(all)
     }
 }

@@ -23,7 +23,7 @@ pub use apps::Apps;
 pub use audit::Audit;
 pub use billing::Billing;
 pub use domains::Domains;
-pub use events::{EventStream, Events, StreamState, StreamedEvent};
+pub use events::{EventStream, Events, StreamState};
 pub use keys::{Keys, PublishableKeys};
 pub use lifecycle::{Earlier, Lifecycle};
 pub use links::{Ids, Links};

@@ -4,10 +4,10 @@ use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
-    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventKind, FunnelQuery, Identify, InviteUser, Kind,
-    LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries, RequestSecretKey, SecretKey, Signin,
-    Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAffiliate, UpdateDomain, UpdateLink,
-    UpdateWebhook,
+    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, FunnelQuery, Identify,
+    InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries, RequestSecretKey,
+    SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAffiliate,
+    UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -122,6 +122,7 @@ async fn webhook(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "rotate_webhook_secret" => webhooks.rotate_secret(WEBHOOK).await.map(drop),
         "test_webhook" => webhooks.test(WEBHOOK, &TestWebhook::new()).await.map(drop),
         "list_deliveries" => webhooks.deliveries(WEBHOOK).first_page().await.map(drop),
+        "list_events" => dl.events().list(&EventFilter::new()).first_page().await.map(drop),
         "event_stream" => dl.events().stream().next().await.unwrap().map(drop),
         "billing_status" => dl.billing().status().await.map(drop),
         "cancel_subscription" => dl.billing().cancel().await.map(drop),

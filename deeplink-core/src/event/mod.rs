@@ -14,7 +14,10 @@ use crate::metadata::Metadata;
 use crate::time::Timestamp;
 use crate::words::words;
 
+mod log;
 pub mod sample;
+
+pub use log::{EventFilter, EventList, MAX_EVENTS, StoredEvent};
 
 words! {
     /// What an event is about.

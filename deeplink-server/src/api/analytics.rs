@@ -31,7 +31,8 @@ const HOSTS: usize = 100;
 
 /// Reports what links led to, from clicks to conversions: all of the account's, or those in `link_ids`.
 ///
-/// Installs are counted once in the report and once in each group. History before `from` counts for the credit; the
+/// Installs are counted once in the report and once in each group; revenue is that of the conversions counted, by currency.
+/// History before `from` counts for the credit; the
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest
 /// conversion types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of
 /// one link on one day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks of a day that the window
@@ -154,12 +155,15 @@ impl Found {
 
     async fn report(&self, db: &mut Conn<'_>, scope: FunnelScope) -> Result<FunnelReport, DbError> {
         let (total, groups) = self.count(db, &scope).await?;
-        let unattributed = match scope.link_ids {
-            Some(_) => None,
-            None if self.links.is_empty() => Some(BTreeMap::new()),
-            None => Some(funnel::unattributed(db, self.credited(&scope, &Credit::LastTouch)).await?),
+        if scope.link_ids.is_some() {
+            return Ok(FunnelReport::new(scope, total, groups));
+        }
+        let rest = if self.links.is_empty() {
+            Funnel::default()
+        } else {
+            funnel::unattributed(db, self.credited(&scope, &Credit::LastTouch)).await?
         };
-        Ok(FunnelReport::new(scope, total, groups).unattributed(unattributed))
+        Ok(FunnelReport::new(scope, total, groups).unattributed(rest.conversions, rest.revenue))
     }
 
     async fn count(

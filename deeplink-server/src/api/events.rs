@@ -169,8 +169,7 @@ impl Reader {
             if now >= self.checked + KEY_CHECK_MILLIS && !self.is_known().await {
                 return None;
             }
-            let has_clicks = self.kinds.contains(&EventKind::Click);
-            let next = match self.stream.next(&self.app.db, self.after, has_clicks).await {
+            let next = match self.stream.next(&self.app.db, self.after, &self.kinds).await {
                 Ok(next) => next,
                 Err(error) => {
                     // The client reconnects.

@@ -12,6 +12,7 @@ pub(crate) mod deliveries;
 pub(crate) mod domain_verify;
 pub(crate) mod domains;
 pub(crate) mod earlier;
+pub(crate) mod event_log;
 pub(crate) mod events;
 pub(crate) mod failed_deliveries;
 pub(crate) mod health;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deeplink_core::funnel::{FunnelGroup, FunnelReport};
+use deeplink_core::funnel::{FunnelGroup, FunnelReport, Revenue};
 
 /// The table: a row for each group, or one row for the whole report. Where groups hold clicks only, the other cells are
 /// empty. Cells are not escaped for spreadsheets: a key that looks like a formula is still that key.
@@ -12,16 +12,19 @@ pub(super) fn of(report: &FunnelReport) -> String {
     let types: BTreeSet<&str> =
         rows.iter().flat_map(|row| &row.conversions).flat_map(|counts| counts.keys().map(String::as_str)).collect();
     let named = types.iter().map(|kind| format!("conversion.{kind}"));
+    let currencies: BTreeSet<&str> =
+        rows.iter().flat_map(|row| row.revenue.iter().flatten()).map(|sum| sum.currency.as_str()).collect();
+    let revenue = currencies.iter().map(|currency| format!("revenue_cents.{currency}"));
     let fixed = ["key", "clicks", "installed", "identified", "reinstalled", "new_device", "engaged", "conversions"];
     let mut sheet = String::new();
-    line(&mut sheet, fixed.map(str::to_owned).into_iter().chain(named));
+    line(&mut sheet, fixed.map(str::to_owned).into_iter().chain(named).chain(revenue));
     for row in rows {
-        line(&mut sheet, cells(row, &types));
+        line(&mut sheet, cells(row, &types, &currencies));
     }
     sheet
 }
 
-fn cells(row: &FunnelGroup, types: &BTreeSet<&str>) -> Vec<String> {
+fn cells(row: &FunnelGroup, types: &BTreeSet<&str>, currencies: &BTreeSet<&str>) -> Vec<String> {
     let number = |count: Option<i64>| count.map_or_else(String::new, |count| count.to_string());
     let (new, returning) = (row.new_users.as_ref(), row.returning_users.as_ref());
     let conversions = row.conversions.as_ref();
@@ -36,6 +39,11 @@ fn cells(row: &FunnelGroup, types: &BTreeSet<&str>) -> Vec<String> {
         number(conversions.map(|counts| counts.values().sum())),
     ];
     cells.extend(types.iter().map(|kind| number(conversions.map(|counts| counts.get(*kind).copied().unwrap_or(0)))));
+    cells.extend(currencies.iter().map(|currency| {
+        let of =
+            |sums: &Vec<Revenue>| sums.iter().find(|sum| sum.currency == *currency).map_or(0, |sum| sum.amount_cents);
+        number(row.revenue.as_ref().map(of))
+    }));
     cells
 }
 
@@ -90,6 +98,19 @@ mod tests {
         assert_eq!(
             of(&report(Some(groups), Funnel::default())).lines().skip(1).collect::<Vec<_>>(),
             ["a,1,0,0,0,0,0,2,2,0", "b,0,0,0,0,0,0,1,0,1"]
+        );
+        let earned = |revenue: &[(&str, i64)]| Funnel {
+            revenue: revenue.iter().map(|(currency, cents)| Revenue::new((*currency).to_owned(), *cents)).collect(),
+            ..Funnel::default()
+        };
+        let groups = vec![
+            FunnelGroup::whole("a", earned(&[("EUR", 1_999), ("USD", -5)])),
+            FunnelGroup::whole("b", earned(&[("JPY", 100)])),
+        ];
+        assert_eq!(
+            of(&report(Some(groups), Funnel::default())),
+            "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,revenue_cents.EUR,\
+             revenue_cents.JPY,revenue_cents.USD\r\na,0,0,0,0,0,0,0,1999,0,-5\r\nb,0,0,0,0,0,0,0,0,100,0\r\n"
         );
         let clicks = vec![FunnelGroup::of_clicks("", 4), FunnelGroup::of_clicks("example.com", 1)];
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Removes clicks from the log, and counts by platform and host, once they are older than their retention.
+//! Removes clicks and other events from the log, and counts by platform and host, once they are older than their retention.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use deeplink_core::plan::Tier;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
-use crate::db::clicks;
-use crate::db::{Db, DbError};
+use crate::db::{Db, DbError, clicks, events};
 use crate::shares::Share;
 
 /// Pause between two batches of a removal, so that other writes come first.
@@ -15,7 +14,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 /// How long a segment of the journal is remembered after its removal, since a node may come back late.
 const JOURNALS_KEPT_DAYS: i64 = 90;
 
-/// Days that clicks are kept beyond their retention, so that a report on exactly that period never begins in an hour
+/// Days that events are kept beyond their retention, so that a report on exactly that period never begins in an hour
 /// that is being removed.
 const GRACE_DAYS: i64 = 1;
 
@@ -23,13 +22,19 @@ const GRACE_DAYS: i64 = 1;
 /// the log.
 const FACET_HOURS_KEPT_DAYS: i64 = 35;
 
-/// How long clicks stay in the log.
+/// How long clicks and other events stay in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retention {
     /// This many days; 0 keeps them indefinitely.
     Days(u32),
     /// As long as the plan of each account says.
     Plans,
+}
+
+/// Days of the plan that keeps events longest; `None` when it keeps them indefinitely.
+fn longest_of_plans() -> Option<i64> {
+    let kept = Tier::ALL.iter().map(|plan| plan.limits().analytics_retention_days);
+    kept.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// Removes what is older than its retention.
@@ -51,6 +56,10 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
     while db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks(tx, before).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
+    let older = now.plus_days(-longest - GRACE_DAYS);
+    while db.write(Share::Service, (), move |tx, ()| events::remove_old(tx, older, now).boxed()).await? {
+        tokio::time::sleep(REMOVAL_PAUSE).await;
+    }
     // A text is marked on the day of its use, and a click may be stored some time after its text.
     let unused = oldest - 2 * 86_400_000;
     while db.write(Share::Service, (), move |tx, ()| clicks::remove_texts(tx, unused).boxed()).await? {
@@ -62,14 +71,21 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
 /// Removes what is past the time of its account's plan. Gives the days of the plan that keeps clicks longest, after which
 /// nothing is left of anybody; 0 when a plan keeps them for ever.
 async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
-    let kept = |plan: &Tier| plan.limits().analytics_retention_days;
-    let longest = Tier::ALL.iter().map(kept).collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());
+    let longest = longest_of_plans();
     for plan in Tier::ALL {
-        let Some(days) = kept(plan).filter(|days| Some(*days) != longest) else { continue };
-        let before = clicks::position_at(now.plus_days(-days - GRACE_DAYS).as_millis());
+        let kept = plan.limits().analytics_retention_days;
+        let Some(days) = kept.filter(|days| Some(*days) != longest) else { continue };
+        let oldest = now.plus_days(-days - GRACE_DAYS);
         let remove = async || {
-            db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks_of_plan(tx, plan, before, now).boxed())
-                .await
+            db.write(Share::Service, (), move |tx, ()| {
+                async move {
+                    let until = clicks::position_at(oldest.as_millis());
+                    let clicks = clicks::remove_clicks_of_plan(tx, plan, until, now).await?;
+                    Ok::<_, DbError>(events::remove_of_plan(tx, plan, oldest, now).await? || clicks)
+                }
+                .boxed()
+            })
+            .await
         };
         while remove().await? {
             tokio::time::sleep(REMOVAL_PAUSE).await;

@@ -58,7 +58,7 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
                 JOIN install_links l ON l.install = i.position AND l.credited = TRUE
             GROUP BY l.link ORDER BY latest_at DESC, l.link LIMIT 100),
         due AS (
-            SELECT position, at, conversion_type, first_link, last_link FROM conversions
+            SELECT position, at, conversion_type, first_link, last_link, amount_cents, currency FROM conversions
             WHERE app_user = $1 AND (at, position) > ($2, $3) AND (at, position) <= ($4, $5)),
         chain AS (
             SELECT d.*, d.first_link AS link, 1 AS is_end, 0 AS latest_at FROM due d WHERE d.first_link IS NOT NULL
@@ -69,10 +69,11 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
             SELECT chain.*,
                 ROW_NUMBER() OVER (PARTITION BY position ORDER BY is_end DESC, latest_at DESC, link) AS nth
             FROM chain)
-        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion)
-        SELECT link, at, conversion_type, link = first_link, link = last_link, position FROM ranked WHERE nth <= 100
+        INSERT INTO conversion_credits (link, at, conversion_type, is_first, is_last, conversion, amount_cents, currency)
+        SELECT link, at, conversion_type, link = first_link, link = last_link, position, amount_cents, currency
+        FROM ranked WHERE nth <= 100
         UNION ALL SELECT CASE WHEN d.first_link IS NULL THEN t.account - 1 ELSE t.account END,
-            d.at, d.conversion_type, TRUE, TRUE, d.position
+            d.at, d.conversion_type, TRUE, TRUE, d.position, d.amount_cents, d.currency
         FROM due d CROSS JOIN app_users u JOIN tenants t ON t.id = u.tenant_id
         WHERE u.position = $1 AND t.account IS NOT NULL";
     execute!(db, SQL; user, after.at, after.position, upto.at, upto.position)?;

@@ -4,6 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::event::EventFilter;
 use deeplink_core::link::LinkFilter;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -75,4 +76,19 @@ pub(crate) struct LinkCursor {
 
 impl Cursor for LinkCursor {
     const LIST: &'static str = "links";
+}
+
+/// A position in the log of events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EventCursor {
+    /// The position up to which the log was read.
+    #[serde(rename = "p")]
+    pub(crate) after: i64,
+    /// The filters of the list.
+    #[serde(rename = "f")]
+    pub(crate) filter: EventFilter,
+}
+
+impl Cursor for EventCursor {
+    const LIST: &'static str = "events";
 }

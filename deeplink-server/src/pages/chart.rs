@@ -1,9 +1,9 @@
 //! Charts of a range of days: clicks over time, the funnel from click to conversion, and conversions, platforms and
 //! referring hosts. They are drawn on the server, without a script; their data is also shown as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery};
+use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery, Revenue};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::OTHER;
 use http::StatusCode;
@@ -89,12 +89,16 @@ pub(super) struct Charts {
     pub(super) busiest: Option<String>,
     /// From click to conversion.
     pub(super) steps: Vec<Bar>,
+    /// Revenue by currency.
+    pub(super) revenue: Vec<Earned>,
     /// Returning users: opened the app again, reinstalled it, or installed it on a new device.
     pub(super) returning: [Count; 3],
     /// Conversions by type, the most frequent first.
     pub(super) types: Vec<Bar>,
     /// Conversions of users whom no link touched, which are not among the others.
     pub(super) unattributed: Count,
+    /// Their revenue by currency, such as ` (12.00 EUR)`; empty without any.
+    pub(super) unattributed_revenue: String,
     /// Clicks by platform and by referring host.
     pub(super) platforms: Vec<Bar>,
     pub(super) hosts: Vec<Bar>,
@@ -169,6 +173,28 @@ pub(super) struct Bar {
     pub(super) before: Option<Count>,
 }
 
+/// Revenue in one currency, such as `84.00 EUR`.
+pub(super) struct Earned {
+    pub(super) now: String,
+    /// That of the time before.
+    pub(super) before: String,
+}
+
+/// The revenue of two times, for each currency of either.
+fn earned(now: &[Revenue], before: &[Revenue]) -> Vec<Earned> {
+    let currencies: BTreeSet<&str> = now.iter().chain(before).map(|sum| sum.currency.as_str()).collect();
+    let of = |sums: &[Revenue], currency: &str| {
+        let found = sums.iter().find(|sum| sum.currency == currency);
+        Revenue::new(currency.to_owned(), found.map_or(0, |sum| sum.amount_cents)).to_string()
+    };
+    currencies.into_iter().map(|currency| Earned { now: of(now, currency), before: of(before, currency) }).collect()
+}
+
+fn in_brackets(revenue: &[Revenue]) -> String {
+    let sums: Vec<String> = revenue.iter().map(Revenue::to_string).collect();
+    if sums.is_empty() { String::new() } else { format!(" ({})", sums.join(", ")) }
+}
+
 /// A part of a whole, scaled to `full`; anything above 0 is at least 1, so that it can be seen.
 fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     if count <= 0 || whole <= 0 {
@@ -225,9 +251,11 @@ impl Charts {
             max: Count(max),
             busiest: busiest.map(|(at, _)| name_of(at, unit)),
             steps: steps(&report.funnel, before),
+            revenue: earned(&report.funnel.revenue, &before.revenue),
             returning: [returning.engaged, returning.reinstalled, returning.new_device].map(Count),
             types: bars(report.funnel.conversions.iter().map(conversion), None),
             unattributed: Count(report.unattributed.iter().flatten().fold(0, |sum: i64, of| sum.saturating_add(*of.1))),
+            unattributed_revenue: in_brackets(report.unattributed_revenue.as_deref().unwrap_or_default()),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
             range,

@@ -16,7 +16,7 @@ use deeplink_core::id::TenantId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use crate::db::events::{StreamEvent, page};
+use crate::db::events::{StreamEvent, Wanted, page};
 use crate::db::{Db, DbError, clicks};
 
 /// Maximum readers per account on a node.
@@ -238,9 +238,9 @@ impl StreamReader {
         *self.stopping.borrow()
     }
 
-    /// The events after a position, at most a page of the database. Frames added later end [`StreamReader::wait`]. Without
-    /// `has_clicks` clicks may be left out.
-    pub(crate) async fn next(&mut self, db: &Db, after: i64, has_clicks: bool) -> Result<Chunk, DbError> {
+    /// The events after a position, at most a page of the database. Frames added later end [`StreamReader::wait`]. Others than
+    /// of these kinds may be left out.
+    pub(crate) async fn next(&mut self, db: &Db, after: i64, kinds: &[EventKind]) -> Result<Chunk, DbError> {
         self.added.borrow_and_update();
         let buffered = lock(&self.feed.ring).after(after);
         if let Some(frames) = buffered {
@@ -252,7 +252,8 @@ impl StreamReader {
         };
         let mut reader = db.read().await?;
         let end = clicks::head(&mut reader.conn()).await?;
-        let (events, read_to) = page(&mut reader.conn(), &[&self.tenant], (after, end), has_clicks).await?;
+        let wanted = Wanted { tenants: &[&self.tenant], kinds, clicked: None };
+        let (events, read_to) = page(&mut reader.conn(), wanted, (after, end)).await?;
         drop(reader);
         let frames = chunk(events.iter().map(Frame::from));
         // Events that did not fit are read again.

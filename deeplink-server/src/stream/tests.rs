@@ -73,14 +73,14 @@ async fn a_reader_catches_up_page_by_page() {
     let mut reader = streams.open(&tenants()[1]).expect("a reader");
     let mut after = 0;
     for position in [4_096, 8_192] {
-        let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+        let chunk = reader.next(&scratch.db, after, EventKind::ALL).await.expect("a chunk");
         assert_eq!(chunk, Chunk { frames: Vec::new(), position, has_more: true });
         after = position;
     }
-    let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+    let chunk = reader.next(&scratch.db, after, EventKind::ALL).await.expect("a chunk");
     assert_eq!((chunk.frames.len(), chunk.position, chunk.has_more), (1, 10_001, false));
     // A reader without clicks skips the click log.
-    let chunk = reader.next(&scratch.db, 0, false).await.expect("a chunk");
+    let chunk = reader.next(&scratch.db, 0, &EventKind::ALL[1..]).await.expect("a chunk");
     assert_eq!(chunk, Chunk { frames: Vec::new(), position: 10_001, has_more: false });
 }
 
@@ -92,7 +92,7 @@ async fn chunks_from_the_database_are_small() {
     let mut reader = streams.open(&tenants()[0]).expect("a reader");
     let (mut after, mut positions) = (0, Vec::new());
     loop {
-        let chunk = reader.next(&scratch.db, after, true).await.expect("a chunk");
+        let chunk = reader.next(&scratch.db, after, EventKind::ALL).await.expect("a chunk");
         assert!(chunk.frames.iter().map(|frame| frame.text.len()).sum::<usize>() <= CHUNK_BYTES);
         positions.extend(chunk.frames.iter().map(|frame| frame.position));
         after = chunk.position;
@@ -115,7 +115,7 @@ async fn accounts_catch_up_in_turns() {
         let mut reader = streams.open(tenant).expect("a reader");
         let (order, db) = (&order, &scratch.db);
         async move {
-            while reader.next(db, 0, true).await.expect("a chunk").has_more {}
+            while reader.next(db, 0, EventKind::ALL).await.expect("a chunk").has_more {}
             lock(order).push(tenant);
         }
     });
@@ -133,16 +133,16 @@ async fn waiting_for_a_permit_times_out_and_keeps_the_position_in_the_queue() {
     let busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a permit");
     let nothing = Chunk { frames: Vec::new(), position: 7, has_more: true };
     for reader in [&mut first, &mut second] {
-        assert_eq!(reader.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
+        assert_eq!(reader.next(&scratch.db, 7, EventKind::ALL).await.expect("a chunk"), nothing);
     }
     drop(busy);
     // The first reader asked earlier, so it is next.
-    assert_eq!(second.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
+    assert_eq!(second.next(&scratch.db, 7, EventKind::ALL).await.expect("a chunk"), nothing);
     first.leave_queue();
-    assert!(!second.next(&scratch.db, 7, true).await.expect("a chunk").has_more);
+    assert!(!second.next(&scratch.db, 7, EventKind::ALL).await.expect("a chunk").has_more);
     let _busy = Arc::clone(&streams.catching_up).acquire_owned().await.expect("a permit");
     streams.stop();
-    assert_eq!(first.next(&scratch.db, 7, true).await.expect("a chunk"), nothing);
+    assert_eq!(first.next(&scratch.db, 7, EventKind::ALL).await.expect("a chunk"), nothing);
     assert!(first.is_stopping());
 }
 

@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use deeplink_core::event::EventKind;
 use deeplink_core::id::TenantId;
 use futures_util::FutureExt;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{broadcast, watch};
 
-use crate::db::events::{assign_positions, has_unassigned, page};
+use crate::db::events::{Wanted, assign_positions, has_unassigned, page};
 use crate::db::{DbError, clicks};
 use crate::notifier::Notification;
 use crate::shares::Share;
@@ -81,8 +82,9 @@ async fn assign_all_positions(app: &App) -> Result<(), DbError> {
 async fn buffer(app: &App, some: &[(TenantId, Arc<Feed>)], from: i64, end: i64) -> Result<(), DbError> {
     let mut from = from;
     let tenants: Vec<&TenantId> = some.iter().map(|(tenant, _)| tenant).collect();
+    let wanted = Wanted { tenants: &tenants, kinds: EventKind::ALL, clicked: None };
     while from < end {
-        let (events, read_to) = page(&mut app.db.read().await?.conn(), &tenants, (from, end), true).await?;
+        let (events, read_to) = page(&mut app.db.read().await?.conn(), wanted, (from, end)).await?;
         for (tenant, feed) in some {
             feed.add(events.iter().filter(|event| event.tenant == *tenant).map(Frame::from), read_to);
         }

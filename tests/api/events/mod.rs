@@ -1,6 +1,7 @@
 //! Events: published once, in order, to the account that they belong to.
 
 mod data;
+mod log;
 mod once;
 mod order;
 mod reading;

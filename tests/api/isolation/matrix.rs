@@ -123,6 +123,7 @@ pub(super) fn matrix() -> Vec<Row> {
         row("get_link", LINK),
         row("link_qr", LINK),
         row("list_audit_log", FULL),
+        row("list_events", FULL),
         row("list_sources", FULL),
         with("create_source", json!({"name": "New", "source_type": "custom"}), FULL),
         row("get_source", OF_A),

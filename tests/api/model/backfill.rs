@@ -9,7 +9,10 @@ const ROWS: [(&str, &str); 7] = [
     ("click_facets", "link, hour, platform, host, clicks, first_position, last_position, first_at, last_at"),
     ("click_facet_days", "link, day, platform, host, clicks"),
     ("install_credits", "link, at, bound_as, is_first, is_last, install"),
-    ("conversion_credits", "link, at, conversion_type, is_first, is_last, conversion"),
+    (
+        "conversion_credits",
+        "link, at, conversion_type, is_first, is_last, conversion, COALESCE(amount_cents,-1), COALESCE(currency,'')",
+    ),
     ("touches", "account, at, number, install, COALESCE(account_before,-1)"),
 ];
 
@@ -43,6 +46,7 @@ fn filling_in() -> impl Iterator<Item = String> {
     let all = [
         include_str!("../../../migrations/0028_account_counts.sql"),
         include_str!("../../../migrations/0031_account_openings.sql"),
+        include_str!("../../../migrations/0033_revenue.sql"),
     ]
     .concat();
     let lines = all.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, history};
-use self::truth::{Outcome, Truth, kind_name};
+use self::truth::{Outcome, Truth, currency, kind_name};
 use deeplink_testing::{World, spawn};
 
 /// Histories of one run, unless `MODEL_HISTORIES` is set, and how many of them run concurrently.
@@ -207,7 +207,7 @@ impl Stage {
                     body["occurred_at"] = Timestamp::from_millis(now + after).to_string().into();
                 }
                 if let Some(cents) = cents {
-                    (body["amount_cents"], body["currency"]) = (cents.into(), "EUR".into());
+                    (body["amount_cents"], body["currency"]) = (cents.into(), currency(user).into());
                 }
                 let (status, reply) = self.send(actor, Method::POST, "/v1/lifecycle/convert", &body).await?;
                 let counts = ["accepted", "deduped", "unattributed", "failed"].map(|count| reply[count].as_i64());
@@ -259,8 +259,9 @@ impl Stage {
         let ask = Ask { links: (0..LINKS).collect(), group_by, ..ask.clone() };
         let report = self.compare(actor, &ask, None).await?;
         let unattributed = actor.truth.unattributed(&ask);
-        if report.unattributed.as_ref() != Some(&unattributed) {
-            return Err(format!("unattributed {:?} instead of {unattributed:?}", report.unattributed));
+        if report.unattributed.clone().zip(report.unattributed_revenue.clone()).as_ref() != Some(&unattributed) {
+            let told = (report.unattributed, report.unattributed_revenue);
+            return Err(format!("unattributed {told:?} instead of {unattributed:?}"));
         }
         Ok(())
     }

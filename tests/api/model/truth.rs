@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deeplink_core::funnel::{ConversionSum, Credit, Funnel, FunnelGroup, GroupBy, LinkStats};
+use deeplink_core::funnel::{ConversionSum, Credit, Funnel, FunnelGroup, GroupBy, LinkStats, Revenue};
 use deeplink_core::time::Timestamp;
 
 use super::events::{AGENTS, Ask, Event, LINKS, REFERERS};
@@ -113,6 +113,27 @@ pub(super) fn kind_name(kind: usize) -> String {
     ["buy, now", "see"][kind].to_owned()
 }
 
+/// The currency that a user pays in.
+pub(super) fn currency(user: usize) -> &'static str {
+    ["EUR", "JPY"][user % 2]
+}
+
+fn by_type(conversions: &[&Conversion]) -> BTreeMap<String, i64> {
+    let mut types = BTreeMap::new();
+    for conversion in conversions {
+        *types.entry(kind_name(conversion.kind)).or_insert(0) += 1;
+    }
+    types
+}
+
+fn revenue(conversions: &[&Conversion]) -> Vec<Revenue> {
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    for (user, cents) in conversions.iter().filter_map(|of| Some((of.user, of.cents?))) {
+        *sums.entry(currency(user)).or_insert(0) += cents;
+    }
+    sums.into_iter().map(|(currency, cents)| Revenue::new(currency.to_owned(), cents)).collect()
+}
+
 impl Truth {
     pub(super) fn clicks(&self) -> usize {
         self.clicks.len()
@@ -214,9 +235,8 @@ impl Truth {
         funnel.new_users.identified = of(Binding::Identified);
         funnel.returning_users.reinstalled = of(Binding::Reinstalled);
         funnel.returning_users.new_device = of(Binding::NewDevice);
-        for conversion in self.credited(window) {
-            *funnel.conversions.entry(kind_name(conversion.kind)).or_insert(0) += 1;
-        }
+        let conversions: Vec<_> = self.credited(window).collect();
+        (funnel.conversions, funnel.revenue) = (by_type(&conversions), revenue(&conversions));
         funnel
     }
 
@@ -226,18 +246,16 @@ impl Truth {
             .filter(|conv| window.holds(conv.at) && window.credits(&self.chain_of(conv.user, conv.at)))
     }
 
-    /// Conversions of known users whom no link touched before, by type.
-    pub(super) fn unattributed(&self, ask: &Ask) -> BTreeMap<String, i64> {
+    /// Conversions of known users whom no link touched before, by type, and their revenue.
+    pub(super) fn unattributed(&self, ask: &Ask) -> (BTreeMap<String, i64>, Vec<Revenue>) {
         let is_known =
             |user: usize| self.installs.iter().any(|install| install.bound.is_some_and(|of| of.user == user));
-        let mut types = BTreeMap::new();
-        for conversion in &self.conversions {
-            let is_in = ask.from <= conversion.at && conversion.at <= ask.to;
-            if is_in && is_known(conversion.user) && self.chain_of(conversion.user, conversion.at).is_empty() {
-                *types.entry(kind_name(conversion.kind)).or_insert(0) += 1;
-            }
-        }
-        types
+        let is_alone = |of: &&Conversion| {
+            let is_in = ask.from <= of.at && of.at <= ask.to;
+            is_in && is_known(of.user) && self.chain_of(of.user, of.at).is_empty()
+        };
+        let alone: Vec<_> = self.conversions.iter().filter(is_alone).collect();
+        (by_type(&alone), revenue(&alone))
     }
 
     /// The report for a query; `name` gives a link's id.
@@ -292,7 +310,7 @@ impl Truth {
         let funnel = self.funnel(&ever);
         let mut sums: BTreeMap<(String, Option<String>), (i64, Option<i64>)> = BTreeMap::new();
         for conversion in self.credited(&ever) {
-            let currency = conversion.cents.map(|_| "EUR".to_owned());
+            let currency = conversion.cents.map(|_| currency(conversion.user).to_owned());
             let sum = sums.entry((kind_name(conversion.kind), currency)).or_default();
             *sum = (sum.0 + 1, conversion.cents.map(|cents| sum.1.unwrap_or(0) + cents));
         }

@@ -1,6 +1,6 @@
 //! A report for people: a funnel with bars, or a line for each group.
 
-use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy};
+use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy, Revenue};
 use deeplink_core::time::Timestamp;
 
 use crate::escape;
@@ -31,7 +31,10 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
     );
     let body = match (&report.groups, &report.group_by) {
         (Some(groups), by) => grouped(pen, groups, by.as_ref()),
-        (None, _) => whole(pen, &report.funnel, report.unattributed.as_ref().map_or(0, sum)),
+        (None, _) => {
+            let unattributed = report.unattributed.as_ref().map_or(0, sum);
+            whole(pen, &report.funnel, unattributed, report.unattributed_revenue.as_deref().unwrap_or_default())
+        }
     };
     head + &body
 }
@@ -56,7 +59,7 @@ fn sum(conversions: &std::collections::BTreeMap<String, i64>) -> i64 {
     conversions.values().fold(0, |sum: i64, count| sum.saturating_add(*count))
 }
 
-fn whole(pen: Pen, funnel: &Funnel, unattributed: i64) -> String {
+fn whole(pen: Pen, funnel: &Funnel, unattributed: i64, unattributed_revenue: &[Revenue]) -> String {
     let (new, back) = (funnel.new_users, funnel.returning_users);
     let steps = pen.steps(&[
         ("clicks", funnel.clicks),
@@ -78,21 +81,38 @@ fn whole(pen: Pen, funnel: &Funnel, unattributed: i64) -> String {
         sections.push(("UNATTRIBUTED", vec![Line::new("conversions", unattributed)]));
     }
     let chart = pen.chart(&sections);
-    if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart }
+    let chart = if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart };
+    chart + &revenue(pen, "REVENUE", &funnel.revenue) + &revenue(pen, "UNATTRIBUTED REVENUE", unattributed_revenue)
 }
 
-/// A column of counts.
-type Column = (&'static str, fn(&FunnelGroup) -> Option<i64>);
+/// A line for each currency, under a heading.
+fn revenue(pen: Pen, heading: &str, sums: &[Revenue]) -> String {
+    if sums.is_empty() {
+        return String::new();
+    }
+    let amounts: Vec<String> = sums.iter().map(|sum| escape::one_line(&sum.to_string()).into_owned()).collect();
+    let wide = amounts.iter().map(String::len).max().unwrap_or(0);
+    let lines: Vec<String> = amounts.iter().map(|amount| format!("{amount:>wide$}")).collect();
+    format!("\n{}\n{}\n", pen.heading(heading), lines.join("\n"))
+}
+
+/// A column: its heading and its cells.
+type Column = (&'static str, fn(&FunnelGroup) -> Option<String>);
 
 /// The columns after the key, the most useful first.
-const COLUMNS: [Column; 7] = [
-    ("CLICKS", |group| Some(group.clicks)),
-    ("INSTALLED", |group| group.new_users.map(|new| new.installed)),
-    ("IDENTIFIED", |group| group.new_users.map(|new| new.identified)),
-    ("CONVERSIONS", |group| group.conversions.as_ref().map(sum)),
-    ("ENGAGED", |group| group.returning_users.map(|back| back.engaged)),
-    ("REINSTALLED", |group| group.returning_users.map(|back| back.reinstalled)),
-    ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device)),
+const COLUMNS: [Column; 8] = [
+    ("CLICKS", |group| Some(group.clicks.to_string())),
+    ("INSTALLED", |group| group.new_users.map(|new| new.installed.to_string())),
+    ("IDENTIFIED", |group| group.new_users.map(|new| new.identified.to_string())),
+    ("CONVERSIONS", |group| group.conversions.as_ref().map(|types| sum(types).to_string())),
+    ("REVENUE", |group| {
+        let sums = group.revenue.as_deref().filter(|sums| !sums.is_empty())?;
+        let amounts: Vec<String> = sums.iter().map(|sum| escape::one_line(&sum.to_string()).into_owned()).collect();
+        Some(amounts.join(" + "))
+    }),
+    ("ENGAGED", |group| group.returning_users.map(|back| back.engaged.to_string())),
+    ("REINSTALLED", |group| group.returning_users.map(|back| back.reinstalled.to_string())),
+    ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device.to_string())),
 ];
 
 /// A line for each group: as many columns as fit, and a bar of its clicks.
@@ -109,12 +129,11 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
     let reserve = if pen.width >= WIDE { BAR + 2 } else { 0 };
     let (mut columns, mut skipped) = (Vec::new(), false);
     for (name, count) in COLUMNS {
-        let cells: Vec<Option<i64>> = groups.iter().map(count).collect();
+        let cells: Vec<Option<String>> = groups.iter().map(count).collect();
         if cells.iter().all(Option::is_none) {
             continue;
         }
-        let cell = |cell: &Option<i64>| cell.map(|count| count.to_string()).unwrap_or_default();
-        let cells: Vec<String> = cells.iter().map(cell).collect();
+        let cells: Vec<String> = cells.into_iter().map(Option::unwrap_or_default).collect();
         let wide = cells.iter().map(String::len).chain([name.len()]).max().unwrap_or(0);
         // Once one does not fit, the less useful ones are left out too.
         if !skipped && (columns.is_empty() || left >= wide + 2 + reserve) {
@@ -167,6 +186,7 @@ mod tests {
             new_users: NewUsers { installed: clicks / 4, identified: clicks / 10 },
             returning_users: ReturningUsers { reinstalled: 2, new_device: 1, engaged: 9 },
             conversions: BTreeMap::from([("purchase".to_owned(), clicks / 20), ("signup".to_owned(), 1)]),
+            revenue: vec![Revenue::new("EUR".to_owned(), clicks * 100), Revenue::new("USD".to_owned(), -5)],
         }
     }
 
@@ -206,12 +226,15 @@ mod tests {
         let pen = Pen { color: false, utf8: true, width: 40 };
         let kinds =
             |count: i64| Funnel { conversions: (0..count).map(|n| (format!("type-{n}"), n)).collect(), ..funnel(9) };
-        let text = whole(pen, &kinds(33), 0);
-        assert!(text.ends_with("\nand 13 more: -o json\n") && text.contains("\ntype-13 "), "{text}");
+        let text = whole(pen, &kinds(33), 0, &[]);
+        let end = "\nand 13 more: -o json\n\nREVENUE\n 9.00 EUR\n-0.05 USD\n";
+        assert!(text.ends_with(end) && text.contains("\ntype-13 "), "{text}");
         assert!(!text.contains("type-12"), "{text}");
-        let text = whole(pen, &kinds(20), 0);
+        let text = whole(pen, &kinds(20), 0, &[]);
         assert!(!text.contains("more") && !text.contains("UNATTRIBUTED"), "{text}");
-        assert!(whole(pen, &kinds(20), 7).contains("UNATTRIBUTED"));
+        let text = whole(pen, &kinds(20), 7, &[Revenue::new("JPY".to_owned(), 120_456_750)]);
+        assert!(text.contains("\nUNATTRIBUTED\n"), "{text}");
+        assert!(text.ends_with("\n\nUNATTRIBUTED REVENUE\n1,204,567.50 JPY\n"), "{text}");
     }
 
     #[test]

@@ -150,7 +150,11 @@ fn metrics(report: &FunnelReport) -> Vec<(String, i64)> {
         .conversions
         .iter()
         .map(|(kind, count)| (format!("conversion.{}", crate::escape::one_line(kind)), *count));
-    steps.into_iter().map(|(name, count)| (name.to_owned(), count)).chain(conversions).collect()
+    let revenue = funnel
+        .revenue
+        .iter()
+        .map(|sum| (format!("revenue_cents.{}", crate::escape::one_line(&sum.currency)), sum.amount_cents));
+    steps.into_iter().map(|(name, count)| (name.to_owned(), count)).chain(conversions).chain(revenue).collect()
 }
 
 /// The whole report as one record, its conversions summed.
@@ -171,5 +175,6 @@ fn flatten(group: &FunnelGroup) -> String {
         ("new_device", group.returning_users.map(|back| back.new_device).into()),
         ("engaged", group.returning_users.map(|back| back.engaged).into()),
         ("conversions", conversions.into()),
+        ("revenue", serde_json::to_value(&group.revenue).unwrap_or_default()),
     ])
 }

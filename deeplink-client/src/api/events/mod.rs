@@ -1,4 +1,4 @@
-//! Events as they happen, for as long as the stream is polled.
+//! Events: those of the log, and new ones as they happen for as long as the stream is polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use deeplink_core::event::{Event, EventKind};
+use deeplink_core::event::{Event, EventFilter, EventKind, StoredEvent};
 use deeplink_core::id::EventId;
 use deeplink_core::routes;
 use futures_core::Stream;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::call::{self, Draft, Target};
 use crate::connection::Connection;
 use crate::error::{Error, Kind, Result};
+use crate::page::EventPages;
 use crate::path;
 use crate::send;
 use crate::transport::BodyStream;
@@ -41,6 +42,26 @@ const FIRST_ATTEMPTS: u32 = 3;
 pub struct Events(pub(crate) Connection);
 
 impl Events {
+    /// The events of the log, oldest first: those that are still kept, in the order in which the service stored them.
+    ///
+    /// A page may be short or empty and still have a next one; [`Pages::pages`](crate::Pages::pages) and
+    /// [`Pages::items`](crate::Pages::items) go on by themselves.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{EventFilter, EventKind};
+    /// use futures_util::StreamExt;
+    /// let mut events = dl.events().list(&EventFilter::new().kind(EventKind::Conversion)).items();
+    /// while let Some(event) = events.next().await {
+    ///     let event = event?;
+    ///     println!("{} {}", event.id, event.event.timestamp);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn list(&self, filter: &EventFilter) -> EventPages {
+        EventPages::new(self.0.clone(), filter.clone())
+    }
+
     /// Everything that happens from now on, event by event. Nothing is sent before the stream is polled.
     ///
     /// Once connected, the stream reconnects whenever its connection breaks or is silent for 45 seconds: after a random wait of
@@ -62,16 +83,6 @@ impl Events {
     pub fn stream(&self) -> EventStream {
         EventStream { connection: self.0.clone(), kinds: Vec::new(), last: None, watch: None, messages: None }
     }
-}
-
-/// An event and its id, which webhooks call `webhook-id`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamedEvent {
-    /// The event's id.
-    pub id: EventId,
-    /// What happened; [`Event::raw`] is the body that webhooks get, to the byte.
-    pub event: Event,
 }
 
 /// The state of a stream's connection; see [`EventStream::watch`].
@@ -100,7 +111,7 @@ pub struct EventStream {
 
 /// A message of the service.
 enum Message {
-    Event(StreamedEvent),
+    Event(StoredEvent),
     /// No event, but the position after which the next ones come.
     Position(EventId),
 }
@@ -132,7 +143,7 @@ impl EventStream {
 }
 
 impl Stream for EventStream {
-    type Item = Result<StreamedEvent>;
+    type Item = Result<StoredEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let me = &mut *self;
@@ -262,13 +273,13 @@ impl Reading {
         }
     }
 
-    fn event(&mut self, frame: &Frame) -> Result<StreamedEvent> {
+    fn event(&mut self, frame: &Frame) -> Result<StoredEvent> {
         let wrong = |why: &str| Error::from_source(Kind::Decode, format!("not an event: {why}"), why.to_owned());
         let id: EventId = frame.id.parse().map_err(|_| wrong("its id is malformed"))?;
         let event = Event::parse(frame.data.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
         self.last = Some(id.clone());
         self.failed = 0;
-        Ok(StreamedEvent { id, event })
+        Ok(StoredEvent::new(id, event))
     }
 
     /// Opens the stream after the last position, or waits before the next attempt.

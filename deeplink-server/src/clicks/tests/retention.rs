@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use deeplink_core::id::EventId;
+use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 
 use super::counts::total;
@@ -124,6 +126,60 @@ async fn bl1_retention_goes_by_the_plan_that_holds() {
     let left: Vec<i64> = other.stored().await.into_iter().map(|click| click.1).collect();
     let kept: Vec<i64> = (1..).zip(accounts).filter(|(_, (_, stays))| *stays).map(|(link, _)| link).collect();
     assert_eq!(left, kept);
+    db.close().await;
+}
+
+/// Other events stay in the log as long as clicks do: as the operator says, or as each account's plan does. What a delivery
+/// needs stays, and so do copies of clicks, which go by their own time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_go_when_clicks_do() {
+    const DAY: i64 = 86_400_000;
+    const AGES: [i64; 6] = [2_000, 1_500, 800, 200, 45, 10];
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let mut other = home.other().await;
+    let mut random = Random::system();
+    let mut position = 0;
+    let mut event = |tenant: i64, age: i64, kind: i64, kept_until: i64| {
+        let id = EventId::new(Timestamp::from_millis(NOW - age * DAY), &mut random);
+        position += 1;
+        format!(
+            "INSERT INTO events (id, tenant_id, kind, position, body, kept_until)
+             VALUES ('{id}', 'tenant-{tenant}', {kind}, {position}, '{age}', {kept_until});"
+        )
+    };
+    for (tenant, plan) in [(1, "free"), (2, "pro"), (3, "business"), (4, "scale"), (5, "gone")] {
+        let account =
+            format!("INSERT INTO tenants (id, created_at, plan_tier) VALUES ('tenant-{tenant}', 0, '{plan}');");
+        let events: String = AGES.iter().map(|age| event(tenant, *age, 1 + tenant % 3, 0)).collect();
+        other.run_all(account + &events).await;
+    }
+    let kept = [event(1, 1_700, 3, NOW + 1), event(1, 1_600, 0, 0)].concat();
+    other.run_all(kept).await;
+    let mut expected: Vec<Vec<i64>> = vec![AGES.to_vec(); 5];
+    expected[0] = vec![2_000, 1_700, 1_600, 1_500, 800, 200, 45, 10];
+    for (retention, longest) in [
+        (Retention::Days(0), [i64::MAX; 5]),
+        (Retention::Days(1_900), [1_900; 5]),
+        // A plan that is unknown here keeps no more than the smallest one.
+        (Retention::Plans, [30, 365, 1_095, 1_825, 30]),
+        (Retention::Plans, [30, 365, 1_095, 1_825, 30]),
+        (Retention::Days(20), [20; 5]),
+    ] {
+        clicks.sweep(retention).await.expect("a sweep");
+        for (ages, longest) in expected.iter_mut().zip(longest) {
+            ages.retain(|age| *age <= longest || [1_700, 1_600].contains(age));
+        }
+        const LEFT: &str = "SELECT tenant_id, body FROM events ORDER BY id";
+        let mut conn = other.conn();
+        let rows: Vec<(String, String)> =
+            on!(&mut conn, c => sqlx::query_as(LEFT).fetch_all(c).await).expect("the events");
+        let left = |tenant: i64| {
+            let of = format!("tenant-{tenant}");
+            rows.iter().filter(|row| row.0 == of).map(|row| row.1.parse().expect("an age")).collect::<Vec<i64>>()
+        };
+        assert_eq!((1..=5).map(left).collect::<Vec<_>>(), expected, "{retention:?}");
+    }
     db.close().await;
 }
 

@@ -53,24 +53,36 @@ pub(crate) async fn remove_clicks_of_plan(
     let (after, to, found): (i64, Option<i64>, i64) =
         on!(db, c => sqlx::query_as(NEXT).bind(until).bind(CLICKS).bind(&mark).fetch_one(c).await)?;
     let Some(to) = to else { return Ok(false) };
-    // An unknown plan is the smallest one, and so is that of a link which nobody has.
-    let keeps = |tier: &Tier| tier.limits().analytics_retention_days.unwrap_or(i64::MAX);
-    let longer = Tier::ALL.iter().filter(|tier| keeps(tier) > keeps(plan)).map(|tier| format!("'{tier}'"));
-    let longer = longer.collect::<Vec<_>>().join(", ");
-    let remove = format!(
-        "DELETE FROM clicks WHERE position > $1 AND position <= $2 AND NOT EXISTS (
-            SELECT 1 FROM tenants
-            WHERE (comp_tier IN ({longer}) OR plan_tier IN ({longer}) AND (subscription_status IS NULL
-                    OR subscription_status = 'active' OR subscription_status = 'past_due' AND past_due_since > $3))
-                AND id = COALESCE(
-                    (SELECT tenant_id FROM links l WHERE l.position = clicks.link),
-                    (SELECT tenant_id FROM deleted_links d WHERE d.position = clicks.link)))"
+    let kept = keeps_longer(
+        plan,
+        "COALESCE((SELECT tenant_id FROM links l WHERE l.position = clicks.link),
+            (SELECT tenant_id FROM deleted_links d WHERE d.position = clicks.link))",
     );
-    let past_due = now.plus_days(-PAST_DUE_DAYS).as_millis();
+    let remove = format!("DELETE FROM clicks WHERE position > $1 AND position <= $2 AND NOT {kept}");
+    let past_due = past_due_since(now);
     execute!(db, MARK; to, &mark)?;
     // Made from words of our own.
     execute!(db, AssertSqlSafe(remove); after, to, past_due)?;
     Ok(found == CLICKS)
+}
+
+/// The condition that an account's plan keeps what was counted longer than this one does; `$3` is [`past_due_since`].
+pub(in super::super) fn keeps_longer(plan: &Tier, tenant: &str) -> String {
+    // An unknown plan is the smallest one, and so is that of a link which nobody has.
+    let keeps = |tier: &Tier| tier.limits().analytics_retention_days.unwrap_or(i64::MAX);
+    let longer = Tier::ALL.iter().filter(|tier| keeps(tier) > keeps(plan)).map(|tier| format!("'{tier}'"));
+    let longer = longer.collect::<Vec<_>>().join(", ");
+    format!(
+        "EXISTS (SELECT 1 FROM tenants
+            WHERE (comp_tier IN ({longer}) OR plan_tier IN ({longer}) AND (subscription_status IS NULL
+                    OR subscription_status = 'active' OR subscription_status = 'past_due' AND past_due_since > $3))
+                AND id = {tenant})"
+    )
+}
+
+/// Since when a payment may be due without the plan's end, in unix milliseconds.
+pub(in super::super) fn past_due_since(now: Timestamp) -> i64 {
+    now.plus_days(-PAST_DUE_DAYS).as_millis()
 }
 
 /// Removes texts that no click has named since `before`. `true` when there may be more.

@@ -8,6 +8,7 @@
 mod clicks;
 mod conversions;
 mod identities;
+mod log;
 mod stream;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,8 @@ use sqlx::QueryBuilder;
 pub(crate) use clicks::{publish_clicks, unpublished_clicks};
 pub(super) use conversions::{publish_conversion, publish_conversions};
 pub(super) use identities::{publish_attribute, publish_identify};
-pub(crate) use stream::{ReaderPosition, StreamEvent, find, page};
+pub(crate) use log::{LogPage, log, remove_of_plan, remove_old};
+pub(crate) use stream::{ReaderPosition, StreamEvent, Wanted, find, page};
 
 use super::clicks::{AppendPosition, Head, position_at};
 use super::deliveries::{self, NewDelivery};
@@ -32,7 +34,7 @@ use super::{Conn, DbError, on};
 
 /// How far back the stream reaches, in hours.
 pub(crate) const STREAM_HOURS: i64 = 24;
-/// How long an event without deliveries is kept, in hours: an hour longer, for readers that are catching up.
+/// How long an event without deliveries is kept at least, in hours: an hour longer, for readers that are catching up.
 const RETENTION_HOURS: i64 = STREAM_HOURS + 1;
 /// Maximum events that one write numbers.
 const MAX_NUMBERED: i64 = 1_000;
@@ -282,6 +284,8 @@ pub(crate) async fn has_unassigned(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
-/// Deletes some events whose retention is over; see [`super::expired`].
+/// Deletes some copies of clicks, and samples, that no delivery needs any more; see [`super::expired`]. Other events stay in the
+/// log: see [`remove_old`].
 pub(crate) const EXPIRED: &str = "
-    DELETE FROM events WHERE kept_until <= $1 AND id IN (SELECT id FROM events WHERE kept_until <= $1 LIMIT $2)";
+    DELETE FROM events WHERE kept_until <= $1 AND id IN (
+        SELECT id FROM events WHERE kept_until <= $1 AND (kind = 0 OR position = 0) LIMIT $2)";

@@ -1,4 +1,4 @@
-//! Events in their order, for readers of the stream: clicks from the log, others from their table.
+//! Events in their order, for readers of the stream and of the log: clicks from the log, others from their table.
 
 use deeplink_core::event::{EventKind, click_position};
 use deeplink_core::id::{EventId, TenantId};
@@ -80,23 +80,32 @@ pub(crate) async fn find(
     Ok(ReaderPosition::At(position.max(oldest).min(end)))
 }
 
-/// Events of some tenants after a position, in their order, and the position up to which the page is complete. Without
-/// `has_clicks` clicks are left out, and the log is not read.
+/// Which events are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) tenants: &'a [&'a TenantId],
+    /// Without clicks, the log of clicks is not read.
+    pub(crate) kinds: &'a [EventKind],
+    /// Only clicks on this link; other events are not filtered by it.
+    pub(crate) clicked: Option<&'a str>,
+}
+
+/// Events after a position, in their order, and the position up to which the page is complete.
 pub(crate) async fn page(
     db: &mut Conn<'_>,
-    tenants: &[&TenantId],
+    wanted: Wanted<'_>,
     (after, upto): (i64, i64),
-    has_clicks: bool,
 ) -> Result<(Vec<StreamEvent>, i64), DbError> {
+    let has_clicks = wanted.kinds.contains(&EventKind::Click);
     let clicked = if has_clicks { window(db, after, upto, MAX_SCANNED).await? } else { None };
     let upto = match clicked {
         Some((end, MAX_SCANNED)) => end,
         _ => upto,
     };
-    let mut events = others(db, tenants, after, upto).await?;
+    let mut events = others(db, wanted, after, upto).await?;
     let mut upto = end_of(&events, upto);
     if clicked.is_some() {
-        let clicks = clicks(db, tenants, after, upto).await?;
+        let clicks = clicks(db, wanted, after, upto).await?;
         upto = end_of(&clicks, upto);
         events.retain(|event| event.position <= upto);
         events.extend(clicks);
@@ -111,15 +120,21 @@ fn end_of(rows: &[StreamEvent], upto: i64) -> i64 {
     rows.last().filter(|_| is_full).map_or(upto, |last| last.position)
 }
 
-async fn others(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64) -> Result<Vec<StreamEvent>, DbError> {
+async fn others(db: &mut Conn<'_>, wanted: Wanted<'_>, after: i64, upto: i64) -> Result<Vec<StreamEvent>, DbError> {
+    let codes = wanted.kinds.iter().filter(|kind| **kind != EventKind::Click).filter_map(EventKind::code);
+    let codes: Vec<String> = codes.map(|code| code.to_string()).collect();
+    if codes.is_empty() {
+        return Ok(Vec::new());
+    }
     let sql = format!(
         "SELECT id, tenant_id, kind, position, body FROM events
-        WHERE tenant_id IN ({}) AND position > $1 AND position <= $2 AND kind <> 0 ORDER BY position LIMIT $3",
-        placeholders(4, tenants.len())
+        WHERE tenant_id IN ({}) AND position > $1 AND position <= $2 AND kind IN ({}) ORDER BY position LIMIT $3",
+        placeholders(4, wanted.tenants.len()),
+        codes.join(", ")
     );
     let rows: Vec<Other> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(MAX_PER_PAGE);
-        for tenant in tenants {
+        for tenant in wanted.tenants {
             query = query.bind(tenant.as_str());
         }
         query.fetch_all(c).await
@@ -127,16 +142,20 @@ async fn others(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64)
     rows.into_iter().map(Other::event).collect()
 }
 
-async fn clicks(db: &mut Conn<'_>, tenants: &[&TenantId], after: i64, upto: i64) -> Result<Vec<StreamEvent>, DbError> {
+async fn clicks(db: &mut Conn<'_>, wanted: Wanted<'_>, after: i64, upto: i64) -> Result<Vec<StreamEvent>, DbError> {
+    let on_link = if wanted.clicked.is_some() { "AND COALESCE(l.link_id, d.link_id) = $4" } else { "" };
     let sql = format!(
         "SELECT {COLUMNS} FROM clicks c {OWNERS} {TEXTS}
-        WHERE c.position > $1 AND c.position <= $2 AND {KINDS} AND COALESCE(l.tenant_id, d.tenant_id) IN ({})
+        WHERE c.position > $1 AND c.position <= $2 AND {KINDS} {on_link} AND COALESCE(l.tenant_id, d.tenant_id) IN ({})
         ORDER BY c.position LIMIT $3",
-        placeholders(4, tenants.len())
+        placeholders(if wanted.clicked.is_some() { 5 } else { 4 }, wanted.tenants.len())
     );
     let rows: Vec<Click> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(MAX_PER_PAGE);
-        for tenant in tenants {
+        if let Some(link) = wanted.clicked {
+            query = query.bind(link);
+        }
+        for tenant in wanted.tenants {
             query = query.bind(tenant.as_str());
         }
         query.fetch_all(c).await

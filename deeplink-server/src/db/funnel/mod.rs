@@ -90,6 +90,7 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> 
     }
     add_touches(db, scope, split, &mut tally).await?;
     credits::add(db, scope, split, &mut tally).await?;
+    revenue::add(db, scope, split, &mut tally).await?;
     Ok(tally)
 }
 
@@ -185,12 +186,14 @@ async fn add_touches_of_account(
     Ok(())
 }
 
-/// Conversions of an account's users that no link is credited with, by type.
-pub(crate) async fn unattributed(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<BTreeMap<String, i64>, DbError> {
+/// Conversions of an account's users that no link is credited with, by type, and their revenue.
+pub(crate) async fn unattributed(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<Funnel, DbError> {
     let mut tally = Tally::default();
     let links: Vec<i64> = scope.links.iter().map(|account| account - 1).collect();
-    credits::add(db, Scope { links: &links, ..scope }, Split::Nothing, &mut tally).await?;
-    Ok(tally.total.conversions)
+    let scope = Scope { links: &links, ..scope };
+    credits::add(db, scope, Split::Nothing, &mut tally).await?;
+    revenue::add(db, scope, Split::Nothing, &mut tally).await?;
+    Ok(tally.total)
 }
 
 async fn read<T>(db: &mut Conn<'_>, sql: String, scope: Scope<'_>, links: &[i64]) -> Result<Vec<T>, DbError>
@@ -268,19 +271,24 @@ pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<C
     })?;
     sums.sort();
     let sums = sums.into_iter().map(|(conversion_type, currency, count, high, low)| {
-        ConversionSum::new(conversion_type, count, high.zip(low).map(whole), currency)
+        ConversionSum::new(conversion_type, count, high.zip(low).map(|halves| clamped(exact(halves))), currency)
     });
     Ok(sums.collect())
 }
 
-/// A sum from its halves, clamped to the range.
-fn whole((high, low): (i64, i64)) -> i64 {
-    let sum = (i128::from(high) << 32) + i128::from(low);
+/// A sum from its halves.
+fn exact((high, low): (i64, i64)) -> i128 {
+    (i128::from(high) << 32) + i128::from(low)
+}
+
+/// A sum, or the end of the range beyond it.
+fn clamped(sum: i128) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
 mod credits;
 mod labels;
+mod revenue;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::db::tests::Scratch;
 fn sums_beyond_the_range_stay_at_its_end() {
     let halves = |amounts: &[i64]| {
         let (high, low) = (amounts.iter().map(|a| a >> 32).sum(), amounts.iter().map(|a| a & 0xffff_ffff).sum());
-        whole((high, low))
+        clamped(exact((high, low)))
     };
     let most = (1_i64 << 53) - 1;
     assert_eq!(halves(&[1, -1, 5]), 5);
@@ -69,6 +69,13 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                         CONVERSIONS.sql(CONVERSIONS.label, credit, split, once, links),
                         in_buckets("conversion_credits", "conversion_type"),
                     ),
+                    (
+                        revenue::sql(credit, split, links),
+                        vec![
+                            "SEARCH conversion_credits USING COVERING INDEX conversion_credits_revenue (link=? AND at>? AND at<?)"
+                                .into(),
+                        ],
+                    ),
                     (CONVERSIONS.largest_sql(credit, links, 200), in_buckets("conversion_credits", "conversion_type")),
                 ];
                 for (sql, allowed) in statements {
@@ -77,7 +84,7 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                         plan.iter().filter(|step| step.contains("INDEX") || step.contains("touches")).collect();
                     assert!(!reads.is_empty() && reads.iter().all(|step| allowed.contains(step)), "{sql}\n{plan:#?}");
                     let scans = plan.iter().filter_map(|step| step.strip_prefix("SCAN "));
-                    let buckets = ["buckets", "links_asked", "sides", "counts"];
+                    let buckets = ["buckets", "links_asked", "sides", "counts", "credited"];
                     let mut tables = scans.filter(|of| !buckets.contains(of) && !of.contains("CONSTANT ROW"));
                     assert_eq!(tables.next(), None, "{sql}\n{plan:#?}");
                 }

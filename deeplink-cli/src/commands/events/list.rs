@@ -1,0 +1,53 @@
+//! `dl events list`.
+
+use clap::Args;
+
+use super::Filter;
+use crate::clock;
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::help::help;
+use crate::output;
+use crate::paging::{Fetched, Paging};
+
+/// Hours that are listed unless a time or a cursor is given.
+const HOURS: i64 = 24;
+
+/// List events, oldest first
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Without --from, --to and --cursor, the events of the last 24 hours. -o json and jsonl print each event as webhooks get it, \
+     with its id.",
+    &[
+    "dl events list --from 1h",
+    "dl events list --kind conversion --from 7d --all -o jsonl",
+    "dl events list --link spring-42 --from 2026-11-01 --to 2026-12-01",
+]
+))]
+pub(crate) struct List {
+    #[command(flatten)]
+    paging: Paging,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+impl List {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::EVENTS)?;
+        let mut filter = self.filter.check()?;
+        let mut none = "no events match";
+        if filter.from.is_none() && filter.to.is_none() && !self.paging.is_continued() {
+            filter.from = Some(clock::now().plus_millis(-HOURS * 3_600_000));
+            none = "no events in the last 24 hours; --from 7d looks further back";
+        }
+        let client = ctx.client().await?;
+        let fetch = async |size, cursor| {
+            let mut list = client.events().list(&filter).page_size(size);
+            if let Some(cursor) = cursor {
+                list = list.cursor(cursor);
+            }
+            Fetched::by(list.first_page()).await.map_err(|error| ctx.stop(&error))
+        };
+        self.paging.part().print(ctx, &sheet, none, fetch).await
+    }
+}

@@ -1,0 +1,50 @@
+//! Revenue of the conversions that links are credited with, by currency.
+
+use std::collections::BTreeMap;
+
+use deeplink_core::funnel::{Credit, Revenue};
+
+use super::super::sets::{padded, placeholders};
+use super::super::{Conn, DbError};
+use super::{Scope, Split, Tally, clamped, exact, read};
+
+/// Key, currency, and the sum in halves, because a database refuses a sum that overflows.
+type Row = (i64, String, i64, i64);
+
+/// Adds the revenue of all links together, and of each group.
+pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+    let links = padded(scope.links);
+    let sql = |split| sql(scope.credit, split, links.len());
+    let mut totals: BTreeMap<String, i128> = BTreeMap::new();
+    for (key, currency, high, low) in read::<Row>(db, sql(split), scope, &links).await? {
+        let sum = exact((high, low));
+        *totals.entry(currency.clone()).or_default() += sum;
+        tally.groups.entry(key).or_default().revenue.push(Revenue::new(currency, clamped(sum)));
+    }
+    // Several links may share a conversion.
+    if split == Split::Link && *scope.credit == Credit::Touched && scope.links.len() > 1 {
+        let rows = read::<Row>(db, sql(Split::Nothing), scope, &links).await?;
+        totals = rows.into_iter().map(|(_, currency, high, low)| (currency, exact((high, low)))).collect();
+    }
+    tally.total.revenue = totals.into_iter().map(|(currency, sum)| Revenue::new(currency, clamped(sum))).collect();
+    Ok(())
+}
+
+/// Sums by key and currency, in their order.
+pub(super) fn sql(credit: &Credit, split: Split, links: usize) -> String {
+    let side = match credit {
+        Credit::FirstTouch => "AND is_first = TRUE",
+        Credit::Touched => "",
+        _ => "AND is_last = TRUE",
+    };
+    let once = links == 1 || *credit != Credit::Touched || split == Split::Link;
+    let of = if once { "link" } else { "DISTINCT conversion" };
+    format!(
+        "SELECT {key}, currency, CAST(SUM(amount_cents >> 32) AS BIGINT), CAST(SUM(amount_cents & 4294967295) AS BIGINT) \
+         FROM (SELECT {of}, at, currency, amount_cents FROM conversion_credits \
+            WHERE link IN ({links}) AND at >= $1 AND at <= $2 AND amount_cents IS NOT NULL {side}) AS credited \
+         GROUP BY 1, 2 ORDER BY 1, 2",
+        key = split.key(),
+        links = placeholders(3, links),
+    )
+}
