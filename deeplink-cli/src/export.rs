@@ -44,16 +44,18 @@ impl Target {
         }
     }
 
-    /// Writes all pages; `noun` is what is counted. `page` gets a cursor and whether the header is to be written.
+    /// Writes all pages; `noun` is what is counted, and `form` says what is written and how, so that nothing else is added to
+    /// a file. `page` gets a cursor, which carries the filters, and whether the header is to be written.
     pub(crate) async fn write(
         &self,
         ctx: &Context,
         noun: &'static str,
+        form: &str,
         page: impl AsyncFn(Option<String>, bool) -> Outcome<Chunk>,
     ) -> Outcome {
         let (mut cursor, mut records) = (None, 0);
         let file = match self.out.as_deref().filter(|path| !is_stdin(path)) {
-            Some(path) => Some(Growing::open(path, self.resume)?),
+            Some(path) => Some(Growing::open(path, self.resume, form)?),
             None => None,
         };
         let mut file = file.map(|(file, checkpoint)| {
@@ -110,23 +112,32 @@ struct Growing<'a> {
     mark: PathBuf,
     file: File,
     length: u64,
+    form: &'a str,
 }
 
 impl<'a> Growing<'a> {
     /// Opens `path.part`; with the checkpoint of an export that was stopped, after the last recorded page.
-    fn open(path: &'a Path, resume: bool) -> Outcome<(Self, Option<Checkpoint>)> {
+    fn open(path: &'a Path, resume: bool, form: &'a str) -> Outcome<(Self, Option<Checkpoint>)> {
         let (part, mark) = (beside(path, ".part"), beside(path, ".cursor"));
         let checkpoint = resume.then(|| Checkpoint::read(&mark)).flatten();
+        if let Some(begun) = checkpoint.as_ref().and_then(|begun| begun.form.as_deref()).filter(|begun| *begun != form)
+        {
+            let what = format!("the export that was stopped wrote {begun}, and this one writes {form}");
+            let hint = "repeat it as it was begun, or without --resume to start over";
+            return Err(Failure::usage(what).hint(hint).into());
+        }
         let (file, length) = open_part(&part, checkpoint.as_ref()).map_err(|error| broken(&error, &part))?;
-        Ok((Self { path, part, mark, file, length }, checkpoint))
+        Ok((Self { path, part, mark, file, length, form }, checkpoint))
     }
 
     /// Writes a page, then its checkpoint.
     fn add(&mut self, bytes: &[u8], cursor: Option<&str>, records: u64) -> Outcome {
-        self.file.write_all(bytes).map_err(|error| broken(&error, &self.part))?;
+        // On disk before the checkpoint that counts on it.
+        self.file.write_all(bytes).and_then(|()| self.file.sync_data()).map_err(|error| broken(&error, &self.part))?;
         self.length += u64::try_from(bytes.len()).unwrap_or_default();
         let Some(cursor) = cursor else { return Ok(()) };
-        let checkpoint = Checkpoint { cursor: cursor.to_owned(), length: self.length, records };
+        let (cursor, form) = (cursor.to_owned(), Some(self.form.to_owned()));
+        let checkpoint = Checkpoint { cursor, length: self.length, records, form };
         files::replace(&self.mark, serde_json::to_string(&checkpoint).unwrap_or_default().as_bytes())
     }
 
@@ -151,6 +162,9 @@ fn open_part(part: &Path, checkpoint: Option<&Checkpoint>) -> io::Result<(File, 
         return Ok((options.open(part)?, 0));
     };
     let mut file = options.open(part)?;
+    if file.metadata()?.len() < checkpoint.length {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is shorter than its checkpoint says"));
+    }
     file.set_len(checkpoint.length)?;
     file.seek(io::SeekFrom::End(0))?;
     Ok((file, checkpoint.length))
@@ -182,6 +196,9 @@ struct Checkpoint {
     // Earlier versions exported links alone.
     #[serde(alias = "links")]
     records: u64,
+    /// What is written; earlier versions do not say.
+    #[serde(default)]
+    form: Option<String>,
 }
 
 impl Checkpoint {

@@ -9,6 +9,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use crate::time::Timestamp;
 use crate::words::{reply, setters, words};
+use crate::zone::Zone;
 
 /// Maximum links of one report: counts of distinct installs cannot be added, so two reports cannot be combined.
 pub const MAX_LINKS: usize = 100;
@@ -30,7 +31,7 @@ words! {
 words! {
     /// What a report is broken down by.
     GroupBy {
-        /// A group for each day, UTC; `key` is its date.
+        /// A group for each day, of UTC or another time zone; `key` is its date.
         Day = "day",
         /// A group for each hour, UTC; `key` is its start.
         Hour = "hour",
@@ -80,6 +81,9 @@ pub struct FunnelQuery {
     /// What the report is broken down by; nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
+    /// With `group_by` `day`: whose days, as a name of the IANA time zone database, such as `Europe/Berlin`; UTC's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
 }
 
 /// Parameters that passed every rule.
@@ -95,6 +99,8 @@ pub struct FunnelScope {
     pub credit: Credit,
     /// What the report is broken down by.
     pub group_by: Option<GroupBy>,
+    /// Whose days the groups are, if they are not UTC's.
+    pub zone: Option<Zone>,
 }
 
 impl FunnelQuery {
@@ -114,6 +120,8 @@ impl FunnelQuery {
         credit: Credit,
         /// Sets what the report is broken down by.
         group_by: GroupBy,
+        /// Sets whose days the groups are.
+        tz: impl Into<String>,
     }
 
     /// Sets the window.
@@ -154,11 +162,21 @@ impl FunnelQuery {
         if let Some(days) = longest.filter(|days| to > from.plus_days(*days)) {
             return wrong("from", format!("the window is longer than {days} days"));
         }
+        let zone = match self.tz.as_deref() {
+            None => None,
+            Some(_) if self.group_by != Some(GroupBy::Day) => {
+                return wrong("tz", "tz says whose days the groups are, so group_by must be day".into());
+            }
+            Some(name) => match Zone::named(name) {
+                None => return wrong("tz", "tz is no time zone, such as Europe/Berlin".into()),
+                zone => zone,
+            },
+        };
         let credit = match &self.credit {
             None | Some(Credit::Unknown(_)) => Credit::LastTouch,
             Some(known) => known.clone(),
         };
-        Ok(FunnelScope { link_ids, from, to, credit, group_by: self.group_by.clone() })
+        Ok(FunnelScope { link_ids, from, to, credit, group_by: self.group_by.clone(), zone })
     }
 }
 
@@ -187,6 +205,9 @@ pub struct FunnelReport {
     /// What the groups are, when they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
+    /// Whose days the groups are, when a zone was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
     /// The groups: stretches of time oldest first and without gaps, links in the order asked, others by clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<FunnelGroup>>,
@@ -195,9 +216,11 @@ pub struct FunnelReport {
 impl FunnelReport {
     /// The report for these parameters.
     pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
-        let FunnelScope { link_ids, from, to, credit, group_by } = scope;
+        let FunnelScope { link_ids, from, to, credit, group_by, zone } = scope;
         let link_ids = link_ids.unwrap_or_default();
-        Self { from, to, link_ids, credit, funnel, unattributed: None, unattributed_revenue: None, group_by, groups }
+        let tz = zone.map(|zone| zone.name().to_owned());
+        let (unattributed, unattributed_revenue) = (None, None);
+        Self { from, to, link_ids, credit, funnel, unattributed, unattributed_revenue, group_by, tz, groups }
     }
 
     /// Adds the conversions that no link is credited with, and their revenue.

@@ -64,6 +64,7 @@ pub mod webhook;
 pub mod whoami;
 mod words;
 pub mod x402;
+pub mod zone;
 
 /// Version of the interface that `/openapi.json` describes.
 pub const API_VERSION: &str = "0.1.0";

@@ -36,7 +36,7 @@ pub struct Limits {
     pub max_team_members: Option<i64>,
     /// Webhooks.
     pub max_webhooks: Option<i64>,
-    /// Days that individual clicks are kept.
+    /// Days that individual clicks and other events are kept.
     pub analytics_retention_days: Option<i64>,
 }
 

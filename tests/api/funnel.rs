@@ -84,6 +84,10 @@ async fn the_whole_account_is_reported_without_ids() {
     let days = ask(&world.a, "group_by=day").await.json()["groups"].clone();
     let days = days.as_array().expect("days");
     assert_eq!((days.len(), &days[30]["clicks"], &days[30]["new_users"]["installed"]), (31, &json!(2), &json!(2)));
+    // Noon of the day before is already this day on Kiribati.
+    let line = ask(&world.a, "group_by=day&tz=pacific/kiritimati&from=2026-11-19T12:00:00Z").await.json();
+    assert_eq!((&line["tz"], &line["groups"][0]["key"]), (&json!("Pacific/Kiritimati"), &json!("2026-11-20")));
+    assert_eq!((&line["groups"][0]["clicks"], &line["groups"][1]["key"]), (&json!(2), &Value::Null));
     let hosts = ask(&world.a, "group_by=referer_host").await.json()["groups"].clone();
     assert_eq!(hosts, json!([{"key": "", "clicks": 2}]));
     assert_eq!(days[30]["revenue"], told["funnel"]["revenue"]);
@@ -123,6 +127,14 @@ async fn c7_questions_are_read_strictly() {
         ("link_ids=a&from=0001-01-01T00:00:00Z&to=9999-12-30T21:59:59Z", "200"),
         ("link_ids=a&from=9999-12-30T00:00:00Z", "400 bad_request from"),
         ("link_ids=a&credit=linear", "200"),
+        ("link_ids=a&group_by=day&tz=Europe/Berlin", "200"),
+        ("tz=Europe/Berlin", "400 bad_request tz"),
+        ("group_by=hour&tz=Europe/Berlin", "400 bad_request tz"),
+        ("group_by=day&tz=Berlin", "400 bad_request tz"),
+        ("group_by=day&tz=", "400 bad_request tz"),
+        ("group_by=day&tz=UTC&tz=UTC", "400 bad_request tz"),
+        ("group_by=day&tz=Europe/Berlin&from=9999-12-30T00:00:00Z&to=9999-12-30T21:59:59Z", "200"),
+        ("group_by=day&tz=Asia/Kolkata&from=0001-01-01T00:00:00Z&to=0001-12-31T00:00:00Z", "200"),
         ("link_ids=a&credit=", "200"),
         ("link_ids=a&credit=touched&credit=touched", "400 bad_request credit"),
         ("link_ids=a&group_by=week", "400 bad_request group_by"),

@@ -31,12 +31,13 @@ pub(crate) const LOADED: &str = "document.readyState === 'complete'";
 /// Runs in every page before its own script: records layout shifts, policy violations, navigations and key presses.
 /// While `held` is set, navigations are blocked.
 const WATCH: &str = r#"(() => {
-  const seen = { shift: 0, refused: [], went: [], hidden: [], keys: 0, held: sessionStorage.held === "yes" };
+  const seen = { shift: 0, refused: [], went: [], tapped: [], hidden: [], keys: 0, held: sessionStorage.held === "yes" };
   Object.defineProperty(window, "seen", { value: seen });
   new PerformanceObserver((list) => { for (const entry of list.getEntries()) seen.shift += entry.value; })
     .observe({ type: "layout-shift", buffered: true });
   document.addEventListener("securitypolicyviolation", (e) => seen.refused.push(`${e.effectiveDirective} ${e.blockedURI} ${e.sample}`));
   addEventListener("keydown", () => { seen.keys += 1; }, true);
+  document.addEventListener("click", () => seen.tapped.push(Math.round(performance.now())), true);
   document.addEventListener("visibilitychange", () => { if (document.hidden) seen.hidden.push(Math.round(performance.now())); });
   navigation.addEventListener("navigate", (e) => {
     seen.went.push([e.destination.url, Math.round(performance.now())]);

@@ -223,6 +223,7 @@ async fn a_page_of_another_origin_reports_what_happens_on_it() {
             "new_users": {"installed": 1, "identified": 1},
             "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0},
             "conversions": {"purchase": 1},
+            "revenue": [{"currency": "EUR", "amount_cents": 4990}],
         });
         eventually("the funnel shows it", PATIENCE, || async { shop.funnel().await == expected }).await;
         let stored = "SELECT install_id || ' ' || context FROM installs";

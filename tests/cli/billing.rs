@@ -116,7 +116,7 @@ fn people_see_bars_of_their_limits() {
     team members            7                                              unlimited
     webhooks                2  ██████████████████████████████████  100.0 % of      2
 
-    individual clicks are kept for 1095 days
+    individual clicks and other events are kept for 1095 days
     ");
     insta::assert_snapshot!(shown(&double, "billing status", 40, false), @r"
     plan                     business
@@ -134,7 +134,7 @@ fn people_see_bars_of_their_limits() {
     team           7               unlimited
     webhooks       2  ###########  of      2
 
-    individual clicks are kept for 1095 days
+    individual clicks and other events are kept for 1095 days
     ");
     let coloured = Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     let coloured = Screen::sized(coloured, "billing status", 80).end().1;
@@ -291,7 +291,7 @@ fn a_cancellation_is_confirmed() {
         let double = service_with(members);
         let screen = Screen::sized(Dl::at(&double.url), "billing cancel", 250);
         screen.wait_for(&question);
-        screen.wait_for("individual clicks are kept for 30 days only.");
+        screen.wait_for("individual clicks and other events are kept for 30 days only.");
         screen.wait_for("Type business to continue: ");
         screen.send("n\n");
         assert_eq!((screen.end().0, double.lines()), (Some(2), vec!["GET /v1/billing/status".to_owned()]));

@@ -10,7 +10,7 @@ use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
 
 use crate::server::Server;
-use crate::signals::send;
+use crate::signals::{send, wait_for};
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double};
 
@@ -28,6 +28,8 @@ fn events_are_listed_exported_and_followed() {
     user.run("links create https://example.com/p/42 --id spring-42").ok();
     user.run("links create https://example.com/p/7 --id autumn-7").ok();
     user.run("links resolve spring-42 --as json").ok();
+    // A click is stored after the answer.
+    wait_for("the click is listed", || !user.run("events list -o id").ok().is_empty());
     for line in [
         "sdk attribute spring-42 --install install-1 --app-version 2.4.0",
         "sdk identify --install install-1 --user ann",
@@ -71,6 +73,11 @@ fn events_are_listed_exported_and_followed() {
     assert_eq!(user.run("events list --all -o csv").ok(), csv, "list and export agree");
     let sale = csv.lines().nth(4).expect("a purchase");
     assert!(sale.contains(",spring-42,spring-42,,ann,") && sale.contains(",purchase,1999,EUR,"), "{sale}");
+    // A time that is relative to now is carried by the cursor.
+    let first = user.run("events list --kind click --limit 1 -o json").json();
+    let next = first["next_cursor"].as_str().expect("a cursor").to_owned();
+    let rest = user.run(&format!("events list --kind click --cursor {next} -o jsonl"));
+    assert_eq!((kinds(rest.ok()).len(), kinds(&listed).len()), (1, 5));
     user.run("events export -o json").fails(2);
     user.run("events export --follow --out all.csv").fails(2);
 
@@ -136,6 +143,44 @@ fn a_stopped_export_of_events_goes_on() {
         assert_eq!(dl.read(name), dl.read(&format!("whole-{name}")));
         assert!(!dl.dir().join(format!("{name}.part")).exists(), "{name}");
     }
+}
+
+/// A resumed export adds to the file only what it was begun with.
+#[test]
+fn another_export_is_not_added_to_a_file() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let dl = Dl::at(&with_events(Arc::clone(&fails)).url);
+    dl.run("events export --out events.csv -o csv --kind click").fails(3);
+    for line in [
+        "-o jsonl --kind click",
+        "-o csv",
+        "-o csv --kind click --link spring-42",
+        "-o csv --kind click --spreadsheet-safe",
+    ] {
+        let ran = dl.run(&format!("events export --out events.csv --resume {line}"));
+        assert!(ran.code == Some(2) && ran.says("was stopped wrote events of kind click as CSV"), "{ran}");
+    }
+    dl.file("events.csv.part", "short");
+    assert!(dl.run("events export --out events.csv -o csv --kind click --resume").fails(1).contains("shorter"));
+}
+
+/// Following begins where the export ended, also when none was exported and nothing has happened on the service since.
+#[test]
+fn a_quiet_service_is_followed() {
+    let server = Server::start();
+    let user = server.user("you");
+    user.run("links create https://example.com/p/42 --id spring-42").ok();
+    user.run("links resolve spring-42 --as json").ok();
+    let mut command = user.command("events export --kind identify -o jsonl --from 0s --follow");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
+    let said = BufReader::new(child.stderr.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    assert!(said.into_iter().any(|line| line.contains("following")), "it goes on");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    user.run("sdk identify --install install-1 --user ann").ok();
+    let line = lines.next().expect("an event").expect("a line");
+    assert!(line.contains(r#""event":"identify""#) && line.contains("install-1"), "{line}");
+    send(&child, "-INT");
+    child.wait().expect("dl ends");
 }
 
 /// Only `--spreadsheet-safe` puts `'` before cells that a spreadsheet would treat as a formula.

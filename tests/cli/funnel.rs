@@ -49,7 +49,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     assert_eq!(counts(&dl, "spring-43"), all(0, [0, 0, 0, 0, 1], 0));
     assert_eq!(counts(&dl, "spring-42 spring-43 --credit touched"), all(1, [2, 1, 0, 1, 1], 1));
     let by_link = dl.run("stats spring-42 spring-43 --group-by link");
-    assert_eq!(by_link.ok(), "spring-42\t1\t2\t1\t0\t1\t0\t1\nspring-43\t0\t0\t0\t0\t0\t1\t0\n");
+    assert_eq!(by_link.ok(), "spring-42\t1\t2\t1\t0\t1\t0\t1\t42.00 EUR\nspring-43\t0\t0\t0\t0\t0\t1\t0\t\n");
     let csv = dl.run("stats spring-42 --group-by day --from 2d -o csv");
     let header = "key,clicks,installed,identified,reinstalled,new_device,engaged,conversions,conversion.purchase,\
         revenue_cents.EUR";

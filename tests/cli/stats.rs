@@ -25,9 +25,9 @@ fn a_report_is_what_the_service_answered() {
     --- stderr
     from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch
     ");
-    insta::assert_snapshot!(dl.run("stats spring-42 --group-by day -q"), @r"
-    2026-11-19	0	0	0	0	0	0	0
-    2026-11-20	120	31	12	2	1	9	3
+    insta::assert_snapshot!(dl.run("stats spring-42 --group-by day -q"), @"
+    2026-11-19	0	0	0	0	0	0	0	
+    2026-11-20	120	31	12	2	1	9	3	84.00 EUR
     ");
     insta::assert_snapshot!(dl.run("stats spring-42 --group-by referer-host -q --fields key,clicks,installed"), @r"
     example.com	100	
@@ -227,24 +227,24 @@ fn people_see_bars_and_shares() {
     example.com      100  ##################
     (none)            20  ####
     ");
-    insta::assert_snapshot!(shown("links stats spring-42", 80, true, false), @r"
+    insta::assert_snapshot!(shown("links stats spring-42", 80, true, false), @"
     clicks       120  ███████████████████████████████████████████████████
     installed     31  █████████████▏                                          25.8 %
     identified    12  █████                                                   38.7 %
     conversions    3  █▎                                                      25.0 %
 
     CONVERSIONS
-    purchase       2  ███████████████████████████████████████████████████  EUR 84.00
+    purchase       2  ███████████████████████████████████████████████████  84.00 EUR
     signup         1  █████████████████████████▌
     ");
-    insta::assert_snapshot!(shown("links stats spring-42", 40, false, false), @r"
+    insta::assert_snapshot!(shown("links stats spring-42", 40, false, false), @"
     clicks       120  ###########
     installed     31  ###             25.8 %
     identified    12  #               38.7 %
     conversions    3  #               25.0 %
 
     CONVERSIONS
-    purchase       2  ###########  EUR 84.00
+    purchase       2  ###########  84.00 EUR
     signup         1  ######
     ");
 }

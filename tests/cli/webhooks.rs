@@ -144,6 +144,8 @@ fn what_is_managed_is_sent_as_it_is_said() {
     let last = double.requests().pop().expect("a request");
     assert_eq!(last.line(), format!("POST /v1/webhooks/{WEBHOOK}/replay"));
     assert_eq!(last.json(), json!({"since": "2026-11-20T00:00:00.000Z"}));
+    let sheet = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 1d -o csv"));
+    assert_eq!(sheet.ok(), "count,has_more\r\n1000,true\r\n");
     let all = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 1d -o json"));
     assert!(all.ok().contains("\"has_more\""), "{all}");
     dl.run(&format!("webhooks deliveries {WEBHOOK} --status failed --limit 7")).ok();

@@ -54,7 +54,7 @@ nouns! {
             "new_device": Count, "engaged": Count, "conversions": Count, "revenue";
         columns: "KEY" = "key", "CLICKS" = "clicks", "INSTALLED" = "installed", "IDENTIFIED" = "identified",
             "REINSTALLED" = "reinstalled", "NEW DEVICE" = "new_device", "ENGAGED" = "engaged",
-            "CONVERSIONS" = "conversions";
+            "CONVERSIONS" = "conversions", "REVENUE" = "revenue";
     }
 
     /// Everything that a link has led to.

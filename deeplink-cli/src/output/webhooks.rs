@@ -36,6 +36,12 @@ nouns! {
             "EVENT ID" = (Spare "event_id");
     }
 
+    /// How many deliveries are sent again.
+    REPLAYED("replays", id: "count", created: "count") {
+        fields: "count": Count, "has_more": Flag;
+        columns: "COUNT" = "count", "HAS MORE" = "has_more";
+    }
+
     /// The result of verifying a signature.
     VERIFIED("requests", id: "id", created: "id") {
         fields: "valid": Flag, "event", "id", "timestamp": Moment;

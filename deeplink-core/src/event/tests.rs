@@ -93,3 +93,42 @@ fn a_clicks_position_and_its_id_say_the_same() {
     let other = EventId::new(Timestamp::from_millis(1_795_167_000_120), &mut crate::secret::Random::seeded(3));
     assert_eq!(click_position(&other), None);
 }
+
+/// An event of the log is read back to the byte, with members and kinds that this build does not know.
+#[test]
+fn events_of_the_log_survive_the_wire() {
+    let id: EventId = "evt_0123456789abcdef01234567".parse().expect("an id");
+    let odd = [
+        r#"{"event":"refund","timestamp":"2026-11-20T09:30:00.000Z","data":{"z":1.50,"a":[]}}"#,
+        r#"{"event":"click","timestamp":"2026-11-20T09:30:00.000Z","data":{"tenant_id":"tnt_0123456789abcdef01234567","link_id":"a","user_agent":null,"referer":null,"platform":"ios","timestamp":"2026-11-20T09:30:00.000Z","more":{"b":2.0}}}"#,
+    ];
+    let known = EventKind::ALL.iter().map(|kind| sample(kind, 3).expect("a sample").raw);
+    for body in known.chain(odd.map(str::to_owned)) {
+        let stored = StoredEvent::new(id.clone(), Event::parse(body.as_bytes()).expect("an event"));
+        let json = serde_json::to_string(&stored).expect("JSON");
+        assert_eq!(json, body.replacen('{', &format!("{{\"id\":\"{id}\","), 1));
+        let list = EventList::new(vec![stored.clone()], None);
+        let list = serde_json::to_string(&list).expect("JSON");
+        let read: EventList = serde_json::from_str(&list).expect("a list");
+        assert_eq!(read.events[0], stored);
+        let from_value: StoredEvent =
+            serde_json::from_value(serde_json::from_str(&json).expect("JSON")).expect("an event");
+        assert_eq!((from_value.id, from_value.event.kind), (stored.id, stored.event.kind));
+    }
+    for wrong in
+        [r#"{"event":"click"}"#, r#"{"id":"evt_1","event":"click","timestamp":"2026-11-20T09:30:00Z","data":{}}"#]
+    {
+        assert!(serde_json::from_str::<StoredEvent>(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// A filter is checked where it is made, and names the field at fault.
+#[test]
+fn filters_of_the_log_are_checked() {
+    let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+    let (one, other) = (at("2026-11-20T09:30:00Z"), at("2026-11-20T09:30:00.001Z"));
+    assert!(EventFilter::new().from(one).to(one).kind(EventKind::Click).check().is_ok());
+    let refused = |filter: EventFilter| filter.check().expect_err("a refusal").field;
+    assert_eq!(refused(EventFilter::new().from(other).to(one)).as_deref(), Some("to"));
+    assert_eq!(refused(EventFilter::new().kind(EventKind::from("sale"))).as_deref(), Some("kind"));
+}

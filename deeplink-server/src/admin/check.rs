@@ -282,7 +282,9 @@ fn billing(config: &Config) -> Finding {
     };
     if config.enforce_quotas {
         let days = Tier::Free.limits().analytics_retention_days.unwrap_or_default();
-        return Note(format!("{text}; individual clicks of accounts on the free plan are deleted after {days} days"));
+        return Note(format!(
+            "{text}; individual clicks and other events of accounts on the free plan are deleted after {days} days"
+        ));
     }
     if config.billing { Fine(text) } else { Note(text) }
 }

@@ -12,13 +12,14 @@ use deeplink_core::id::TenantId;
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::{ClickKind, Platform};
+use deeplink_core::zone::Day;
 use futures_util::FutureExt;
 use http::{HeaderValue, header};
 
 use super::{links, sheet, timeseries};
 use crate::caller::Caller;
 use crate::db::clicks::{self, By, Kinds};
-use crate::db::funnel::{self, Scope, Split, Tally};
+use crate::db::funnel::{self, Run, Scope, Split, Tally};
 use crate::db::{Conn, DbError, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
@@ -31,12 +32,12 @@ const HOSTS: usize = 100;
 
 /// Reports what links led to, from clicks to conversions: all of the account's, or those in `link_ids`.
 ///
-/// Installs are counted once in the report and once in each group; revenue is that of the conversions counted, by currency.
-/// History before `from` counts for the credit; the
-/// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest
-/// conversion types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of
-/// one link on one day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks of a day that the window
-/// cuts have the platform `unknown` and the host `other`.
+/// Installs are counted once in the report and once in each group. Revenue is that of the conversions counted, by
+/// currency; with `touched`, several groups by link share a conversion. History before `from` counts for the credit; the
+/// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest conversion
+/// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
+/// day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks
+/// of a day that the window cuts have the platform `unknown` and the host `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -44,6 +45,7 @@ const HOSTS: usize = 100;
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
+        ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. An hour of clicks that two days share counts for the day in which it begins"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); with `platform`, `kind` and `referer_host`, groups hold clicks only"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
@@ -79,6 +81,7 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
     asked.to = query.moment("to")?;
     asked.credit = query.one("credit")?.map(Credit::from);
     asked.group_by = query.one("group_by")?.map(GroupBy::from);
+    asked.tz = query.one("tz")?.map(str::to_owned);
     Ok(asked)
 }
 
@@ -171,15 +174,19 @@ impl Found {
         db: &mut Conn<'_>,
         scope: &FunnelScope,
     ) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
-        let split = match &scope.group_by {
-            Some(GroupBy::Link) => Split::Link,
-            Some(by) => by.millis().map_or(Split::Nothing, Split::Time),
-            None => Split::Nothing,
+        let days = scope.zone.as_ref().map(|zone| zone.days(scope.from, scope.to));
+        let runs = days.as_deref().map(Run::of);
+        let split = match (&scope.group_by, &runs) {
+            (_, Some(runs)) => Split::Days(runs),
+            (Some(GroupBy::Link), _) => Split::Link,
+            (Some(by), _) => by.millis().map_or(Split::Nothing, Split::Time),
+            (None, _) => Split::Nothing,
         };
         let clicked = self.clicked(scope);
         let mut tally = funnel::tally(db, self.credited(scope, &scope.credit), split).await?;
         let key = match &scope.group_by {
             Some(GroupBy::Hour) => By::Hour,
+            Some(GroupBy::Day) if days.is_some() => By::Hour,
             Some(GroupBy::Day) => By::Day,
             Some(GroupBy::Link) => By::Link,
             Some(GroupBy::Kind) => {
@@ -202,11 +209,23 @@ impl Found {
         };
         for (key, clicks) in clicks::count(db, clicked, key).await? {
             tally.total.clicks += clicks;
-            tally.groups.entry(key).or_default().clicks = clicks;
+            let key = days.as_deref().map_or(key, |days| start_in(days, key.max(clicked.from)));
+            tally.groups.entry(key).or_default().clicks += clicks;
         }
-        let groups = whole_groups(&mut tally, scope, &self.positions);
+        let mut of_day =
+            |day: Day| FunnelGroup::whole(day.date, tally.groups.remove(&day.start.as_millis()).unwrap_or_default());
+        let groups = match days {
+            Some(days) => days.into_iter().map(&mut of_day).collect(),
+            None => whole_groups(&mut tally, scope, &self.positions),
+        };
         Ok((tally.total, Some(groups)))
     }
+}
+
+/// The start of the day that a moment of the window is in.
+fn start_in(days: &[Day], at: i64) -> i64 {
+    let later = days.partition_point(|day| day.start.as_millis() <= at);
+    later.checked_sub(1).and_then(|nth| days.get(nth)).map_or(at, |day| day.start.as_millis())
 }
 
 /// `total` clicks by platform.

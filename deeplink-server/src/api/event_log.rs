@@ -20,9 +20,9 @@ use crate::state::{App, Shared};
 /// Lists events, oldest first.
 ///
 /// Clicks of people and agents, touches, bindings and conversions of known users, each with the body that webhooks get, in the
-/// order in which the service stored them: the same for every reader, so a period that is over never changes. Events are
-/// stored within about a second of their `timestamp`; clicks may come later after a fault, and conversions when their user
-/// becomes known. They are kept as long as clicks are. A page may be short or empty and still have a `next_cursor`; a cursor
+/// order in which the service stored them: the same for every reader, so a period never changes from a minute after its end.
+/// Events are stored within about a second of their `timestamp`; clicks may come later after a fault, and conversions when
+/// their user becomes known. They are kept as long as clicks are. A page may be short or empty and still have a `next_cursor`; a cursor
 /// carries the filters of its list and may be sent alone.
 #[utoipa::path(
     get, path = "/v1/analytics/events", operation_id = "list_events", tag = "analytics", security(("secret_key" = [])),

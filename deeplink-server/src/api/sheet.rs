@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use deeplink_core::funnel::{FunnelGroup, FunnelReport, Revenue};
+use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelReport, Revenue};
 
-/// The table: a row for each group, or one row for the whole report. Where groups hold clicks only, the other cells are
+/// The table: a row for each group, or one row for the whole report, and one for what no link led to, if there is any. Where groups hold clicks only, the other cells are
 /// empty. Cells are not escaped for spreadsheets: a key that looks like a formula is still that key.
 pub(super) fn of(report: &FunnelReport) -> String {
-    let total = [FunnelGroup::whole("total", report.funnel.clone())];
+    let mut total = vec![FunnelGroup::whole("total", report.funnel.clone())];
+    if let Some(conversions) = report.unattributed.clone().filter(|of| !of.is_empty()) {
+        let revenue = report.unattributed_revenue.clone().unwrap_or_default();
+        total.push(FunnelGroup::whole("unattributed", Funnel { conversions, revenue, ..Funnel::default() }));
+    }
     let rows = report.groups.as_deref().unwrap_or(&total);
     let types: BTreeSet<&str> =
         rows.iter().flat_map(|row| &row.conversions).flat_map(|counts| counts.keys().map(String::as_str)).collect();
@@ -66,7 +70,7 @@ fn line(sheet: &mut String, cells: impl IntoIterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deeplink_core::funnel::{Funnel, FunnelQuery, GroupBy};
+    use deeplink_core::funnel::{FunnelQuery, GroupBy};
     use deeplink_core::time::Timestamp;
 
     fn report(groups: Option<Vec<FunnelGroup>>, funnel: Funnel) -> FunnelReport {

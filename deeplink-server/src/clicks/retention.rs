@@ -31,12 +31,6 @@ pub(crate) enum Retention {
     Plans,
 }
 
-/// Days of the plan that keeps events longest; `None` when it keeps them indefinitely.
-fn longest_of_plans() -> Option<i64> {
-    let kept = Tier::ALL.iter().map(|plan| plan.limits().analytics_retention_days);
-    kept.collect::<Option<Vec<_>>>()?.into_iter().max()
-}
-
 /// Removes what is older than its retention.
 pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
     db.write(Share::Service, (), |tx, ()| clicks::forget_journals(tx, JOURNALS_KEPT_DAYS * 86_400_000).boxed()).await?;
@@ -56,8 +50,7 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
     while db.write(Share::Service, (), move |tx, ()| clicks::remove_clicks(tx, before).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
-    let older = now.plus_days(-longest - GRACE_DAYS);
-    while db.write(Share::Service, (), move |tx, ()| events::remove_old(tx, older, now).boxed()).await? {
+    while db.write(Share::Service, (), move |tx, ()| events::remove_old(tx, before, now).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
     // A text is marked on the day of its use, and a click may be stored some time after its text.
@@ -71,17 +64,16 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
 /// Removes what is past the time of its account's plan. Gives the days of the plan that keeps clicks longest, after which
 /// nothing is left of anybody; 0 when a plan keeps them for ever.
 async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
-    let longest = longest_of_plans();
+    let kept = |plan: &Tier| plan.limits().analytics_retention_days;
+    let longest = Tier::ALL.iter().map(kept).collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());
     for plan in Tier::ALL {
-        let kept = plan.limits().analytics_retention_days;
-        let Some(days) = kept.filter(|days| Some(*days) != longest) else { continue };
-        let oldest = now.plus_days(-days - GRACE_DAYS);
+        let Some(days) = kept(plan).filter(|days| Some(*days) != longest) else { continue };
+        let until = clicks::position_at(now.plus_days(-days - GRACE_DAYS).as_millis());
         let remove = async || {
             db.write(Share::Service, (), move |tx, ()| {
                 async move {
-                    let until = clicks::position_at(oldest.as_millis());
                     let clicks = clicks::remove_clicks_of_plan(tx, plan, until, now).await?;
-                    Ok::<_, DbError>(events::remove_of_plan(tx, plan, oldest, now).await? || clicks)
+                    Ok::<_, DbError>(events::remove_of_plan(tx, plan, until, now).await? || clicks)
                 }
                 .boxed()
             })

@@ -112,7 +112,7 @@ pub struct Config {
     pub link_cache_mb: u32,
     /// Days after which links of a tenant without a verified domain expire; 0 = never.
     pub unverified_link_ttl_days: u32,
-    /// Days to keep individual clicks; 0 = indefinitely.
+    /// Days to keep individual clicks and other events; 0 = indefinitely.
     pub retention_days: u32,
     /// Log level or filter.
     pub log: String,

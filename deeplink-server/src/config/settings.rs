@@ -180,8 +180,8 @@ pub struct Settings {
     /// Days after which links of an account without a verified domain expire; 0 = never
     #[arg(long, global = true, env = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", value_name = "DAYS", default_value = "30")]
     pub(super) unverified_link_ttl_days: String,
-    /// Days to keep individual clicks and other events; totals are kept indefinitely. 0 = indefinitely; with --quotas=enforce the plan's
-    /// value applies
+    /// Days to keep individual clicks and other events; totals are kept indefinitely. 0 = indefinitely; with
+    /// --quotas=enforce the plan's value applies
     #[arg(long, global = true, env = "DEEPLINK_RETENTION_DAYS", value_name = "DAYS", default_value = "0")]
     pub(super) retention_days: String,
     /// Log level, or a filter such as info,deeplink_server=debug

@@ -1,7 +1,7 @@
 //! Charts of a range of days: clicks over time, the funnel from click to conversion, and conversions, platforms and
 //! referring hosts. They are drawn on the server, without a script; their data is also shown as text.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery, Revenue};
 use deeplink_core::time::Timestamp;
@@ -89,8 +89,7 @@ pub(super) struct Charts {
     pub(super) busiest: Option<String>,
     /// From click to conversion.
     pub(super) steps: Vec<Bar>,
-    /// Revenue by currency.
-    pub(super) revenue: Vec<Earned>,
+    pub(super) revenue: Option<Earned>,
     /// Returning users: opened the app again, reinstalled it, or installed it on a new device.
     pub(super) returning: [Count; 3],
     /// Conversions by type, the most frequent first.
@@ -173,26 +172,25 @@ pub(super) struct Bar {
     pub(super) before: Option<Count>,
 }
 
-/// Revenue in one currency, such as `84.00 EUR`.
+/// Revenue, such as `84.00 EUR`.
 pub(super) struct Earned {
     pub(super) now: String,
     /// That of the time before.
     pub(super) before: String,
 }
 
-/// The revenue of two times, for each currency of either.
-fn earned(now: &[Revenue], before: &[Revenue]) -> Vec<Earned> {
-    let currencies: BTreeSet<&str> = now.iter().chain(before).map(|sum| sum.currency.as_str()).collect();
-    let of = |sums: &[Revenue], currency: &str| {
-        let found = sums.iter().find(|sum| sum.currency == currency);
-        Revenue::new(currency.to_owned(), found.map_or(0, |sum| sum.amount_cents)).to_string()
-    };
-    currencies.into_iter().map(|currency| Earned { now: of(now, currency), before: of(before, currency) }).collect()
+/// The revenue of two times; `None` without any.
+fn earned(now: &[Revenue], before: &[Revenue]) -> Option<Earned> {
+    let said = |sums: &[Revenue]| if sums.is_empty() { "0.00".to_owned() } else { listed(sums) };
+    (!now.is_empty() || !before.is_empty()).then(|| Earned { now: said(now), before: said(before) })
+}
+
+fn listed(revenue: &[Revenue]) -> String {
+    revenue.iter().map(Revenue::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn in_brackets(revenue: &[Revenue]) -> String {
-    let sums: Vec<String> = revenue.iter().map(Revenue::to_string).collect();
-    if sums.is_empty() { String::new() } else { format!(" ({})", sums.join(", ")) }
+    if revenue.is_empty() { String::new() } else { format!(" ({})", listed(revenue)) }
 }
 
 /// A part of a whole, scaled to `full`; anything above 0 is at least 1, so that it can be seen.
@@ -433,6 +431,25 @@ mod tests {
             charts("range=today", &numbers(&[("2026-11-20T08:00:00.000Z", 2), ("2026-11-20T09:00:00.000Z", 1)], &[]));
         let shape: Vec<_> = hours.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
         assert_eq!(shape, [("08:00", 2), ("09:00", 1)]);
+    }
+
+    #[test]
+    fn revenue_stands_beside_that_of_the_time_before() {
+        let sums = |sums: &[(&str, i64)]| -> Vec<Revenue> {
+            sums.iter().map(|(currency, cents)| Revenue::new((*currency).to_owned(), *cents)).collect()
+        };
+        let mut earning = numbers(&[("2026-11-20", 1)], &[("buy", 2)]);
+        assert!(charts("", &earning).revenue.is_none());
+        earning.report.funnel.revenue = sums(&[("EUR", 370_368), ("JPY", -5)]);
+        earning.report.unattributed_revenue = Some(sums(&[("EUR", 5_000)]));
+        let drawn = charts("", &earning);
+        let revenue = drawn.revenue.expect("revenue");
+        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("3,703.68 EUR, -0.05 JPY", "0.00"));
+        assert_eq!(drawn.unattributed_revenue, " (50.00 EUR)");
+        earning.report.funnel.revenue = Vec::new();
+        earning.before.revenue = sums(&[("USD", 7)]);
+        let revenue = charts("", &earning).revenue.expect("revenue");
+        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("0.00", "0.07 USD"));
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl Offer {
             many(max_team_members, "team members"),
             many(max_webhooks, "webhooks"),
         ];
-        includes.extend(analytics_retention_days.map(|days| format!("Clicks kept for {} days", Count::from(days))));
+        includes.extend(
+            analytics_retention_days.map(|days| format!("Clicks and other events kept for {} days", Count::from(days))),
+        );
         Self { tier, name: name_of(tier), includes }
     }
 }
@@ -214,7 +216,9 @@ impl Standing {
     fn kept(&self, verb: &str) -> String {
         let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
         match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
-            Some(days) => format!("{kept} Individual clicks are kept for {} days only.", Count::from(days)),
+            Some(days) => {
+                format!("{kept} Individual clicks and other events are kept for {} days only.", Count::from(days))
+            }
             None => kept,
         }
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use deeplink_client::{Client, EventKind, SecretKey};
+use deeplink_core::event::click_event_id;
 use deeplink_server::http::listen::Stop;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -62,6 +63,12 @@ async fn what_is_asked_is_checked() {
     let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", &of_b[0]);
     placed(&world).await;
     assert_eq!(ask.send().await.outcome(), "400 bad_request Last-Event-ID");
+    // A moment after the last event is its end, also a little ahead of the service's clock.
+    for (ahead, expected) in [(0, 200), (59, 200), (61, 400)] {
+        let at = click_event_id(world.clock.now().plus_millis(ahead * 1_000).as_millis() << 20);
+        let ask = a.ask(http::Method::GET, STREAM).header("last-event-id", at.as_str());
+        assert_eq!(ask.send().await.status, expected, "{ahead} s");
+    }
     // Test events are not in the stream.
     let hook = webhook(a, "all", &["click"], &json!({})).await;
     let made_up = a.post(&format!("/v1/webhooks/{hook}/test"), &json!({})).await.member("event_id");

@@ -58,6 +58,17 @@ pub(super) enum Event {
     },
 }
 
+/// Zones that are ahead and behind, off by half an hour or less, and that change their clocks about then, one at midnight.
+const ZONES: [&str; 7] = [
+    "UTC",
+    "America/Los_Angeles",
+    "America/St_Johns",
+    "Asia/Beirut",
+    "Asia/Kathmandu",
+    "Europe/Berlin",
+    "Pacific/Kiritimati",
+];
+
 /// A question.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
@@ -67,6 +78,8 @@ pub(super) struct Ask {
     pub(super) to: i64,
     pub(super) credit: Credit,
     pub(super) group_by: Option<GroupBy>,
+    /// Whose days the groups are, if they are days.
+    pub(super) tz: Option<&'static str>,
 }
 
 /// What happens to one tenant: each event at a time of the clock.
@@ -154,12 +167,15 @@ fn ask(random: &mut Random, times: &[i64]) -> Ask {
         links.push(below(random, LINKS));
     }
     let (one, other) = (moment(random, times), moment(random, times));
+    let group_by = maybe(random, |random| GroupBy::ALL[below(random, GroupBy::ALL.len())].clone());
+    let tz = maybe(random, |random| ZONES[below(random, ZONES.len())]).filter(|_| group_by == Some(GroupBy::Day));
     Ask {
         links,
         from: one.min(other),
         to: one.max(other),
         credit: Credit::ALL[below(random, Credit::ALL.len())].clone(),
-        group_by: maybe(random, |random| GroupBy::ALL[below(random, GroupBy::ALL.len())].clone()),
+        group_by,
+        tz,
     }
 }
 

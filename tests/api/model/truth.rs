@@ -260,9 +260,10 @@ impl Truth {
 
     /// The report for a query; `name` gives a link's id.
     pub(super) fn report(&self, ask: &Ask, name: impl Fn(usize) -> String) -> (Funnel, Option<Vec<FunnelGroup>>) {
-        let Ask { links, from, to, credit, group_by } = ask;
+        let Ask { links, from, to, credit, group_by, tz } = ask;
         let whole = Window { links, from: *from, to: *to, credit };
         let groups = group_by.as_ref().map(|by| match (by, by.millis()) {
+            (GroupBy::Day, _) if tz.is_some() => self.days_of(tz.unwrap_or_default(), &whole),
             (_, Some(width)) => {
                 let starts = (from - from.rem_euclid(width)..=*to).step_by(usize::try_from(width).expect("a width"));
                 let group = |start: i64| {
@@ -284,6 +285,27 @@ impl Truth {
             _ => self.click_groups(by, &whole),
         });
         (self.funnel(&whole), groups)
+    }
+
+    /// Days of a zone. An hour of clicks is a whole: it counts for the day in which it begins, or for the first.
+    fn days_of(&self, zone: &str, window: &Window<'_>) -> Vec<FunnelGroup> {
+        let zoned = |at: i64| jiff::Timestamp::from_millisecond(at).expect("a time").in_tz(zone).expect("a zone");
+        let (mut groups, mut at) = (Vec::new(), window.from);
+        while at <= window.to {
+            let next = zoned(at).tomorrow().and_then(|next| next.start_of_day()).expect("a day");
+            let next = next.timestamp().as_millisecond();
+            let mut funnel = self.funnel(&Window { from: at, to: window.to.min(next - 1), ..*window });
+            let day = zoned(at).date();
+            let is_in = |click: &&Click| {
+                let hour = (click.at - click.at % 3_600_000).max(window.from);
+                matches!(click.kind(), "human" | "agent") && window.holds(click.at) && zoned(hour).date() == day
+            };
+            let clicks = self.clicks.iter().filter(is_in);
+            funnel.clicks = count(clicks.filter(|click| window.links.contains(&click.link)));
+            groups.push(FunnelGroup::whole(day.to_string(), funnel));
+            at = next;
+        }
+        groups
     }
 
     fn click_groups(&self, by: &GroupBy, window: &Window<'_>) -> Vec<FunnelGroup> {

@@ -74,7 +74,7 @@ async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
     }
 }
 
-const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks are kept for 30 days only.";
+const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks and other events are kept for 30 days only.";
 
 /// What a page says of a subscription that has not ended but grants no plan, and of its end.
 async fn is_on_hold(visitor: &Visitor<'_>) {
@@ -216,7 +216,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "Ended",
         "The next page shows the price",
         "Your subscription has ended. No link, domain, team member or webhook was deleted",
-        "Individual clicks are kept for 30 days only.",
+        "Individual clicks and other events are kept for 30 days only.",
         "Manage billing",
         "Upgrade to Pro",
     ];

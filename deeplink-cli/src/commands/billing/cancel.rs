@@ -14,8 +14,8 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "A plan that is paid for stays until then. No link, domain, team member or webhook is deleted and links keep working. \
-     On the free plan nothing can be added beyond its limits, and individual clicks are kept for 30 days only. Cancelling \
-     again does no harm.",
+     On the free plan nothing can be added beyond its limits, and individual clicks and other events are kept for 30 days \
+     only. Cancelling again does no harm.",
     &["dl billing cancel --yes", "dl billing cancel --dry-run"]
 ))]
 pub(crate) struct Cancel {}
@@ -76,7 +76,7 @@ fn afterwards(status: &BillingStatus) -> &'static str {
         }
         (true, false) => {
             "No link, domain, team member or webhook is deleted, but nothing can be added beyond the limits of the free \
-             plan, and individual clicks are kept for 30 days only."
+             plan, and individual clicks and other events are kept for 30 days only."
         }
     }
 }

@@ -1,12 +1,17 @@
 //! `dl events export`: the log of events, for a warehouse.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use clap::Args;
 use deeplink_client::{EventFilter, StoredEvent, StreamState};
 use deeplink_core::event::{EventKind, MAX_EVENTS, click_event_id};
 use deeplink_core::id::EventId;
+use deeplink_core::time::Timestamp;
 use futures_util::StreamExt;
 
 use super::Filter;
+use crate::clock;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
@@ -17,8 +22,8 @@ use crate::output::{EVENTS, Record, csv_record};
 /// Write all events as CSV or JSONL, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A period that is over is the same each time. JSONL has each event as webhooks get it, with its id; CSV has a column for \
-     each member of any kind. --follow goes on with new events until Ctrl-C.",
+    "A period is the same each time from a minute after its end. JSONL has each event as webhooks get it, with its id; CSV has \
+     columns for what events of all kinds hold. --follow goes on with new events until Ctrl-C.",
     &[
     "dl events export --from 2026-11-01 --to 2026-12-01 --out november.jsonl",
     "dl events export --from 2026-11-01 --to 2026-12-01 --out november.jsonl --resume",
@@ -40,16 +45,21 @@ impl Export {
         let (jsonl, safe) = (self.target.is_jsonl(ctx)?, ctx.global.spreadsheet_safe);
         let filter = self.filter.check()?;
         let client = ctx.client().await?;
-        // After the last event, or after the moment before the export if there was none.
-        let last = std::cell::RefCell::new(click_event_id(crate::clock::now().as_millis() << 20));
+        let form = format!("events{} as {}", describe(&filter), if jsonl { "JSONL" } else { "CSV" });
+        let form = if safe { form + " for spreadsheets" } else { form };
+        // After the last event. If there was none, there is nothing to repeat: an hour earlier, for clocks that differ.
+        let begin = clock::now().plus_millis(-3_600_000).max(filter.from.unwrap_or(Timestamp::from_millis(0)));
+        let last = RefCell::new(click_event_id(begin.as_millis() << 20));
         let page = async |cursor: Option<String>, is_first| {
-            let mut list = client.events().list(&filter).page_size(MAX_EVENTS);
-            if let Some(cursor) = cursor {
-                list = list.cursor(cursor);
-            }
-            let page = list.first_page().full().await.map_err(|error| ctx.stop(&error))?;
+            let list = match cursor {
+                None => client.events().list(&filter),
+                // A time such as 7d is another one when the export is resumed.
+                Some(cursor) => client.events().list(&EventFilter::new()).cursor(cursor),
+            };
+            let page = list.page_size(MAX_EVENTS).first_page().full().await.map_err(|error| ctx.stop(&error))?;
             let raw = String::from_utf8_lossy(&page.raw);
-            let record = Record::read(&raw).unwrap_or_default();
+            let record =
+                Record::read(&raw).ok_or_else(|| Failure::new(Exit::Failure, "the service's answer is no list"))?;
             let mut bytes = Vec::new();
             if is_first && !jsonl {
                 bytes = header(safe);
@@ -63,14 +73,21 @@ impl Export {
             let records = u64::try_from(page.value.events.len()).unwrap_or_default();
             Ok(Chunk { bytes, records, next_cursor: page.value.next_cursor })
         };
-        self.target.write(ctx, "event", page).await?;
+        self.target.write(ctx, "event", &form, page).await?;
         if self.follow { follow(ctx, &filter, last.into_inner(), |item| line(item, jsonl, safe)).await } else { Ok(()) }
     }
 }
 
+/// What is exported, but for times: those are carried by the cursor.
+fn describe(filter: &EventFilter) -> String {
+    let kind = filter.kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
+    let link = filter.link_id.as_ref().map(|link| format!(" of link {link}")).unwrap_or_default();
+    kind + &link
+}
+
 /// Writes new events as they happen.
 async fn follow(ctx: &Context, filter: &EventFilter, after: EventId, line: impl Fn(&str) -> Vec<u8>) -> Outcome {
-    let console = std::sync::Arc::clone(&ctx.console);
+    let console = Arc::clone(&ctx.console);
     let watch = move |state| match state {
         StreamState::Disconnected => console.say("connection lost; reconnecting"),
         StreamState::Reconnected => console.say("reconnected"),

@@ -1,6 +1,7 @@
 //! `dl events list`.
 
 use clap::Args;
+use deeplink_client::EventFilter;
 
 use super::Filter;
 use crate::clock;
@@ -16,7 +17,7 @@ const HOURS: i64 = 24;
 /// List events, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --from, --to and --cursor, the events of the last 24 hours. -o json and jsonl print each event as webhooks get it, \
+    "Without --from, --to and --cursor, the events of the last 24 hours. A cursor carries its filters. -o json and jsonl print each event as webhooks get it, \
      with its id.",
     &[
     "dl events list --from 1h",
@@ -42,11 +43,12 @@ impl List {
         }
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {
-            let mut list = client.events().list(&filter).page_size(size);
-            if let Some(cursor) = cursor {
-                list = list.cursor(cursor);
-            }
-            Fetched::by(list.first_page()).await.map_err(|error| ctx.stop(&error))
+            let list = match cursor {
+                None => client.events().list(&filter),
+                // It carries the filters; a time such as 7d is another one now.
+                Some(cursor) => client.events().list(&EventFilter::new()).cursor(cursor),
+            };
+            Fetched::by(list.page_size(size).first_page()).await.map_err(|error| ctx.stop(&error))
         };
         self.paging.part().print(ctx, &sheet, none, fetch).await
     }

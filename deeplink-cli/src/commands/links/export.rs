@@ -1,6 +1,7 @@
 //! `dl links export`: every link, in a form that `dl links import` reads back.
 
 use clap::Args;
+use deeplink_client::LinkFilter;
 use deeplink_client::bulk::LinkWriter;
 use deeplink_core::page::MAX_LIMIT;
 
@@ -30,12 +31,15 @@ impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let (jsonl, safe) = (self.target.is_jsonl(ctx)?, ctx.global.spreadsheet_safe);
         let (filter, client) = (self.filter.check()?, ctx.client().await?);
+        let form =
+            format!("links as {}{}", if jsonl { "JSONL" } else { "CSV" }, if safe { " for spreadsheets" } else { "" });
         let page = async |cursor: Option<String>, is_first| {
-            let mut list = client.links().list(&filter).page_size(MAX_LIMIT);
-            if let Some(cursor) = cursor {
-                list = list.cursor(cursor);
-            }
-            let page = list.first_page().await.map_err(|error| ctx.stop(&error))?;
+            let list = match cursor {
+                None => client.links().list(&filter),
+                // A time such as 7d is another one when the export is resumed.
+                Some(cursor) => client.links().list(&LinkFilter::new()).cursor(cursor),
+            };
+            let page = list.page_size(MAX_LIMIT).first_page().await.map_err(|error| ctx.stop(&error))?;
             let writer = if jsonl { LinkWriter::jsonl(Vec::new()) } else { LinkWriter::csv(Vec::new()) };
             let writer = writer.spreadsheet_safe(safe);
             let mut writer = if is_first { writer } else { writer.resumed() };
@@ -46,6 +50,6 @@ impl Export {
             let records = u64::try_from(page.links.len()).unwrap_or_default();
             Ok(Chunk { bytes, records, next_cursor: page.next_cursor })
         };
-        self.target.write(ctx, "link", page).await
+        self.target.write(ctx, "link", &form, page).await
     }
 }

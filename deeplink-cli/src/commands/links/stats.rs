@@ -1,7 +1,7 @@
 //! `dl links stats`.
 
 use clap::Args;
-use deeplink_core::funnel::{ConversionSum, LinkStats};
+use deeplink_core::funnel::{ConversionSum, LinkStats, Revenue};
 
 use crate::context::Context;
 use crate::error::Outcome;
@@ -50,11 +50,10 @@ fn draw(ctx: &Context, stats: &LinkStats) -> String {
     pen.chart(&sections)
 }
 
-/// The revenue of a type of conversion, such as `EUR 84.00`: amounts are hundredths in every currency.
+/// The revenue of a type of conversion.
 fn revenue(sum: &ConversionSum) -> String {
     let (Some(cents), Some(currency)) = (sum.sum_cents, &sum.currency) else { return String::new() };
-    let (sign, cents) = (if cents < 0 { "-" } else { "" }, cents.unsigned_abs());
-    format!("{currency} {sign}{}.{:02}", cents / 100, cents % 100)
+    Revenue::new(currency.clone(), cents).to_string()
 }
 
 #[cfg(test)]
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn revenue_is_in_hundredths() {
         let of = |cents| revenue(&ConversionSum::new("purchase".into(), 1, cents, Some("EUR".into())));
-        assert_eq!([of(Some(8_405)), of(Some(-5)), of(None)], ["EUR 84.05", "EUR -0.05", ""]);
-        assert_eq!(of(Some(i64::MIN)), "EUR -92233720368547758.08");
+        assert_eq!([of(Some(8_405)), of(Some(-5)), of(None)], ["84.05 EUR", "-0.05 EUR", ""]);
+        assert_eq!(of(Some(i64::MIN)), "-92,233,720,368,547,758.08 EUR");
     }
 }

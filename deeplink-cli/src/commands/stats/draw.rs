@@ -22,15 +22,16 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
         [id] => escape::one_line(id).into_owned(),
         ids => format!("{} links", ids.len()),
     };
+    let days = report.tz.as_ref().map(|zone| format!(", days of {}", escape::one_line(zone))).unwrap_or_default();
     let head = format!(
-        "{}, {}\n{} to {} UTC\n\n",
+        "{}, {}\n{} to {} UTC{days}\n\n",
         pen.heading(&what),
         credit(&report.credit),
         minute(report.from),
         minute(report.to)
     );
     let body = match (&report.groups, &report.group_by) {
-        (Some(groups), by) => grouped(pen, groups, by.as_ref()),
+        (Some(groups), by) => grouped(pen, groups, by.as_ref()) + &unattributed(report),
         (None, _) => {
             let unattributed = report.unattributed.as_ref().map_or(0, sum);
             whole(pen, &report.funnel, unattributed, report.unattributed_revenue.as_deref().unwrap_or_default())
@@ -85,6 +86,24 @@ fn whole(pen: Pen, funnel: &Funnel, unattributed: i64, unattributed_revenue: &[R
     chart + &revenue(pen, "REVENUE", &funnel.revenue) + &revenue(pen, "UNATTRIBUTED REVENUE", unattributed_revenue)
 }
 
+/// What no link led to, on a line below groups.
+fn unattributed(report: &FunnelReport) -> String {
+    match report.unattributed.as_ref().map_or(0, sum) {
+        0 => String::new(),
+        count => {
+            let sums = report.unattributed_revenue.as_deref().filter(|sums| !sums.is_empty());
+            let revenue = sums.map(|sums| format!(", {}", amounts(sums))).unwrap_or_default();
+            format!("\nunattributed conversions: {count}{revenue}\n")
+        }
+    }
+}
+
+/// Amounts of several currencies on one line.
+pub(super) fn amounts(sums: &[Revenue]) -> String {
+    let amounts: Vec<String> = sums.iter().map(|sum| escape::one_line(&sum.to_string()).into_owned()).collect();
+    amounts.join(" + ")
+}
+
 /// A line for each currency, under a heading.
 fn revenue(pen: Pen, heading: &str, sums: &[Revenue]) -> String {
     if sums.is_empty() {
@@ -105,11 +124,7 @@ const COLUMNS: [Column; 8] = [
     ("INSTALLED", |group| group.new_users.map(|new| new.installed.to_string())),
     ("IDENTIFIED", |group| group.new_users.map(|new| new.identified.to_string())),
     ("CONVERSIONS", |group| group.conversions.as_ref().map(|types| sum(types).to_string())),
-    ("REVENUE", |group| {
-        let sums = group.revenue.as_deref().filter(|sums| !sums.is_empty())?;
-        let amounts: Vec<String> = sums.iter().map(|sum| escape::one_line(&sum.to_string()).into_owned()).collect();
-        Some(amounts.join(" + "))
-    }),
+    ("REVENUE", |group| group.revenue.as_deref().filter(|sums| !sums.is_empty()).map(amounts)),
     ("ENGAGED", |group| group.returning_users.map(|back| back.engaged.to_string())),
     ("REINSTALLED", |group| group.returning_users.map(|back| back.reinstalled.to_string())),
     ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device.to_string())),

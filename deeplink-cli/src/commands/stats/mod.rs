@@ -20,11 +20,12 @@ use crate::{given, ids};
     "Without ids it is about all links of the account, deleted ones included; conversions of known users whom no link \
      touched are shown apart, as unattributed. Counts of several links are combined: a visitor of two of them is counted \
      once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours \
-     are UTC. -o csv has a column for each type of conversion.",
+     are UTC; --tz groups by the days of a time zone. -o csv has a column for each type of conversion.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
+    "dl stats --group-by day --tz Europe/Berlin",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
 ]
 ))]
@@ -44,6 +45,9 @@ pub(crate) struct Stats {
     /// Break down by day, hour, link, platform, kind or referer_host; the last three count clicks only
     #[arg(long, value_name = "WHAT")]
     group_by: Option<String>,
+    /// With --group-by day: the days of this time zone, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
 }
 
 impl Stats {
@@ -84,6 +88,7 @@ impl Stats {
         }
         let mut query = of.window(self.from, self.to).credit(credit);
         query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
+        query.tz.clone_from(&self.tz);
         let scope = query.check(clock::now())?;
         Ok((query, scope))
     }
@@ -154,7 +159,14 @@ fn metrics(report: &FunnelReport) -> Vec<(String, i64)> {
         .revenue
         .iter()
         .map(|sum| (format!("revenue_cents.{}", crate::escape::one_line(&sum.currency)), sum.amount_cents));
-    steps.into_iter().map(|(name, count)| (name.to_owned(), count)).chain(conversions).chain(revenue).collect()
+    let alone = report.unattributed.iter().flatten();
+    let alone = alone.map(|(kind, count)| (format!("unattributed.{}", crate::escape::one_line(kind)), *count));
+    let paid = report.unattributed_revenue.iter().flatten();
+    let paid = paid.map(|sum| {
+        (format!("unattributed_revenue_cents.{}", crate::escape::one_line(&sum.currency)), sum.amount_cents)
+    });
+    let steps = steps.into_iter().map(|(name, count)| (name.to_owned(), count));
+    steps.chain(conversions).chain(revenue).chain(alone).chain(paid).collect()
 }
 
 /// The whole report as one record, its conversions summed.
@@ -175,6 +187,6 @@ fn flatten(group: &FunnelGroup) -> String {
         ("new_device", group.returning_users.map(|back| back.new_device).into()),
         ("engaged", group.returning_users.map(|back| back.engaged).into()),
         ("conversions", conversions.into()),
-        ("revenue", serde_json::to_value(&group.revenue).unwrap_or_default()),
+        ("revenue", group.revenue.as_deref().map(draw::amounts).into()),
     ])
 }

@@ -36,11 +36,11 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let sheet = ctx.out.sheet(&output::DELIVERIES)?;
-        given::webhook_id(&self.id)?;
         if let Some(since) = self.failed_since {
             return self.replay_failed(ctx, since).await;
         }
+        let sheet = ctx.out.sheet(&output::DELIVERIES)?;
+        given::webhook_id(&self.id)?;
         let delivery_id = self.delivery_id.as_deref().unwrap_or_default();
         given::delivery_id(delivery_id)?;
         let call = ctx.client().await?.webhooks().replay(&self.id, delivery_id).full();
@@ -49,11 +49,13 @@ impl Replay {
     }
 
     async fn replay_failed(&self, ctx: &Context, since: Timestamp) -> Outcome {
+        let sheet = ctx.out.sheet(&output::REPLAYED)?;
+        given::webhook_id(&self.id)?;
         let asked = ReplayDeliveries::failed_since(since);
         let call = ctx.client().await?.webhooks().replay_failed(&self.id, &asked).full();
         let again = call.await.map_err(|error| super::unsent(ctx, &error, &self.id, "list"))?;
-        if matches!(ctx.out.format, Format::Json | Format::Jsonl) {
-            return ctx.out.json(&String::from_utf8_lossy(&again.raw));
+        if ctx.out.format != Format::Table || sheet.fields.is_some() {
+            return sheet.one(&String::from_utf8_lossy(&again.raw));
         }
         let what = match (again.value.count, again.value.has_more) {
             (0, false) => "nothing failed since then that is not on its way again".to_owned(),

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use deeplink_core::event::{Event, StoredEvent};
-use deeplink_core::id::EventId;
 use deeplink_core::plan::Tier;
 use deeplink_core::time::Timestamp;
 use sqlx::AssertSqlSafe;
@@ -54,13 +53,16 @@ pub(crate) async fn log(
     Ok(LogPage { events, stopped_at: Some(reached).filter(|reached| *reached < end) })
 }
 
-/// Removes the oldest events that were published before a moment, unless a delivery needs them. Clicks are removed from their own
-/// log. `true` when there may be more.
-pub(crate) async fn remove_old(db: &mut Conn<'_>, before: Timestamp, now: Timestamp) -> Result<bool, DbError> {
-    const SQL: &str = "
+/// Removes the oldest events up to the position `until`. What a delivery still needs only leaves the log: at position -1 it
+/// goes once it is not needed any more. Clicks are removed from their own log. `true` when there may be more.
+pub(crate) async fn remove_old(db: &mut Conn<'_>, until: i64, now: Timestamp) -> Result<bool, DbError> {
+    const LEAVE: &str = "
+        UPDATE events SET position = -1 WHERE position > 0 AND kind <> 0 AND position <= $1 AND kept_until > $2";
+    const REMOVE: &str = "
         DELETE FROM events WHERE id IN (
-            SELECT id FROM events WHERE id < $1 AND kind <> 0 AND kept_until <= $2 ORDER BY id LIMIT $3)";
-    let removed = execute!(db, SQL; first_of(before.as_millis()), now.as_millis(), EVENTS)?;
+            SELECT id FROM events WHERE position > 0 AND kind <> 0 AND position <= $1 ORDER BY position LIMIT $2)";
+    execute!(db, LEAVE; until, now.as_millis())?;
+    let removed = execute!(db, REMOVE; until, EVENTS)?;
     Ok(i64::try_from(removed) == Ok(EVENTS))
 }
 
@@ -70,31 +72,30 @@ pub(crate) async fn remove_old(db: &mut Conn<'_>, before: Timestamp, now: Timest
 pub(crate) async fn remove_of_plan(
     db: &mut Conn<'_>,
     plan: &Tier,
-    before: Timestamp,
+    until: i64,
     now: Timestamp,
 ) -> Result<bool, DbError> {
-    const AFTER: &str = "SELECT position FROM click_marks WHERE name = $1";
-    const NEXT: &str = "SELECT id FROM events WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+    const NEXT: &str = "
+        SELECT (SELECT position FROM click_marks WHERE name = $3), MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
+            SELECT position FROM events
+            WHERE position > 0 AND kind <> 0 AND position > (SELECT position FROM click_marks WHERE name = $3)
+                AND position <= $1
+            ORDER BY position LIMIT $2
+        ) AS oldest";
     const MARK: &str = "UPDATE click_marks SET position = $1 WHERE name = $2 AND position < $1";
     let mark = format!("events:{plan}");
-    let after: i64 = on!(db, c => sqlx::query_scalar(AFTER).bind(&mark).fetch_one(c).await)?;
-    let found: Vec<String> = on!(db, c => sqlx::query_scalar(NEXT)
-        .bind(first_of(after)).bind(first_of(before.as_millis())).bind(EVENTS).fetch_all(c).await)?;
-    let Some(last) = found.last() else { return Ok(false) };
-    let last: EventId = last.parse().map_err(|_| DbError::corrupt("events", "id", last))?;
-    // All of its millisecond, so that the mark is a time.
-    let to = last.millis() + 1;
-    let remove = format!(
-        "DELETE FROM events WHERE id >= $1 AND id < $2 AND kind <> 0 AND kept_until <= $4 AND NOT {}",
+    let (after, to, found): (i64, Option<i64>, i64) =
+        on!(db, c => sqlx::query_as(NEXT).bind(until).bind(EVENTS).bind(&mark).fetch_one(c).await)?;
+    let Some(to) = to else { return Ok(false) };
+    let passed = format!(
+        "position > 0 AND kind <> 0 AND position > $1 AND position <= $2 AND NOT {}",
         keeps_longer(plan, "events.tenant_id")
     );
     execute!(db, MARK; to, &mark)?;
-    // Made from words of our own.
-    execute!(db, AssertSqlSafe(remove); first_of(after), first_of(to), past_due_since(now), now.as_millis())?;
-    Ok(i64::try_from(found.len()) == Ok(EVENTS))
-}
-
-/// No id of this moment or later is smaller: an id begins with its time.
-fn first_of(millis: i64) -> String {
-    format!("{}_{:012x}", EventId::PREFIX, millis.max(0))
+    // Made from words of our own, like the next.
+    let leave = AssertSqlSafe(format!("UPDATE events SET position = -1 WHERE {passed} AND kept_until > $4"));
+    execute!(db, leave; after, to, past_due_since(now), now.as_millis())?;
+    let remove = AssertSqlSafe(format!("DELETE FROM events WHERE {passed}"));
+    execute!(db, remove; after, to, past_due_since(now))?;
+    Ok(found == EVENTS)
 }

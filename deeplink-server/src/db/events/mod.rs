@@ -284,8 +284,8 @@ pub(crate) async fn has_unassigned(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).fetch_one(c).await)?)
 }
 
-/// Deletes some copies of clicks, and samples, that no delivery needs any more; see [`super::expired`]. Other events stay in the
-/// log: see [`remove_old`].
+/// Deletes some copies of clicks, samples and events that have left the log, which no delivery needs any more; see
+/// [`super::expired`]. Other events stay in the log: see [`remove_old`].
 pub(crate) const EXPIRED: &str = "
     DELETE FROM events WHERE kept_until <= $1 AND id IN (
-        SELECT id FROM events WHERE kept_until <= $1 AND (kind = 0 OR position = 0) LIMIT $2)";
+        SELECT id FROM events WHERE kept_until <= $1 AND (kind = 0 OR position <= 0) LIMIT $2)";

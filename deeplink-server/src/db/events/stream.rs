@@ -11,10 +11,13 @@ use super::super::{Conn, DbError, on};
 use super::STREAM_HOURS;
 use super::clicks::{COLUMNS, Click, KINDS, OWNERS, TEXTS, window};
 
-/// Maximum clicks of the log that one page scans, of all tenants.
+/// Maximum clicks of the log that one page scans, of all tenants, and maximum other events of those that read.
 const MAX_SCANNED: i64 = 4_096;
 /// Maximum clicks and maximum other events on one page: texts of visitors may be long, and a page is held in memory.
 const MAX_PER_PAGE: i64 = 256;
+
+/// Milliseconds that a reader's clock may be ahead.
+const MAX_SKEW: i64 = 60_000;
 
 /// An event as the stream sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +76,8 @@ pub(crate) async fn find(
     let position = match stored.or_else(|| click_position(id)) {
         // The log may end before an old position, if retention has deleted all of it.
         Some(position) if position <= end.max(oldest) => position,
+        // A place after the last event, up to now: nothing was stored since.
+        Some(_) if stored.is_none() && id.millis() <= now.plus_millis(MAX_SKEW).as_millis() => end,
         // Its retention is over, so its position is no longer known.
         None if id.millis() < since => oldest,
         _ => return Ok(ReaderPosition::Unknown),
@@ -102,6 +107,7 @@ pub(crate) async fn page(
         Some((end, MAX_SCANNED)) => end,
         _ => upto,
     };
+    let upto = scanned(db, wanted, after, upto).await?;
     let mut events = others(db, wanted, after, upto).await?;
     let mut upto = end_of(&events, upto);
     if clicked.is_some() {
@@ -118,6 +124,26 @@ pub(crate) async fn page(
 fn end_of(rows: &[StreamEvent], upto: i64) -> i64 {
     let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= MAX_PER_PAGE);
     rows.last().filter(|_| is_full).map_or(upto, |last| last.position)
+}
+
+/// The position up to which one page scans events other than clicks, of which few may be of the wanted kinds.
+async fn scanned(db: &mut Conn<'_>, wanted: Wanted<'_>, after: i64, upto: i64) -> Result<i64, DbError> {
+    if EventKind::ALL[1..].iter().all(|kind| wanted.kinds.contains(kind)) || *wanted.kinds == [EventKind::Click] {
+        return Ok(upto);
+    }
+    let sql = format!(
+        "SELECT MAX(position), COUNT(*) FROM (SELECT position FROM events
+            WHERE tenant_id IN ({}) AND position > $1 AND position <= $2 ORDER BY position LIMIT $3) AS next",
+        placeholders(4, wanted.tenants.len())
+    );
+    let (end, count): (Option<i64>, i64) = on!(db, c => {
+        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(after).bind(upto).bind(MAX_SCANNED);
+        for tenant in wanted.tenants {
+            query = query.bind(tenant.as_str());
+        }
+        query.fetch_one(c).await
+    })?;
+    Ok(end.filter(|_| count == MAX_SCANNED).unwrap_or(upto))
 }
 
 async fn others(db: &mut Conn<'_>, wanted: Wanted<'_>, after: i64, upto: i64) -> Result<Vec<StreamEvent>, DbError> {

@@ -46,7 +46,12 @@ pub(super) type Row = (i64, String, i64, Option<String>);
 
 /// Adds both kinds to the counts. Each has one first and one last link, so it can be counted twice only if every link
 /// counts.
-pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+pub(super) async fn add(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    split: Split<'_>,
+    tally: &mut Tally,
+) -> Result<(), DbError> {
     let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
     for credits in [&BINDINGS, &CONVERSIONS] {
         let rows = labels::credits(db, scope, credits, split, once).await?;
@@ -117,11 +122,11 @@ impl Credits {
     }
 
     /// Numbers of credits by key and label, or their ids.
-    pub(super) fn sql(&self, label: &str, credit: &Credit, split: Split, once: bool, links: usize) -> String {
+    pub(super) fn sql(&self, label: &str, credit: &Credit, split: Split<'_>, once: bool, links: usize) -> String {
         let buckets = self.buckets(credit, links);
         let value = if once { "COUNT(*)".into() } else { format!("string_agg(CAST(c.{} AS TEXT), ',')", self.of) };
         let in_bucket = self.in_bucket();
-        if let Split::Time(_) = split {
+        if let Split::Time(_) | Split::Days(_) = split {
             let value =
                 if once { format!("{value}, CAST(NULL AS TEXT)") } else { format!("CAST(0 AS BIGINT), {value}") };
             return format!(

@@ -20,7 +20,7 @@ pub(super) async fn credits(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
     credits: &Credits,
-    split: Split,
+    split: Split<'_>,
     once: bool,
 ) -> Result<Vec<Row>, DbError> {
     let links = padded(scope.links);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{ConversionSum, Credit, Funnel};
 use deeplink_core::id::TenantId;
+use deeplink_core::zone::Day;
 use sqlx::AssertSqlSafe;
 
 use super::sets::{padded, padded_length, placeholders};
@@ -25,20 +26,56 @@ pub(crate) struct Scope<'a> {
 
 /// What counts are broken down by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Split {
+pub(crate) enum Split<'a> {
     Nothing,
     /// By intervals of this many milliseconds; the key is the start.
     Time(i64),
+    /// By the days of a time zone that the window touches; the key is the start.
+    Days(&'a [Run]),
     /// The key is `links.position`.
     Link,
 }
 
-impl Split {
+/// Days of one length, one after the other, in unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    start: i64,
+    end: i64,
+    width: i64,
+}
+
+impl Run {
+    /// Days in order, by their length: few runs, because clocks are changed on few days.
+    pub(crate) fn of(days: &[Day]) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for day in days {
+            let (start, end) = (day.start.as_millis(), day.end.as_millis());
+            match runs.last_mut() {
+                Some(run) if run.end == start && run.width == end - start => run.end = end,
+                _ => runs.push(Self { start, end, width: end - start }),
+            }
+        }
+        runs
+    }
+}
+
+impl Split<'_> {
     /// The expression that rows are grouped by.
     fn key(self) -> String {
         match self {
             Self::Nothing => "CAST(0 AS BIGINT)".into(),
             Self::Time(width) => format!("at - at % {width}"),
+            Self::Days(runs) => {
+                let start = |Run { start, width, .. }: &Run| format!("{start} + (at - {start}) / {width} * {width}");
+                let Some((last, others)) = runs.split_last() else { return Self::Nothing.key() };
+                let others: Vec<String> =
+                    others.iter().map(|run| format!("WHEN at < {} THEN {}", run.end, start(run))).collect();
+                if others.is_empty() {
+                    start(last)
+                } else {
+                    format!("CASE {} ELSE {} END", others.join(" "), start(last))
+                }
+            }
             Self::Link => "link".into(),
         }
     }
@@ -46,7 +83,10 @@ impl Split {
     /// The start of the interval in which an install that a link opened again counts once.
     fn begin(self) -> String {
         match self {
-            Self::Time(width) => format!("CASE WHEN at - at % {width} < $1 THEN $1 ELSE at - at % {width} END"),
+            Self::Time(_) | Self::Days(_) => {
+                let key = self.key();
+                format!("CASE WHEN {key} < $1 THEN $1 ELSE {key} END")
+            }
             Self::Nothing | Self::Link => "$1".into(),
         }
     }
@@ -83,7 +123,7 @@ pub(crate) async fn positions(
 }
 
 /// Installs and conversions that are credited to the links.
-pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split) -> Result<Tally, DbError> {
+pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>) -> Result<Tally, DbError> {
     let mut tally = Tally::default();
     if scope.links.is_empty() {
         return Ok(tally);
@@ -129,7 +169,7 @@ fn length(numbers: &[i64]) -> i64 {
 /// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one
 /// of them, so only the first touch has to be checked. A touch says when its link opened the install again before; only
 /// several links can count an install twice.
-async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tally: &mut Tally) -> Result<(), DbError> {
     if is_account(scope.links) {
         return add_touches_of_account(db, scope, split, tally).await;
     }
@@ -159,7 +199,7 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &
 async fn add_touches_of_account(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
-    split: Split,
+    split: Split<'_>,
     tally: &mut Tally,
 ) -> Result<(), DbError> {
     // What opened an install first in an interval is what was not opened before in it.
@@ -207,7 +247,7 @@ where
 }
 
 /// Installs that the links opened first.
-fn firsts_sql(split: Split, links: usize) -> String {
+fn firsts_sql(split: Split<'_>, links: usize) -> String {
     let (links, key) = (placeholders(3, links), split.key());
     format!(
         "SELECT {key}, COUNT(*) FROM touches WHERE link IN ({links}) AND number = 1 AND at >= $1 AND at <= $2 GROUP BY 1"
@@ -227,7 +267,7 @@ fn opened_sql(credit: &Credit) -> String {
 }
 
 /// Installs that the links opened again: the number, since one link never counts an install twice, and their ids.
-fn again_sql(credit: &Credit, split: Split, links: usize) -> String {
+fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
     let (links, key, begin) = (placeholders(3, links), split.key(), split.begin());
     let (count, credited) = if *credit == Credit::FirstTouch {
         ("SUM(CASE WHEN first_link = link THEN 1 ELSE 0 END)", format!(" AND first_link IN ({links})"))

@@ -12,7 +12,12 @@ use super::{Scope, Split, Tally, clamped, exact, read};
 type Row = (i64, String, i64, i64);
 
 /// Adds the revenue of all links together, and of each group.
-pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally: &mut Tally) -> Result<(), DbError> {
+pub(super) async fn add(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    split: Split<'_>,
+    tally: &mut Tally,
+) -> Result<(), DbError> {
     let links = padded(scope.links);
     let sql = |split| sql(scope.credit, split, links.len());
     let mut totals: BTreeMap<String, i128> = BTreeMap::new();
@@ -31,7 +36,7 @@ pub(super) async fn add(db: &mut Conn<'_>, scope: Scope<'_>, split: Split, tally
 }
 
 /// Sums by key and currency, in their order.
-pub(super) fn sql(credit: &Credit, split: Split, links: usize) -> String {
+pub(super) fn sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
     let side = match credit {
         Credit::FirstTouch => "AND is_first = TRUE",
         Credit::Touched => "",

@@ -1,5 +1,7 @@
 //! What a report reads, and its sums at the limits. Their correctness is tested from outside, against a model.
 
+use deeplink_core::time::Timestamp;
+
 use super::credits::{BINDINGS, CONVERSIONS};
 use super::*;
 use crate::db::tests::Scratch;
@@ -38,7 +40,15 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
     let mut reader = scratch.db.read().await.expect("a reader");
     for links in [1, 4, 100] {
         for credit in Credit::ALL {
-            for split in [Split::Nothing, Split::Link, Split::Time(86_400_000), Split::Time(3_600_000)] {
+            let days = [(0, 23), (23, 47), (47, 71)].map(|(start, end)| {
+                let [start, end] = [start, end].map(|hour: i64| Timestamp::from_millis(hour * 3_600_000));
+                Day { start, end, date: String::new() }
+            });
+            let runs = Run::of(&days);
+            assert_eq!(runs.len(), 2);
+            for split in
+                [Split::Nothing, Split::Link, Split::Time(86_400_000), Split::Time(3_600_000), Split::Days(&runs)]
+            {
                 let once = links == 1 || *credit != Credit::Touched;
                 let in_window =
                     |index: &str| format!("SEARCH touches USING COVERING INDEX {index} (link=? AND at>? AND at<?)");

@@ -1,0 +1,144 @@
+//! Time zones by their names, for days that are not those of UTC.
+
+use std::sync::LazyLock;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+use crate::time::Timestamp;
+
+/// A time zone of the IANA database, which is part of the program: a name such as `Europe/Berlin` means the same on every machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+/// A calendar day of a zone, from its start up to its end: 23 or 25 hours where clocks are changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Day {
+    /// When it begins.
+    pub start: Timestamp,
+    /// When the next one begins.
+    pub end: Timestamp,
+    /// Its date, such as `2026-11-20`.
+    pub date: String,
+}
+
+impl Zone {
+    /// The zone of this name, without regard to case; `None` for an unknown name.
+    pub fn named(name: &str) -> Option<Self> {
+        static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+        ZONES.get(name).ok().map(Self)
+    }
+
+    /// Its name, as the database writes it.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The days that a window touches, oldest first.
+    pub fn days(&self, from: Timestamp, to: Timestamp) -> Vec<Day> {
+        let moment = jiff::Timestamp::from_millisecond(from.as_millis()).unwrap_or_default();
+        let mut days: Vec<Day> = Vec::new();
+        let mut next = Some(moment.to_zoned(self.0.clone()).date());
+        while let Some(date) = next {
+            next = date.tomorrow().ok();
+            let start = self.start(date);
+            if start > to {
+                break;
+            }
+            let end = next.map_or(Timestamp::from_millis(i64::MAX), |next| self.start(next));
+            // A zone that moved over the date line has a day that never was.
+            if start < end {
+                days.push(Day { start, end, date: date.to_string() });
+            }
+        }
+        days
+    }
+
+    /// The first moment of a date: after midnight where clocks were changed then.
+    fn start(&self, date: jiff::civil::Date) -> Timestamp {
+        let start = date.to_zoned(self.0.clone()).map(|start| start.timestamp().as_millisecond());
+        Timestamp::from_millis(start.unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("RFC 3339")
+    }
+
+    fn days(zone: &str, from: &str, to: &str) -> Vec<(String, String, i64)> {
+        let days = Zone::named(zone).expect("a zone").days(at(from), at(to));
+        let hours = |day: &Day| (day.end.as_millis() - day.start.as_millis()) / 60_000;
+        days.iter().map(|day| (day.date.clone(), day.start.to_string(), hours(day))).collect()
+    }
+
+    #[test]
+    fn days_are_as_long_as_clocks_make_them() {
+        let day = |date: &str, start: &str, minutes| (date.to_owned(), format!("{start}:00.000Z"), minutes);
+        for (zone, from, to, expected) in [
+            (
+                "UTC",
+                "2026-11-20T00:00:00Z",
+                "2026-11-20T23:59:59.999Z",
+                vec![day("2026-11-20", "2026-11-20T00:00", 1_440)],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-03-27T22:59:59.999Z",
+                "2027-03-28T22:00:00Z",
+                vec![
+                    day("2027-03-27", "2027-03-26T23:00", 1_440),
+                    day("2027-03-28", "2027-03-27T23:00", 1_380),
+                    day("2027-03-29", "2027-03-28T22:00", 1_440),
+                ],
+            ),
+            (
+                "Europe/Berlin",
+                "2026-10-25T12:00:00Z",
+                "2026-10-25T12:00:00Z",
+                vec![day("2026-10-25", "2026-10-24T22:00", 1_500)],
+            ),
+            (
+                "asia/kolkata",
+                "2026-11-20T00:00:00Z",
+                "2026-11-20T00:00:00Z",
+                vec![day("2026-11-20", "2026-11-19T18:30", 1_440)],
+            ),
+            // Clocks go forward at midnight: the day begins at one.
+            (
+                "Asia/Beirut",
+                "2027-03-28T10:00:00Z",
+                "2027-03-28T10:00:00Z",
+                vec![day("2027-03-28", "2027-03-27T22:00", 1_380)],
+            ),
+            // Half an hour of summer time.
+            (
+                "Australia/Lord_Howe",
+                "2027-04-03T20:00:00Z",
+                "2027-04-03T20:00:00Z",
+                vec![day("2027-04-04", "2027-04-03T13:00", 1_470)],
+            ),
+            // Friday, 30 December 2011, never was in Samoa.
+            (
+                "Pacific/Apia",
+                "2011-12-30T09:00:00Z",
+                "2011-12-30T11:00:00Z",
+                vec![day("2011-12-29", "2011-12-29T10:00", 1_440), day("2011-12-31", "2011-12-30T10:00", 1_440)],
+            ),
+        ] {
+            assert_eq!(days(zone, from, to), expected, "{zone} {from}");
+        }
+        assert_eq!(days("UTC", "2025-01-01T12:00:00Z", "2026-02-05T12:00:00Z").len(), 401);
+        assert_eq!(days("America/New_York", "9999-12-30T00:00:00Z", "9999-12-30T21:00:00Z").len(), 2);
+    }
+
+    #[test]
+    fn names_are_those_of_the_database() {
+        assert_eq!(Zone::named("europe/berlin").expect("a zone").name(), "Europe/Berlin");
+        for wrong in ["", " ", "Berlin", "Europe", "CEST", "+02:00", "../UTC", "Europe/Berlin\0"] {
+            assert_eq!(Zone::named(wrong), None, "{wrong}");
+        }
+    }
+}
