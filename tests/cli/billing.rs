@@ -116,7 +116,7 @@ fn people_see_bars_of_their_limits() {
     team members            7                                              unlimited
     webhooks                2  ██████████████████████████████████  100.0 % of      2
 
-    individual clicks and other events are kept for 1095 days
+    individual events are kept for 1095 days
     ");
     insta::assert_snapshot!(shown(&double, "billing status", 40, false), @r"
     plan                     business
@@ -134,7 +134,7 @@ fn people_see_bars_of_their_limits() {
     team           7               unlimited
     webhooks       2  ###########  of      2
 
-    individual clicks and other events are kept for 1095 days
+    individual events are kept for 1095 days
     ");
     let coloured = Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     let coloured = Screen::sized(coloured, "billing status", 80).end().1;

@@ -75,7 +75,7 @@ fn notes(status: &BillingStatus) -> Vec<String> {
     if !status.quotas_enforced {
         notes.push(NOT_ENFORCED.to_owned());
     } else if let Some(days) = status.limits.analytics_retention_days {
-        notes.push(format!("individual clicks and other events are kept for {days} days"));
+        notes.push(format!("individual events are kept for {days} days"));
     }
     notes
 }
@@ -112,8 +112,7 @@ mod tests {
             assert!(text.contains(&format!("{line}\n")), "{text}");
         }
         assert!(
-            text.contains("the last payment failed")
-                && text.ends_with("individual clicks and other events are kept for 1095 days\n"),
+            text.contains("the last payment failed") && text.ends_with("individual events are kept for 1095 days\n"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.starts_with("team members") && line.ends_with(" unlimited")), "{text}");

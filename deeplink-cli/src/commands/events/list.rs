@@ -17,8 +17,8 @@ const HOURS: i64 = 24;
 /// List events, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --from, --to and --cursor, the events of the last 24 hours. A cursor carries its filters. -o json and jsonl print each event as webhooks get it, \
-     with its id.",
+    "Without --from, --to and --cursor, the events of the last 24 hours. A cursor carries its filters. -o json and jsonl \
+     print each event as webhooks get it, with its id.",
     &[
     "dl events list --from 1h",
     "dl events list --kind conversion --from 7d --all -o jsonl",
