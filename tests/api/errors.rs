@@ -7,6 +7,7 @@ use deeplink_server::config::OauthProvider;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::events::placed;
 use crate::lifecycle::page_of;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Ask, Caller, World, operations, spawn, spawn_with, wire};
@@ -365,6 +366,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let delivery = settled_delivery(&world, &world.a, &webhook.member("id")).await;
     let install = json!({"install_id": "install-1", "user_id": "ann"});
     assert_eq!(world.a.put("/v1/lifecycle/identify", &install).await.status, 200, "the log has an event");
+    placed(&world).await;
     // The columns for key lookup stay.
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
         ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps;
