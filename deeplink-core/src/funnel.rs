@@ -165,10 +165,10 @@ impl FunnelQuery {
         let zone = match self.tz.as_deref() {
             None => None,
             Some(_) if self.group_by != Some(GroupBy::Day) => {
-                return wrong("tz", "tz says whose days the groups are, so group_by must be day".into());
+                return wrong("tz", "tz needs group_by=day".into());
             }
             Some(name) => match Zone::named(name) {
-                None => return wrong("tz", "tz is no time zone, such as Europe/Berlin".into()),
+                None => return wrong("tz", "tz is not the name of a time zone; Europe/Berlin is one".into()),
                 zone => zone,
             },
         };

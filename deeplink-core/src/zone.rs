@@ -25,7 +25,7 @@ impl Zone {
     /// The zone of this name, without regard to case; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
-        ZONES.get(name).ok().map(Self)
+        ZONES.get(name).ok().filter(|zone| !zone.is_unknown()).map(Self)
     }
 
     /// Its name, as the database writes it.
@@ -70,8 +70,8 @@ mod tests {
 
     fn days(zone: &str, from: &str, to: &str) -> Vec<(String, String, i64)> {
         let days = Zone::named(zone).expect("a zone").days(at(from), at(to));
-        let hours = |day: &Day| (day.end.as_millis() - day.start.as_millis()) / 60_000;
-        days.iter().map(|day| (day.date.clone(), day.start.to_string(), hours(day))).collect()
+        let minutes = |day: &Day| (day.end.as_millis() - day.start.as_millis()) / 60_000;
+        days.iter().map(|day| (day.date.clone(), day.start.to_string(), minutes(day))).collect()
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_database() {
         assert_eq!(Zone::named("europe/berlin").expect("a zone").name(), "Europe/Berlin");
-        for wrong in ["", " ", "Berlin", "Europe", "CEST", "+02:00", "../UTC", "Europe/Berlin\0"] {
+        for wrong in ["", " ", "Berlin", "Europe", "CEST", "+02:00", "Etc/Unknown", "../UTC", "Europe/Berlin\0"] {
             assert_eq!(Zone::named(wrong), None, "{wrong}");
         }
     }

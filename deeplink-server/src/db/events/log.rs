@@ -56,14 +56,20 @@ pub(crate) async fn log(
 /// Removes the oldest events up to the position `until`. What a delivery still needs only leaves the log: at position -1 it
 /// goes once it is not needed any more. Clicks are removed from their own log. `true` when there may be more.
 pub(crate) async fn remove_old(db: &mut Conn<'_>, until: i64, now: Timestamp) -> Result<bool, DbError> {
+    const NEXT: &str = "
+        SELECT MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
+            SELECT position FROM events WHERE position > 0 AND kind <> 0 AND position <= $1 ORDER BY position LIMIT $2
+        ) AS oldest";
     const LEAVE: &str = "
         UPDATE events SET position = -1 WHERE position > 0 AND kind <> 0 AND position <= $1 AND kept_until > $2";
-    const REMOVE: &str = "
-        DELETE FROM events WHERE id IN (
-            SELECT id FROM events WHERE position > 0 AND kind <> 0 AND position <= $1 ORDER BY position LIMIT $2)";
-    execute!(db, LEAVE; until, now.as_millis())?;
-    let removed = execute!(db, REMOVE; until, EVENTS)?;
-    Ok(i64::try_from(removed) == Ok(EVENTS))
+    // The time is looked at again: on PostgreSQL a replay may need one meanwhile.
+    const REMOVE: &str = "DELETE FROM events WHERE position > 0 AND kind <> 0 AND position <= $1 AND kept_until <= $2";
+    let (to, found): (Option<i64>, i64) =
+        on!(db, c => sqlx::query_as(NEXT).bind(until).bind(EVENTS).fetch_one(c).await)?;
+    let Some(to) = to else { return Ok(false) };
+    execute!(db, LEAVE; to, now.as_millis())?;
+    execute!(db, REMOVE; to, now.as_millis())?;
+    Ok(found == EVENTS)
 }
 
 /// Removes the oldest of those that belong to accounts on this plan or one that keeps them no longer.
@@ -95,7 +101,7 @@ pub(crate) async fn remove_of_plan(
     // Made from words of our own, like the next.
     let leave = AssertSqlSafe(format!("UPDATE events SET position = -1 WHERE {passed} AND kept_until > $4"));
     execute!(db, leave; after, to, past_due_since(now), now.as_millis())?;
-    let remove = AssertSqlSafe(format!("DELETE FROM events WHERE {passed}"));
-    execute!(db, remove; after, to, past_due_since(now))?;
+    let remove = AssertSqlSafe(format!("DELETE FROM events WHERE {passed} AND kept_until <= $4"));
+    execute!(db, remove; after, to, past_due_since(now), now.as_millis())?;
     Ok(found == EVENTS)
 }
