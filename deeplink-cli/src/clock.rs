@@ -61,6 +61,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> 
     Ok(std::time::Duration::from_millis(total))
 }
 
+/// A moment as it was given: `7d` is another one each time.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) text: String,
+    pub(crate) moment: Timestamp,
+}
+
+/// Reads a moment, and keeps how it was given.
+pub(crate) fn parse_given(text: &str) -> Result<Given, String> {
+    Ok(Given { text: text.to_owned(), moment: parse_moment(text)? })
+}
+
 /// A moment on the command line: RFC 3339, a date (midnight UTC), or how long ago (`7d`, `12h`).
 pub(crate) fn parse_moment(text: &str) -> Result<Timestamp, String> {
     parse_from_now(text, i64::saturating_neg, "how long ago, such as 7d")

@@ -98,6 +98,11 @@ impl Target {
     }
 }
 
+/// Flags as they were given, each with a space before it.
+pub(crate) fn flags_given(flags: &[(&str, Option<&str>)]) -> String {
+    flags.iter().filter_map(|(name, value)| Some(format!(" --{name} {}", (*value)?))).collect::<Vec<_>>().concat()
+}
+
 /// Writes records to stdout.
 pub(crate) fn print(ctx: &Context, bytes: &[u8]) -> Outcome {
     let out = &ctx.out;

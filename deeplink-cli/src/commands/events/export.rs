@@ -43,9 +43,9 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let (jsonl, safe) = (self.target.is_jsonl(ctx)?, ctx.global.spreadsheet_safe);
+        let form = format!("events{} as {}", self.filter.describe(), if jsonl { "JSONL" } else { "CSV" });
         let filter = self.filter.check()?;
         let client = ctx.client().await?;
-        let form = format!("events{} as {}", describe(&filter), if jsonl { "JSONL" } else { "CSV" });
         let form = if safe { form + " for spreadsheets" } else { form };
         // After the last event. If there was none, there is nothing to repeat: an hour earlier, for clocks that differ.
         let begin = clock::now().plus_millis(-3_600_000).max(filter.from.unwrap_or(Timestamp::from_millis(0)));
@@ -76,13 +76,6 @@ impl Export {
         self.target.write(ctx, "event", &form, page).await?;
         if self.follow { follow(ctx, &filter, last.into_inner(), |item| line(item, jsonl, safe)).await } else { Ok(()) }
     }
-}
-
-/// What is exported, but for times: those are carried by the cursor.
-fn describe(filter: &EventFilter) -> String {
-    let kind = filter.kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
-    let link = filter.link_id.as_ref().map(|link| format!(" of link {link}")).unwrap_or_default();
-    kind + &link
 }
 
 /// Writes new events as they happen.

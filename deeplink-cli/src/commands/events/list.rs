@@ -6,7 +6,7 @@ use deeplink_client::EventFilter;
 use super::Filter;
 use crate::clock;
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Paging};
@@ -36,6 +36,10 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::EVENTS)?;
         let mut filter = self.filter.check()?;
+        if self.paging.is_continued() && filter != EventFilter::new() {
+            let what = "--cursor carries the filters of the list that it continues";
+            return Err(Failure::usage(what).hint("give it without --kind, --link, --from and --to").into());
+        }
         let mut none = "no events match";
         if filter.from.is_none() && filter.to.is_none() && !self.paging.is_continued() {
             filter.from = Some(clock::now().plus_millis(-HOURS * 3_600_000));
@@ -45,7 +49,7 @@ impl List {
         let fetch = async |size, cursor| {
             let list = match cursor {
                 None => client.events().list(&filter),
-                // It carries the filters; a time such as 7d is another one now.
+                // It carries the filters.
                 Some(cursor) => client.events().list(&EventFilter::new()).cursor(cursor),
             };
             Fetched::by(list.page_size(size).first_page()).await.map_err(|error| ctx.stop(&error))

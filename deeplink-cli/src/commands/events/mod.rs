@@ -2,10 +2,10 @@
 
 use clap::Args;
 use deeplink_client::{EventFilter, EventKind};
-use deeplink_core::time::Timestamp;
 
-use crate::clock::parse_moment;
+use crate::clock::{Given, parse_given};
 use crate::error::Outcome;
+use crate::export::flags_given;
 
 mod export;
 mod list;
@@ -29,19 +29,27 @@ struct Filter {
     #[arg(long, value_name = "ID")]
     link: Option<String>,
     /// Events stored at this time or later: RFC 3339, a date, or how long ago (7d)
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    from: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    from: Option<Given>,
     /// Events stored before this time
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    to: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    to: Option<Given>,
 }
 
 impl Filter {
+    /// The filter as it was given, for an export that is resumed.
+    fn describe(&self) -> String {
+        let [from, to] = [&self.from, &self.to].map(|given| given.as_ref().map(|given| given.text.as_str()));
+        let words = [("kind", self.kind.as_deref()), ("link", self.link.as_deref()), ("from", from), ("to", to)];
+        flags_given(&words)
+    }
+
     /// The filter in the service's form.
     fn check(self) -> Outcome<EventFilter> {
         let mut filter = EventFilter::new();
         filter.kind = self.kind.as_deref().map(EventKind::named);
-        (filter.link_id, filter.from, filter.to) = (self.link, self.from, self.to);
+        filter.link_id = self.link;
+        (filter.from, filter.to) = (self.from.map(|given| given.moment), self.to.map(|given| given.moment));
         filter.check()?;
         Ok(filter)
     }

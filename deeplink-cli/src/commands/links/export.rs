@@ -30,9 +30,13 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let (jsonl, safe) = (self.target.is_jsonl(ctx)?, ctx.global.spreadsheet_safe);
+        let filters = self.filter.describe();
         let (filter, client) = (self.filter.check()?, ctx.client().await?);
-        let form =
-            format!("links as {}{}", if jsonl { "JSONL" } else { "CSV" }, if safe { " for spreadsheets" } else { "" });
+        let form = format!(
+            "links{filters} as {}{}",
+            if jsonl { "JSONL" } else { "CSV" },
+            if safe { " for spreadsheets" } else { "" }
+        );
         let page = async |cursor: Option<String>, is_first| {
             let list = match cursor {
                 None => client.links().list(&filter),

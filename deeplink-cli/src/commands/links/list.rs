@@ -2,11 +2,11 @@
 
 use clap::Args;
 use deeplink_core::link::{LinkFilter, LinkStatus};
-use deeplink_core::time::Timestamp;
 
-use crate::clock::parse_moment;
+use crate::clock::{Given, parse_given};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
+use crate::export::flags_given;
 use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Paging};
@@ -22,11 +22,11 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
     /// Links created after this time: RFC 3339, a date, or how long ago (7d)
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    created_after: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    created_after: Option<Given>,
     /// Links created before this time
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    created_before: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    created_before: Option<Given>,
     /// Links that contain this text, without case, in id, name, URLs, preview title or metadata
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
@@ -36,6 +36,21 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// The filter as it was given, for an export that is resumed.
+    pub(crate) fn describe(&self) -> String {
+        let [after, before] =
+            [&self.created_after, &self.created_before].map(|given| given.as_ref().map(|given| given.text.as_str()));
+        let words = [
+            ("affiliate", self.affiliate.as_deref()),
+            ("status", self.status.as_deref()),
+            ("created-after", after),
+            ("created-before", before),
+            ("q", self.q.as_deref()),
+            ("id-prefix", self.id_prefix.as_deref()),
+        ];
+        flags_given(&words)
+    }
+
     /// The filter in the service's form.
     pub(crate) fn check(self) -> Outcome<LinkFilter> {
         let mut filter = LinkFilter::new();
@@ -48,8 +63,8 @@ impl Filter {
             filter = filter.status(status);
         }
         filter.affiliate_id = self.affiliate;
-        filter.created_after = self.created_after;
-        filter.created_before = self.created_before;
+        filter.created_after = self.created_after.map(|given| given.moment);
+        filter.created_before = self.created_before.map(|given| given.moment);
         (filter.q, filter.id_prefix) = (self.q, self.id_prefix);
         Ok(filter)
     }
