@@ -68,6 +68,12 @@ pub(crate) struct Given {
     pub(crate) moment: Timestamp,
 }
 
+impl Given {
+    pub(crate) fn is_relative(&self) -> bool {
+        parse_duration(&self.text).is_ok()
+    }
+}
+
 /// Reads a moment, and keeps how it was given.
 pub(crate) fn parse_given(text: &str) -> Result<Given, String> {
     Ok(Given { text: text.to_owned(), moment: parse_moment(text)? })

@@ -65,6 +65,7 @@ impl Target {
             }
             file
         });
+        let mut unfinished = Unfinished { ctx, noun, records: file.as_ref().map_or(0, |_| records) };
         let mut is_first = cursor.is_none();
         let progress = file.as_ref().map(|_| Progress::of(ctx, &format!("{noun}s"), noun));
         if let Some(progress) = &progress {
@@ -80,7 +81,10 @@ impl Target {
             cursor = chunk.next_cursor;
             match &mut file {
                 None => print(ctx, &chunk.bytes)?,
-                Some(file) => file.add(&chunk.bytes, cursor.as_deref(), records)?,
+                Some(file) => {
+                    file.add(&chunk.bytes, cursor.as_deref(), records)?;
+                    unfinished.records = records;
+                }
             }
             if let Some(progress) = &progress {
                 progress.so_far(records);
@@ -93,6 +97,7 @@ impl Target {
         if let Some(file) = file {
             file.finish()?;
         }
+        unfinished.records = 0;
         ctx.console.say(&format!("{} exported", counted(records, noun)));
         Ok(())
     }
@@ -108,6 +113,23 @@ pub(crate) fn print(ctx: &Context, bytes: &[u8]) -> Outcome {
     let out = &ctx.out;
     if out.terminal { out.text(&String::from_utf8_lossy(bytes)) } else { out.raw(bytes) }?;
     out.flush()
+}
+
+/// Says how to go on when an export ends early, by an error or Ctrl-C.
+struct Unfinished<'a> {
+    ctx: &'a Context,
+    noun: &'static str,
+    /// Those in the file that a resumed export keeps.
+    records: u64,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.records > 0 {
+            let kept = counted(self.records, self.noun);
+            self.ctx.console.note(&format!("{kept} written so far; repeat the command with --resume to continue"));
+        }
+    }
 }
 
 /// A file that has its name once it is whole.

@@ -33,6 +33,11 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
+    /// When a date such as `2026-11-20` begins; `None` for what is no date.
+    pub fn midnight(&self, date: &str) -> Option<Timestamp> {
+        (date.len() == 10).then(|| date.parse().ok().map(|date| self.start(date))).flatten()
+    }
+
     /// The days that a window touches, oldest first.
     pub fn days(&self, from: Timestamp, to: Timestamp) -> Vec<Day> {
         let moment = jiff::Timestamp::from_millisecond(from.as_millis()).unwrap_or_default();
@@ -132,6 +137,22 @@ mod tests {
         }
         assert_eq!(days("UTC", "2025-01-01T12:00:00Z", "2026-02-05T12:00:00Z").len(), 401);
         assert_eq!(days("America/New_York", "9999-12-30T00:00:00Z", "9999-12-30T21:00:00Z").len(), 2);
+    }
+
+    #[test]
+    fn a_date_begins_at_the_first_moment_of_the_zone() {
+        for (zone, date, expected) in [
+            ("UTC", "2026-11-20", Some("2026-11-20T00:00:00Z")),
+            ("Europe/Berlin", "2026-11-20", Some("2026-11-19T23:00:00Z")),
+            ("Asia/Beirut", "2027-03-28", Some("2027-03-27T22:00:00Z")),
+            ("Europe/Berlin", "2026-13-20", None),
+            ("Europe/Berlin", "+2026-11-2", None),
+            ("Europe/Berlin", "20261120", None),
+            ("Europe/Berlin", "7d", None),
+        ] {
+            let zone = Zone::named(zone).expect("a zone");
+            assert_eq!(zone.midnight(date), expected.map(at), "{date}");
+        }
     }
 
     #[test]

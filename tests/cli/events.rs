@@ -175,8 +175,8 @@ fn a_quiet_service_is_followed() {
     user.run("links resolve spring-42 --as json").ok();
     let mut command = user.command("events export --kind identify -o jsonl --from 0s --follow");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("dl starts");
-    let said = BufReader::new(child.stderr.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
-    assert!(said.into_iter().any(|line| line.contains("following")), "it goes on");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    assert!(said.any(|line| line.contains("following")), "it goes on");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     user.run("sdk identify --install install-1 --user ann").ok();
     let line = lines.next().expect("an event").expect("a line");

@@ -172,6 +172,11 @@ fn list_sends_its_filters() {
          &created_before=2026-11-02T08%3A00%3A00.000Z&id_prefix=s&q=spring-&status=expired&limit=7"
     );
     dl.run("links list --status resting").fails(3);
+    // A cursor carries its filters; 7d is no longer the moment that it was on the first page.
+    dl.run("links list --created-after 7d --status expired --cursor abc").ok();
+    assert_eq!(double.requests().pop().expect("a request").target, "/v1/links?cursor=abc&limit=50");
+    dl.run("links list --status expired --cursor abc").ok();
+    assert_eq!(double.requests().pop().expect("a request").target, "/v1/links?status=expired&cursor=abc&limit=50");
 }
 
 #[test]

@@ -85,6 +85,12 @@ fn what_is_asked_is_what_was_said() {
             "credit=last_touch&from=2026-10-21T00%3A00%3A00.000Z&group_by=day&link_ids=a-1\
              &to=2026-11-20T00%3A00%3A00.000Z&format=csv",
         ),
+        // A date is a day of the zone, a moment and a length of time are what they are.
+        (
+            "stats a-1 --group-by day --tz europe/berlin --from 2026-11-01 --to 2026-11-20T00:00:00Z",
+            "credit=last_touch&from=2026-10-31T23%3A00%3A00.000Z&group_by=day&link_ids=a-1\
+             &to=2026-11-20T00%3A00%3A00.000Z&tz=europe%2Fberlin",
+        ),
     ] {
         dl.run(line).ok();
         let request = double.requests().pop().expect("a request");

@@ -45,7 +45,7 @@ const HOSTS: usize = 100;
         ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
-        ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. An hour of clicks that two days share counts for the day in which it begins"),
+        ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); with `platform`, `kind` and `referer_host`, groups hold clicks only"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),

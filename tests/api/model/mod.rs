@@ -39,9 +39,11 @@ async fn any_history_is_reported_as_the_rules_say() {
     let stage = Stage::new().await;
     let histories =
         told("MODEL_HISTORIES").map_or(HISTORIES, |count| count.parse().expect("MODEL_HISTORIES is a number"));
-    for batch in 0..histories.div_ceil(AT_ONCE) {
+    let batches = histories.div_ceil(AT_ONCE);
+    for batch in 0..batches {
         let mut random = Random::seeded(seed.wrapping_add(batch as u64));
-        let times = clock(&mut random, stage.begin, ROUNDS);
+        let begin = stage.begins[usize::from(2 * batch >= batches)];
+        let times = clock(&mut random, begin, ROUNDS);
         let histories: Vec<_> = (0..AT_ONCE).map(|_| history(&mut random, &times, ASKS)).collect();
         let found = stage.play(&histories, &times).await;
         if let Some((nth, _)) = found.iter().enumerate().find_map(|(nth, found)| Some((nth, found.as_ref()?))) {
@@ -62,7 +64,8 @@ fn seed() -> u64 {
 struct Stage {
     world: World,
     http: reqwest::Client,
-    begin: i64,
+    /// When histories begin, the earliest first.
+    begins: [i64; 2],
     tenants: AtomicUsize,
     clicks: AtomicUsize,
 }
@@ -86,22 +89,23 @@ impl Stage {
     async fn new() -> Self {
         let world = spawn().await;
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).tls_certs_only([]);
-        // Clocks are changed in some zones while the histories last.
-        let begin = "2027-03-26T00:00:00Z".parse::<Timestamp>().expect("a time").as_millis();
+        // In some zones clocks go back while the first half of the histories lasts, and forward while the second does.
+        let begins = ["2026-10-23T00:00:00Z", "2027-03-26T00:00:00Z"];
+        let begins = begins.map(|begin| begin.parse::<Timestamp>().expect("a time").as_millis());
         let http = http.build().expect("an HTTP client");
-        Self { world, http, begin, tenants: AtomicUsize::new(0), clicks: AtomicUsize::new(0) }
+        Self { world, http, begins, tenants: AtomicUsize::new(0), clicks: AtomicUsize::new(0) }
     }
 
     /// New tenants with their links, straight into the database, because their creation is not tested here.
     async fn actors(&self, count: usize) -> Vec<Actor> {
         let mut random = Random::system();
-        let at = Timestamp::from_millis(self.begin);
+        let at = Timestamp::from_millis(self.begins[0]);
         let (mut sql, mut actors) = (vec!["BEGIN;".to_owned()], Vec::new());
         for _ in 0..count {
             let number = self.tenants.fetch_add(1, Ordering::Relaxed);
             let (tenant, id) = (TenantId::new(at, &mut random), SecretKeyId::new(at, &mut random));
             let key = SecretKey::generate(&mut random);
-            let (hash, prefix, at) = (key.hash(), key.shown_prefix(), self.begin);
+            let (hash, prefix, at) = (key.hash(), key.shown_prefix(), self.begins[0]);
             // As the migration numbers accounts.
             let account = -2 * i64::try_from(number + 1).expect("a number");
             sql.push(format!(

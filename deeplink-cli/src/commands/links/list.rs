@@ -51,6 +51,11 @@ impl Filter {
         flags_given(&words)
     }
 
+    /// Whether it is another one each time it is given.
+    fn is_relative(&self) -> bool {
+        [&self.created_after, &self.created_before].into_iter().flatten().any(Given::is_relative)
+    }
+
     /// The filter in the service's form.
     pub(crate) fn check(self) -> Outcome<LinkFilter> {
         let mut filter = LinkFilter::new();
@@ -88,7 +93,10 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
+        // A cursor carries its filters, and 7d is no longer the moment that it was on the first page.
+        let of_cursor = self.paging.is_continued() && self.filter.is_relative();
         let filter = self.filter.check()?;
+        let filter = if of_cursor { LinkFilter::new() } else { filter };
         let none =
             if filter == LinkFilter::new() { "no links; dl links create URL creates one" } else { "no links match" };
         let client = ctx.client().await?;

@@ -22,7 +22,7 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
         [id] => escape::one_line(id).into_owned(),
         ids => format!("{} links", ids.len()),
     };
-    let days = report.tz.as_ref().map(|zone| format!(", days of {}", escape::one_line(zone))).unwrap_or_default();
+    let days = days_of(report.tz.as_deref());
     let head = format!(
         "{}, {}\n{} to {} UTC{days}\n\n",
         pen.heading(&what),
@@ -48,6 +48,11 @@ pub(super) fn credit(credit: &Credit) -> String {
         Credit::Touched => "by any touch".to_owned(),
         other => format!("by {}", escape::one_line(other.as_str())),
     }
+}
+
+/// Whose days the groups are, if not those of UTC.
+pub(super) fn days_of(tz: Option<&str>) -> String {
+    tz.map(|zone| format!(", days of {}", escape::one_line(zone))).unwrap_or_default()
 }
 
 /// `2026-11-20 09:30`.

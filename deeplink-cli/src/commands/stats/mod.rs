@@ -3,10 +3,11 @@
 mod draw;
 
 use clap::Args;
-use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy};
+use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, Revenue};
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 
-use crate::clock::{self, parse_moment};
+use crate::clock::{self, Given, parse_given};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
@@ -20,7 +21,8 @@ use crate::{given, ids};
     "Without ids it is about all links of the account, deleted ones included; conversions of known users whom no link \
      touched are shown apart, as unattributed. Counts of several links are combined: a visitor of two of them is counted \
      once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours \
-     are UTC; --tz groups by the days of a time zone. -o csv has a column for each type of conversion.",
+     are UTC; --tz groups by the days of a time zone, and dates of --from and --to are then its days too. Clicks are counted by \
+     whole hours, so an hour that two of its days share counts for the first. -o csv has a column for each type of conversion.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
@@ -34,11 +36,11 @@ pub(crate) struct Stats {
     #[arg(value_name = "ID|-")]
     ids: Vec<String>,
     /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    from: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    from: Option<Given>,
     /// End; now if omitted
-    #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
-    to: Option<Timestamp>,
+    #[arg(long, value_name = "WHEN", value_parser = parse_given)]
+    to: Option<Given>,
     /// Which touch is credited: last_touch, first_touch or touched
     #[arg(long, value_name = "TOUCH", default_value = "last_touch")]
     credit: String,
@@ -69,7 +71,7 @@ impl Stats {
                 ctx.out.csv(record.iter().map(str::to_owned))?;
             }
             ctx.out.flush()?;
-            say_window(ctx, scope.from, scope.to, &scope.credit);
+            say_window(ctx, [scope.from, scope.to], scope.zone.as_ref().map(Zone::name), &scope.credit);
             return Ok(());
         }
         let report = client.analytics().funnel(&query).full().await.map_err(|error| ctx.stop(&error))?;
@@ -86,7 +88,13 @@ impl Stats {
             let what = format!("credit is one of {}", words.join(", "));
             return Err(Failure::invalid(what).code("bad_request").field("credit").into());
         }
-        let mut query = of.window(self.from, self.to).credit(credit);
+        let zone = self.tz.as_deref().and_then(Zone::named);
+        let moment = |given: &Option<Given>| {
+            let Given { text, moment } = given.as_ref()?;
+            // A date is a day of the zone, like the groups.
+            Some(zone.as_ref().and_then(|zone| zone.midnight(text)).unwrap_or(*moment))
+        };
+        let mut query = of.window(moment(&self.from), moment(&self.to)).credit(credit);
         query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
         query.tz.clone_from(&self.tz);
         let scope = query.check(clock::now())?;
@@ -124,13 +132,14 @@ fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> 
         }
         _ => rows(sheet, &flat().iter().map(String::as_str).collect::<Vec<_>>())?,
     }
-    say_window(ctx, report.from, report.to, &report.credit);
+    say_window(ctx, [report.from, report.to], report.tz.as_deref(), &report.credit);
     Ok(())
 }
 
-/// States the window and the credit, if the output does not.
-fn say_window(ctx: &Context, from: Timestamp, to: Timestamp, credit: &Credit) {
-    ctx.console.say(&format!("from {from} to {to}, {}", draw::credit(credit)));
+/// States the window, the zone and the credit, if the output does not.
+fn say_window(ctx: &Context, [from, to]: [Timestamp; 2], tz: Option<&str>, credit: &Credit) {
+    let days = draw::days_of(tz);
+    ctx.console.say(&format!("from {from} to {to}{days}, {}", draw::credit(credit)));
 }
 
 fn rows(sheet: &Sheet<'_>, records: &[&str]) -> Outcome {
@@ -187,6 +196,11 @@ fn flatten(group: &FunnelGroup) -> String {
         ("new_device", group.returning_users.map(|back| back.new_device).into()),
         ("engaged", group.returning_users.map(|back| back.engaged).into()),
         ("conversions", conversions.into()),
-        ("revenue", group.revenue.as_deref().map(draw::amounts).into()),
+        ("revenue", group.revenue.as_deref().map(plain).into()),
     ])
+}
+
+/// Amounts of several currencies as a value for programs.
+fn plain(sums: &[Revenue]) -> String {
+    draw::amounts(sums).replace(',', "")
 }

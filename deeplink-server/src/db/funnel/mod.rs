@@ -66,7 +66,9 @@ impl Split<'_> {
             Self::Nothing => "CAST(0 AS BIGINT)".into(),
             Self::Time(width) => format!("at - at % {width}"),
             Self::Days(runs) => {
-                let start = |Run { start, width, .. }: &Run| format!("{start} + (at - {start}) / {width} * {width}");
+                // Without the run's own start, so that the statement of a window is that of the next one.
+                let start =
+                    |Run { start, width, .. }: &Run| format!("at - (at - {}) % {width}", start.rem_euclid(*width));
                 let Some((last, others)) = runs.split_last() else { return Self::Nothing.key() };
                 let others: Vec<String> =
                     others.iter().map(|run| format!("WHEN at < {} THEN {}", run.end, start(run))).collect();
