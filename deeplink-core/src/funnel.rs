@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ErrorCode, Invalid};
 use crate::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use crate::time::Timestamp;
+use crate::visitor::UserAgent;
 use crate::words::{reply, setters, words};
 use crate::zone::Zone;
 
@@ -43,13 +44,32 @@ words! {
         Kind = "kind",
         /// Clicks by the host of the page that led to them; `key` is empty where there was none.
         RefererHost = "referer_host",
+        /// Clicks by the visitor's browser; `webview` is the one of an app.
+        Browser = "browser",
+        /// Clicks by operating system.
+        Os = "os",
+        /// Clicks by sort of device: `mobile`, `tablet`, `desktop`.
+        Device = "device",
+        /// Clicks by the app whose own browser showed the page; `none` is a browser of its own.
+        InApp = "in_app",
     }
 }
 
 impl GroupBy {
     /// Whether the groups hold clicks only: installs and conversions have no platform or referer on record.
     pub const fn is_of_clicks(&self) -> bool {
-        matches!(self, Self::Platform | Self::Kind | Self::RefererHost)
+        !matches!(self, Self::Day | Self::Hour | Self::Link)
+    }
+
+    /// The key of a click's group, for those that a user agent decides.
+    pub fn of_user_agent(&self, agent: UserAgent) -> Option<&'static str> {
+        match self {
+            Self::Browser => Some(agent.browser.as_str()),
+            Self::Os => Some(agent.os.as_str()),
+            Self::Device => Some(agent.device.as_str()),
+            Self::InApp => Some(agent.in_app.as_str()),
+            _ => None,
+        }
     }
 
     /// Width of a group in milliseconds, for those that are stretches of time.

@@ -91,6 +91,10 @@ async fn the_whole_account_is_reported_without_ids() {
     let hosts = ask(&world.a, "group_by=referer_host").await.json()["groups"].clone();
     assert_eq!(hosts, json!([{"key": "", "clicks": 2}]));
     assert_eq!(days[30]["revenue"], told["funnel"]["revenue"]);
+    for (by, key) in [("browser", "firefox"), ("os", "linux"), ("device", "desktop"), ("in_app", "none")] {
+        let groups = ask(&world.a, &format!("group_by={by}")).await.json()["groups"].clone();
+        assert_eq!(groups, json!([{"key": key, "clicks": 2}]), "{by}");
+    }
     let sheet = ask(&world.a, "group_by=platform&format=csv").await;
     assert_eq!(sheet.text().lines().nth(1), Some("other,2,,,,,,"));
     assert!(ask(&world.b, "").await.json()["unattributed"] == json!({}));

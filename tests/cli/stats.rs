@@ -111,7 +111,10 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     for (line, said) in [
         ("stats a-1 --credit linear", "credit is one of last_touch, first_touch, touched"),
-        ("stats a-1 --group-by week", "group_by is one of day, hour, link, platform, kind, referer_host"),
+        (
+            "stats a-1 --group-by week",
+            "group_by is one of day, hour, link, platform, kind, referer_host, browser, os, device, in_app",
+        ),
         ("stats --group-by link", "group_by is link, so link_ids must name the links"),
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from lies after to"),
         ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),

@@ -65,12 +65,12 @@ async fn f0_the_oracle_finds_what_is_lost_doubled_torn_refused_or_never_sent() {
         format!("UPDATE links SET metadata = '{{}}' WHERE link_id = '{}'", lost_ids[1]),
         format!("DELETE FROM clicks WHERE {}", of_click(&lost_click)),
         format!(
-            "INSERT INTO clicks SELECT (SELECT MAX(position) + 1 FROM clicks), link, at, kind, platform, agent, referer
-            FROM clicks WHERE {}",
+            "INSERT INTO clicks (position, link, at, kind, platform, agent, referer)
+            SELECT (SELECT MAX(position) + 1 FROM clicks), link, at, kind, platform, agent, referer FROM clicks WHERE {}",
             of_click(&doubled_click)
         ),
         "INSERT INTO click_hours
-            (link, hour, kind, clicks, first_position, last_position, first_at, last_at) VALUES (1, 0, 0, 5, 1, 1, 0, 0)"
+            (link, hour, visitor, clicks, first_position, last_position, first_at, last_at) VALUES (1, 0, 0, 5, 1, 1, 0, 0)"
             .to_owned(),
         format!("UPDATE links SET web_url = 'https://example.com/never-sent/0' WHERE link_id = '{}'", lost_ids[2]),
     ];

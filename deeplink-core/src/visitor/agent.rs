@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use super::{Class, Platform};
+use super::{Browser, Class, Device, InApp, Os, Platform, UserAgent};
 
 /// Traits of a User-Agent alone. Small and `Copy`, to be cached per distinct agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub struct AgentTraits {
     pub(super) bare_webkit: bool,
     pub(super) firefox: bool,
     pub(super) wechat: bool,
+    pub(super) user_agent: UserAgent,
 }
 
 impl AgentTraits {
@@ -33,6 +34,7 @@ impl AgentTraits {
             bare_webkit: said.any(WEBKIT) && !said.any(NAMED_WEBKIT),
             firefox: said.any(FIREFOX),
             wechat: said.any(WECHAT),
+            user_agent: user_agent(said),
         }
     }
 
@@ -74,22 +76,130 @@ fn platform(said: Signs) -> Platform {
     }
 }
 
-const PREVIEW: u32 = 1;
-const AI: u32 = 1 << 1;
-const CRAWLER: u32 = 1 << 2;
-const COMPATIBLE: u32 = 1 << 3;
-const ROBOT: u32 = 1 << 4;
-const BROWSER: u32 = 1 << 5;
-const APPLE_MOBILE: u32 = 1 << 6;
-const WINDOWS_PHONE: u32 = 1 << 7;
-const ANDROID: u32 = 1 << 8;
-const WINDOWS: u32 = 1 << 9;
-const MAC: u32 = 1 << 10;
-const IN_APP: u32 = 1 << 11;
-const WECHAT: u32 = 1 << 12;
-const WEBKIT: u32 = 1 << 13;
-const NAMED_WEBKIT: u32 = 1 << 14;
-const FIREFOX: u32 = 1 << 15;
+/// What names a browser; the first match wins, because most name Chrome or Safari as well.
+const BROWSERS: [(u64, Browser); 12] = [
+    (EDGE, Browser::Edge),
+    (OPERA, Browser::Opera),
+    (SAMSUNG, Browser::Samsung),
+    (YANDEX, Browser::Yandex),
+    (UC, Browser::Uc),
+    (DUCKDUCKGO, Browser::DuckDuckGo),
+    (VIVALDI, Browser::Vivaldi),
+    (HUAWEI, Browser::Huawei),
+    (MI, Browser::Mi),
+    (FIREFOX | FIREFOX_IOS, Browser::Firefox),
+    (CHROME, Browser::Chrome),
+    (SAFARI, Browser::Safari),
+];
+
+/// What names an app with a browser of its own; the first match wins, because apps of one company name each other.
+const APPS: [(u64, InApp); 16] = [
+    (MESSENGER, InApp::Messenger),
+    (INSTAGRAM, InApp::Instagram),
+    (THREADS, InApp::Threads),
+    (FACEBOOK, InApp::Facebook),
+    (TIKTOK, InApp::TikTok),
+    (LINE, InApp::Line),
+    (SNAPCHAT, InApp::Snapchat),
+    (X, InApp::X),
+    (LINKEDIN, InApp::LinkedIn),
+    (PINTEREST, InApp::Pinterest),
+    (KAKAOTALK, InApp::KakaoTalk),
+    (TELEGRAM, InApp::Telegram),
+    (ZALO, InApp::Zalo),
+    (GOOGLE, InApp::Google),
+    (OUTLOOK, InApp::Outlook),
+    (WECHAT, InApp::WeChat),
+];
+
+/// The browser and device that an agent names, before other headers are looked at.
+fn user_agent(said: Signs) -> UserAgent {
+    let device = if said.any(TABLET) || said.any(ANDROID) && !said.any(MOBILE | WINDOWS_PHONE) {
+        Device::Tablet
+    } else if said.any(MOBILE | APPLE_MOBILE) {
+        Device::Mobile
+    } else if said.any(WINDOWS | MAC | LINUX | CHROME_OS) {
+        Device::Desktop
+    } else {
+        Device::Unknown
+    };
+    let os = if said.any(CHROME_OS) {
+        Os::ChromeOs
+    } else if said.any(LINUX) {
+        Os::Linux
+    } else {
+        Os::Other
+    };
+    UserAgent {
+        browser: BROWSERS.iter().find(|known| said.any(known.0)).map_or(Browser::Other, |known| known.1),
+        in_app: APPS.iter().find(|known| said.any(known.0)).map_or(InApp::Other, |known| known.1),
+        os,
+        device,
+    }
+}
+
+impl UserAgent {
+    /// The same with what the other headers add.
+    pub(super) fn on(self, platform: Platform, in_app: bool) -> Self {
+        let os = match platform {
+            Platform::Ios => Os::Ios,
+            Platform::Android => Os::Android,
+            Platform::Macos => Os::Macos,
+            Platform::Windows => Os::Windows,
+            Platform::Other => self.os,
+        };
+        let (browser, in_app) = if in_app { (Browser::WebView, self.in_app) } else { (self.browser, InApp::None) };
+        Self { browser, in_app, os, ..self }
+    }
+}
+
+const PREVIEW: u64 = 1;
+const AI: u64 = 1 << 1;
+const CRAWLER: u64 = 1 << 2;
+const COMPATIBLE: u64 = 1 << 3;
+const ROBOT: u64 = 1 << 4;
+const BROWSER: u64 = 1 << 5;
+const APPLE_MOBILE: u64 = 1 << 6;
+const WINDOWS_PHONE: u64 = 1 << 7;
+const ANDROID: u64 = 1 << 8;
+const WINDOWS: u64 = 1 << 9;
+const MAC: u64 = 1 << 10;
+const IN_APP: u64 = 1 << 11;
+const WECHAT: u64 = 1 << 12;
+const WEBKIT: u64 = 1 << 13;
+const NAMED_WEBKIT: u64 = 1 << 14;
+const FIREFOX: u64 = 1 << 15;
+const EDGE: u64 = 1 << 16;
+const OPERA: u64 = 1 << 17;
+const SAMSUNG: u64 = 1 << 18;
+const YANDEX: u64 = 1 << 19;
+const UC: u64 = 1 << 20;
+const DUCKDUCKGO: u64 = 1 << 21;
+const VIVALDI: u64 = 1 << 22;
+const HUAWEI: u64 = 1 << 23;
+const MI: u64 = 1 << 24;
+const FIREFOX_IOS: u64 = 1 << 25;
+const CHROME: u64 = 1 << 26;
+const SAFARI: u64 = 1 << 27;
+const TABLET: u64 = 1 << 28;
+const MOBILE: u64 = 1 << 29;
+const LINUX: u64 = 1 << 30;
+const CHROME_OS: u64 = 1 << 31;
+const MESSENGER: u64 = 1 << 32;
+const INSTAGRAM: u64 = 1 << 33;
+const THREADS: u64 = 1 << 34;
+const FACEBOOK: u64 = 1 << 35;
+const TIKTOK: u64 = 1 << 36;
+const LINE: u64 = 1 << 37;
+const SNAPCHAT: u64 = 1 << 38;
+const X: u64 = 1 << 39;
+const LINKEDIN: u64 = 1 << 40;
+const PINTEREST: u64 = 1 << 41;
+const KAKAOTALK: u64 = 1 << 42;
+const TELEGRAM: u64 = 1 << 43;
+const ZALO: u64 = 1 << 44;
+const GOOGLE: u64 = 1 << 45;
+const OUTLOOK: u64 = 1 << 46;
 
 /// Where and how a token counts.
 #[derive(Clone, Copy)]
@@ -105,7 +215,7 @@ enum Rule {
 use Rule::{Anywhere, AtStart, Exact};
 
 #[rustfmt::skip]
-const TOKENS: &[(u32, Rule, &[&str])] = &[
+const TOKENS: &[(u64, Rule, &[&str])] = &[
     (PREVIEW, Anywhere, &[
         "facebookexternalhit", "Facebot", "meta-externalfetcher", "Twitterbot", "Slackbot", "Slack-ImgProxy", "Discordbot",
         "TelegramBot", "LinkedInBot", "SkypeUriPreview", "MicrosoftPreview", "BingPreview", "Pinterestbot",
@@ -127,28 +237,57 @@ const TOKENS: &[(u32, Rule, &[&str])] = &[
     (ROBOT, Anywhere, &["bot", "crawl", "spider"]),
     (BROWSER, Anywhere, &["Mozilla/"]),
     (BROWSER, AtStart, &["Opera/"]),
-    (APPLE_MOBILE, Exact, &["iPhone", "iPod", "iPad"]),
+    (APPLE_MOBILE, Exact, &["iPhone", "iPod"]),
+    (APPLE_MOBILE | TABLET, Exact, &["iPad"]),
     (WINDOWS_PHONE, Exact, &["Windows Phone"]),
     (ANDROID, Exact, &["Android"]),
     (WINDOWS, Exact, &["Windows"]),
     (MAC, Exact, &["Macintosh", "Mac OS X"]),
-    (IN_APP, Exact, &[
-        "FBAN/", "FBAV/", "FB_IAB", "FBIOS", "MessengerForiOS", "Orca-Android", "Instagram", "Barcelona", "musical_ly",
-        "BytedanceWebview", "TikTok", "trill", "Line/", "Snapchat", "Twitter for", "TwitterAndroid", "LinkedInApp",
-        "Pinterest/", "KAKAOTALK", "Telegram-Android", "ZaloTheme/", "GSA/", "Outlook-iOS", "Outlook-Android", "; wv)",
-    ]),
+    (IN_APP, Exact, &["; wv)"]),
+    (IN_APP | FACEBOOK, Exact, &["FBAN/", "FBAV/", "FB_IAB", "FBIOS"]),
+    (IN_APP | MESSENGER, Exact, &["MessengerForiOS", "Orca-Android"]),
+    (IN_APP | INSTAGRAM, Exact, &["Instagram"]),
+    (IN_APP | THREADS, Exact, &["Barcelona"]),
+    (IN_APP | TIKTOK, Exact, &["musical_ly", "BytedanceWebview", "TikTok", "trill"]),
+    (IN_APP | LINE, Exact, &["Line/"]),
+    (IN_APP | SNAPCHAT, Exact, &["Snapchat"]),
+    (IN_APP | X, Exact, &["Twitter for", "TwitterAndroid"]),
+    (IN_APP | LINKEDIN, Exact, &["LinkedInApp"]),
+    (IN_APP | PINTEREST, Exact, &["Pinterest/"]),
+    (IN_APP | KAKAOTALK, Exact, &["KAKAOTALK"]),
+    (IN_APP | TELEGRAM, Exact, &["Telegram-Android"]),
+    (IN_APP | ZALO, Exact, &["ZaloTheme/"]),
+    (IN_APP | GOOGLE, Exact, &["GSA/"]),
+    (IN_APP | OUTLOOK, Exact, &["Outlook-iOS", "Outlook-Android"]),
     (IN_APP | WECHAT, Exact, &["MicroMessenger"]),
     (WEBKIT, Exact, &["AppleWebKit"]),
-    (NAMED_WEBKIT, Exact, &["Safari/", "CriOS", "FxiOS", "EdgiOS"]),
+    (NAMED_WEBKIT | SAFARI, Exact, &["Safari/"]),
+    (NAMED_WEBKIT | CHROME, Exact, &["CriOS"]),
+    (NAMED_WEBKIT | FIREFOX_IOS, Exact, &["FxiOS"]),
+    (NAMED_WEBKIT | EDGE, Exact, &["EdgiOS"]),
     (FIREFOX, Exact, &["Firefox/"]),
+    (CHROME, Exact, &["Chrome/"]),
+    (EDGE, Exact, &["Edg/", "EdgA/", "Edge/"]),
+    (OPERA, Exact, &["OPR/", "OPiOS/", "OPT/", "Opera/"]),
+    (SAMSUNG, Exact, &["SamsungBrowser/"]),
+    (YANDEX, Exact, &["YaBrowser/"]),
+    (UC, Exact, &["UCBrowser/"]),
+    (DUCKDUCKGO, Exact, &["DuckDuckGo/", "Ddg/"]),
+    (VIVALDI, Exact, &["Vivaldi/"]),
+    (HUAWEI, Exact, &["HuaweiBrowser/"]),
+    (MI, Exact, &["MiuiBrowser/"]),
+    (TABLET, Exact, &["Tablet", "Silk/"]),
+    (MOBILE, Exact, &["Mobile", "Mobi/"]),
+    (LINUX, Exact, &["Linux"]),
+    (CHROME_OS, Exact, &["CrOS "]),
 ];
 
 /// The set of tokens found in a User-Agent.
 #[derive(Clone, Copy)]
-struct Signs(u32);
+struct Signs(u64);
 
 impl Signs {
-    fn any(self, sign: u32) -> bool {
+    fn any(self, sign: u64) -> bool {
         self.0 & sign != 0
     }
 
@@ -172,7 +311,7 @@ impl Signs {
 
 struct Scanner {
     automaton: AhoCorasick,
-    tokens: Vec<(u32, Rule, &'static str)>,
+    tokens: Vec<(u64, Rule, &'static str)>,
 }
 
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {

@@ -10,12 +10,14 @@ mod language;
 mod referer;
 #[cfg(test)]
 mod tests;
+mod user_agent;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
 pub use language::Language;
 pub use referer::{OTHER, referer_host};
 use serde::{Deserialize, Serialize};
+pub use user_agent::{Browser, Device, InApp, Os, UserAgent};
 
 /// The system a visit comes from; also the `platform` of clicks and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,6 +163,8 @@ pub struct Visitor {
     pub firefox: bool,
     /// `WeChat`, which opens neither apps nor stores.
     pub wechat: bool,
+    /// What a person's click is recorded with.
+    pub user_agent: UserAgent,
 }
 
 impl Visitor {
@@ -168,10 +172,12 @@ impl Visitor {
     pub fn new(agent: AgentTraits, platform_hint: Option<&str>) -> Self {
         let platform = platform_hint.and_then(Platform::from_hint).unwrap_or(agent.platform);
         let bare_webview = agent.bare_webkit && platform == Platform::Ios;
+        let in_app = agent.class == Class::Browser && (agent.names_app || bare_webview);
         Self {
             platform,
             class: agent.class,
-            in_app: agent.class == Class::Browser && (agent.names_app || bare_webview),
+            in_app,
+            user_agent: agent.user_agent.on(platform, in_app),
             firefox: agent.firefox,
             wechat: agent.wechat,
         }

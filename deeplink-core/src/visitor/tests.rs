@@ -325,3 +325,60 @@ fn codes_are_stable_and_lead_back() {
     }
     assert_eq!((Platform::from_code(5), ClickKind::from_code(4)), (None, None));
 }
+
+#[test]
+fn browsers_systems_devices_and_apps_are_told_apart() {
+    let webkit = "AppleWebKit/537.36 (KHTML, like Gecko)";
+    let android = format!("Mozilla/5.0 (Linux; Android 14; Pixel 8) {webkit}");
+    let windows = format!("Mozilla/5.0 (Windows NT 10.0; Win64; x64) {webkit} Chrome/141.0.0.0 Safari/537.36");
+    let iphone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)";
+    for (agent, expected) in [
+        (CHROME_ANDROID.to_owned(), "chrome none android mobile"),
+        (SAFARI_IPHONE.to_owned(), "safari none ios mobile"),
+        (SAFARI_MAC.to_owned(), "safari none macos desktop"),
+        (windows.clone(), "chrome none windows desktop"),
+        (format!("{windows} Edg/141.0.0.0"), "edge none windows desktop"),
+        (format!("{windows} OPR/125.0.0.0"), "opera none windows desktop"),
+        (format!("{windows} YaBrowser/25.8"), "yandex none windows desktop"),
+        (format!("{windows} Vivaldi/7.5"), "vivaldi none windows desktop"),
+        (format!("{windows} Ddg/18.1"), "duckduckgo none windows desktop"),
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0".into(), "firefox none linux desktop"),
+        (
+            format!("Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) {webkit} Chrome/141.0.0.0 Safari/537.36"),
+            "chrome none chromeos desktop",
+        ),
+        (
+            format!("{android} SamsungBrowser/28.0 Chrome/130.0.0.0 Mobile Safari/537.36"),
+            "samsung_internet none android mobile",
+        ),
+        (format!("{android} Chrome/141.0.0.0 Safari/537.36"), "chrome none android tablet"),
+        (
+            format!("{android} Version/4.0 Chrome/141.0.0.0 Mobile Safari/537.36 Instagram 400.0.0.0 Android"),
+            "webview instagram android mobile",
+        ),
+        (
+            format!("{} Version/4.0 Chrome/141.0.0.0 Mobile Safari/537.36", android.replace("Pixel 8", "Pixel 8; wv")),
+            "webview other android mobile",
+        ),
+        (format!("{iphone} Mobile/15E148"), "webview other ios mobile"),
+        (
+            format!("{iphone} Mobile/15E148 [FBAN/MessengerForiOS;FBAV/400.0;FBDV/iPhone15,2]"),
+            "webview messenger ios mobile",
+        ),
+        (format!("{iphone} Mobile/15E148 [FBAN/FBIOS;FBAV/400.0]"), "webview facebook ios mobile"),
+        (format!("{iphone} CriOS/141.0.0.0 Mobile/15E148 Safari/604.1"), "chrome none ios mobile"),
+        (format!("{iphone} FxiOS/140.0 Mobile/15E148 Safari/605.1.15"), "firefox none ios mobile"),
+        (
+            "Mozilla/5.0 (iPad; CPU OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1".into(),
+            "safari none ios tablet",
+        ),
+        ("ExampleShop/42 CFNetwork/1568 Darwin/24.0".into(), "other none other unknown"),
+        (String::new(), "other none other unknown"),
+    ] {
+        let UserAgent { browser, in_app, os, device } = visitor(&agent).user_agent;
+        let found = [browser.as_str(), in_app.as_str(), os.as_str(), device.as_str()].join(" ");
+        assert_eq!(found, expected, "{agent}");
+    }
+    // The client hint decides about the system, as it does about the platform.
+    assert_eq!(Visitor::new(AgentTraits::of(SAFARI_MAC), Some("\"iOS\"")).user_agent.os, Os::Ios);
+}

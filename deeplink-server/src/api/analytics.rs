@@ -11,7 +11,7 @@ use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelQuery, FunnelRepo
 use deeplink_core::id::TenantId;
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
-use deeplink_core::visitor::{ClickKind, Platform};
+use deeplink_core::visitor::{ClickKind, Platform, UserAgent};
 use deeplink_core::zone::Day;
 use futures_util::FutureExt;
 use http::{HeaderValue, header};
@@ -37,7 +37,8 @@ const HOSTS: usize = 100;
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest conversion
 /// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
 /// day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks
-/// of a day that the window cuts have the platform `unknown` and the host `other`.
+/// of a day that the window cuts have the platform `unknown` and the host `other`. Browser, os, device and in-app browser
+/// are those that a person's User-Agent names; they are `unknown` of agents, and of clicks from before they were recorded.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -46,7 +47,7 @@ const HOSTS: usize = 100;
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
         ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
-        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); with `platform`, `kind` and `referer_host`, groups hold clicks only"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); all others break down clicks alone"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
     responses(
@@ -103,6 +104,8 @@ pub(crate) struct Numbers {
     pub(crate) platforms: Vec<FunnelGroup>,
     /// Clicks by the host of the referring page, the largest first.
     pub(crate) hosts: Vec<FunnelGroup>,
+    /// Clicks by what is known of browsers and devices.
+    pub(crate) user_agents: Vec<(UserAgent, i64)>,
 }
 
 /// The numbers of a page, in one turn of the account's reports. `before` is about the same links.
@@ -121,7 +124,8 @@ pub(crate) async fn numbers_for(
             let (clicked, clicks) = (found.clicked(&scope), report.funnel.clicks);
             let platforms = by_platform(db, clicked, clicks).await?;
             let hosts = by_host(db, clicked, clicks).await?;
-            Ok::<_, DbError>(Numbers { report, before, platforms, hosts })
+            let user_agents = user_agents(db, clicked).await?;
+            Ok::<_, DbError>(Numbers { report, before, platforms, hosts, user_agents })
         }
         .boxed()
     });
@@ -200,6 +204,9 @@ impl Found {
             by => {
                 tally.total.clicks = clicks::count(db, clicked, By::Nothing).await?.into_values().sum();
                 let groups = match by {
+                    Some(by) if by.of_user_agent(UserAgent::default()).is_some() => {
+                        Some(by_user_agent(db, clicked, by).await?)
+                    }
                     Some(GroupBy::RefererHost) => Some(by_host(db, clicked, tally.total.clicks).await?),
                     Some(GroupBy::Platform) => Some(by_platform(db, clicked, tally.total.clicks).await?),
                     _ => None,
@@ -233,6 +240,26 @@ async fn by_platform(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) 
     let mut counted = clicks::count(db, clicked, By::Platform).await?;
     add_rest(&mut counted, -1, total);
     Ok(by_clicks(counted.into_iter().map(|(code, clicks)| (platform_of(code).into(), clicks))))
+}
+
+async fn user_agents(db: &mut Conn<'_>, clicked: clicks::Scope<'_>) -> Result<Vec<(UserAgent, i64)>, DbError> {
+    let counted = clicks::count(db, clicked, By::UserAgent).await?.into_iter();
+    Ok(counted
+        .map(|(code, clicks)| (u16::try_from(code).map(UserAgent::from_code).unwrap_or_default(), clicks))
+        .collect())
+}
+
+/// Clicks by what user agents say of browsers and devices.
+async fn by_user_agent(
+    db: &mut Conn<'_>,
+    clicked: clicks::Scope<'_>,
+    by: &GroupBy,
+) -> Result<Vec<FunnelGroup>, DbError> {
+    let mut counted: BTreeMap<&str, i64> = BTreeMap::new();
+    for (agent, clicks) in user_agents(db, clicked).await? {
+        *counted.entry(by.of_user_agent(agent).unwrap_or("unknown")).or_default() += clicks;
+    }
+    Ok(by_clicks(counted.into_iter().map(|(key, clicks)| (key.to_owned(), clicks))))
 }
 
 /// `total` clicks by the host of the referring page.

@@ -129,7 +129,7 @@ impl SpillFile {
                 let referer = if present & 2 == 0 { None } else { Some(take(from)?) };
                 let batch = if present & 4 == 0 { None } else { Some(numbers(from)?) };
                 let batch = batch.map(|[position, link, at]| StoredBatch { position, link, at });
-                self.clicks.push((NewClick { link, at, kind, platform, agent, referer }, batch));
+                self.clicks.push((NewClick { link, at, kind, platform, agent_code: 0, agent, referer }, batch));
             }
             _ => return None,
         }

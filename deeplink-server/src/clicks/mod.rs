@@ -68,6 +68,8 @@ pub(crate) struct Click {
     pub(crate) at: i64,
     pub(crate) kind: u8,
     pub(crate) platform: u8,
+    /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code) of a person's; 0 of an agent.
+    pub(crate) agent_code: u16,
     pub(crate) agent: Option<TextRef>,
     pub(crate) referer: Option<TextRef>,
 }
@@ -214,6 +216,7 @@ impl Clicks {
             at: click.at,
             kind: click.kind,
             platform: click.platform,
+            agent_code: click.agent_code,
             agent: agent.map(|text| text.hash),
             referer: referer.as_ref().map(|text| text.hash),
         };

@@ -6,10 +6,10 @@
 //! record  length of the body (2), body, CRC-32 of both (4)
 //! body    "T", hash (16), text
 //!         "K", the same: a text that is stored as "other" unless the database has it already
-//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4)
+//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (2)
 //! ```
 //! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order of their
-//! records, and 0 means none.
+//! records, and 0 means none. Clicks of earlier versions have no code of a user agent.
 
 use crate::db::clicks::Hash;
 
@@ -32,6 +32,7 @@ pub(super) struct ClickRecord {
     pub(super) at: i64,
     pub(super) kind: u8,
     pub(super) platform: u8,
+    pub(super) agent_code: u16,
     /// Number of the user agent's text in the segment; 0 if there was no such header.
     pub(super) agent: u32,
     /// The same of the referer.
@@ -87,6 +88,7 @@ pub(super) fn put_click(into: &mut Vec<u8>, click: &ClickRecord) {
         body.extend_from_slice(&[click.kind, click.platform]);
         body.extend_from_slice(&click.agent.to_le_bytes());
         body.extend_from_slice(&click.referer.to_le_bytes());
+        body.extend_from_slice(&click.agent_code.to_le_bytes());
     });
 }
 
@@ -127,7 +129,8 @@ fn click(mut body: &[u8]) -> Option<ClickRecord> {
     let (link, at) = (i64::from_le_bytes(bytes(body)?), i64::from_le_bytes(bytes(body)?));
     let [kind, platform] = bytes(body)?;
     let (agent, referer) = (u32::from_le_bytes(bytes(body)?), u32::from_le_bytes(bytes(body)?));
-    body.is_empty().then_some(ClickRecord { link, at, kind, platform, agent, referer })
+    let agent_code = if body.is_empty() { 0 } else { u16::from_le_bytes(bytes(body)?) };
+    body.is_empty().then_some(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
 }
 
 fn bytes<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
@@ -149,9 +152,11 @@ mod tests {
     }
 
     fn puts() -> impl Strategy<Value = Vec<Put>> {
-        let click = any::<(i64, i64, u8, u8, u32, u32)>().prop_map(|(link, at, kind, platform, agent, referer)| {
-            Put::Click(ClickRecord { link, at, kind, platform, agent, referer })
-        });
+        let click = any::<(i64, i64, u8, u8, u16, u32, u32)>().prop_map(
+            |(link, at, kind, platform, agent_code, agent, referer)| {
+                Put::Click(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
+            },
+        );
         let text = (any::<Hash>(), ".{0,512}", any::<bool>())
             .prop_map(|(hash, text, is_beyond)| Put::Text(hash, text, is_beyond));
         prop::collection::vec(prop_oneof![click, text], 1..12)

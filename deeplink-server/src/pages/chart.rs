@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery, Revenue};
 use deeplink_core::time::Timestamp;
-use deeplink_core::visitor::OTHER;
+use deeplink_core::visitor::{InApp, OTHER};
 use http::StatusCode;
 
 use super::deliveries::capitalised;
@@ -101,6 +101,9 @@ pub(super) struct Charts {
     /// Clicks by platform and by referring host.
     pub(super) platforms: Vec<Bar>,
     pub(super) hosts: Vec<Bar>,
+    /// The same by browser, and by the app whose own browser showed the page.
+    pub(super) browsers: Vec<Bar>,
+    pub(super) apps: Vec<Bar>,
 }
 
 /// A count, shown with thousands separators.
@@ -222,7 +225,7 @@ fn change(now: i64, before: i64) -> Option<String> {
 impl Charts {
     /// Draws numbers by hour or day.
     pub(super) fn of(about: &'static str, range: Range, numbers: &Numbers) -> Self {
-        let Numbers { report, before, platforms, hosts } = numbers;
+        let Numbers { report, before, platforms, hosts, user_agents } = numbers;
         let unit = range.unit();
         let groups: Vec<_> =
             report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
@@ -240,6 +243,7 @@ impl Charts {
         });
         let returning = &report.funnel.returning_users;
         let clicks = report.funnel.clicks;
+        let in_apps = user_agents.iter().filter(|(of, _)| !matches!(of.in_app, InApp::None | InApp::Unknown));
         Self {
             about,
             columns: columns.collect(),
@@ -256,6 +260,11 @@ impl Charts {
             unattributed_revenue: in_brackets(report.unattributed_revenue.as_deref().unwrap_or_default()),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
+            browsers: bars(
+                user_agents.iter().map(|(of, clicks)| (of.browser.title().to_owned(), *clicks)),
+                Some(clicks),
+            ),
+            apps: bars(in_apps.map(|(of, clicks)| (of.in_app.title().to_owned(), *clicks)), Some(clicks)),
             range,
         }
     }
@@ -369,6 +378,7 @@ fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<
 #[cfg(test)]
 mod tests {
     use deeplink_core::funnel::{FunnelReport, GroupBy, NewUsers};
+    use deeplink_core::visitor::{Browser, UserAgent};
 
     use super::*;
     use crate::http::extract::Query;
@@ -390,6 +400,11 @@ mod tests {
             before: Funnel { clicks: 2_002, ..Funnel::default() },
             platforms: of_clicks(&[("ios", 600), ("unknown", 300), ("other", 101)]),
             hosts: of_clicks(&[("", 1_001)]),
+            user_agents: vec![
+                (UserAgent::default(), 100),
+                (UserAgent { browser: Browser::Chrome, in_app: InApp::None, ..UserAgent::default() }, 401),
+                (UserAgent { browser: Browser::WebView, in_app: InApp::Instagram, ..UserAgent::default() }, 500),
+            ],
         }
     }
 
@@ -418,6 +433,9 @@ mod tests {
         assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
         assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
         assert_eq!(shares(&charts.hosts), [("None", Some("100.0%"))]);
+        let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
+        assert_eq!(shares(&charts.browsers), [&[("Web view of an app", Some("50.0%"))][..], &chrome].concat());
+        assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);
     }
 
     #[test]

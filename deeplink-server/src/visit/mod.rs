@@ -30,7 +30,7 @@ use deeplink_core::error::ErrorBody;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{LinkStatus, ResolvedLink, is_link_id};
 use deeplink_core::resolve::{self, Fetch, HostContext, Outcome};
-use deeplink_core::visitor::{Form, Visitor, is_prefetch, wants_json};
+use deeplink_core::visitor::{ClickKind, Form, Visitor, is_prefetch, wants_json};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -309,6 +309,7 @@ async fn respond(
             at: now.as_millis(),
             kind: kind.code(),
             platform: visitor.platform.code(),
+            agent_code: if kind == ClickKind::Human { visitor.user_agent.code() } else { 0 },
             agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
             referer: referer.map(|text| texts.charge(link.branding(), now, text)),
         });

@@ -19,7 +19,7 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Opti
     let texts = app.clicks.texts();
     let agent = texts.agent(headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
     let hint = headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok());
-    let platform = Visitor::new(agent.traits(), hint).platform;
+    let Visitor { platform, user_agent, .. } = Visitor::new(agent.traits(), hint);
     let referer = texts.referer(headers.get(header::REFERER).map(HeaderValue::as_bytes));
     let click = Click {
         link: link.position,
@@ -27,6 +27,7 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Opti
         // A person used the app, whatever its HTTP library calls itself.
         kind: ClickKind::Human.code(),
         platform: platform.code(),
+        agent_code: user_agent.code(),
         agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
         referer: referer.map(|text| texts.charge(link.branding(), now, text)),
     };

@@ -4,8 +4,8 @@ use deeplink_testing::World;
 
 /// The rows of accounts by table, as text.
 const ROWS: [(&str, &str); 7] = [
-    ("click_hours", "link, hour, kind, clicks, first_position, last_position, first_at, last_at"),
-    ("click_days", "link, day, kind, clicks"),
+    ("click_hours", "link, hour, visitor, clicks, first_position, last_position, first_at, last_at"),
+    ("click_days", "link, day, visitor, clicks"),
     ("click_facets", "link, hour, platform, host, clicks, first_position, last_position, first_at, last_at"),
     ("click_facet_days", "link, day, platform, host, clicks"),
     ("install_credits", "link, at, bound_as, is_first, is_last, install"),
@@ -41,7 +41,8 @@ async fn of_accounts(world: &World) -> Vec<Vec<String>> {
     all
 }
 
-/// The statements of the migrations but for the columns, the indexes and the accounts' numbers, which are there.
+/// The statements of the migrations but for the columns, the indexes and the accounts' numbers, which are there, and with
+/// the later name of a column.
 fn filling_in() -> impl Iterator<Item = String> {
     let all = [
         include_str!("../../../migrations/0028_account_counts.sql"),
@@ -49,6 +50,7 @@ fn filling_in() -> impl Iterator<Item = String> {
         include_str!("../../../migrations/0033_revenue.sql"),
     ]
     .concat();
+    let all = all.replace("kind", "visitor");
     let lines = all.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
     let statements: Vec<String> = lines.split(';').map(|sql| sql.trim().to_owned()).collect();
     let is_there = ["ALTER TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "DROP INDEX", "UPDATE tenants"];

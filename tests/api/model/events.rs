@@ -5,17 +5,29 @@ use deeplink_core::secret::Random;
 
 /// The number of links of each tenant.
 pub(super) const LINKS: usize = 3;
-/// Browsers and programs: the user agent, its kind of click and its platform.
-pub(super) const AGENTS: [(&str, &str, &str); 5] = [
+/// Browsers and programs: the user agent, its kind of click, its platform, and its browser, system, device and app.
+pub(super) const AGENTS: [(&str, &str, &str, [&str; 4]); 6] = [
     (
         "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Safari/604.1",
         "human",
         "ios",
+        ["safari", "ios", "mobile", "none"],
     ),
-    ("Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0", "human", "other"),
-    ("curl/8.5.0", "agent", "other"),
-    ("facebookexternalhit/1.1", "preview", "other"),
-    ("Mozilla/5.0 (compatible; Googlebot/2.1)", "crawler", "other"),
+    (
+        "Mozilla/5.0 (Linux; Android 14; Pixel 8; wv) AppleWebKit/537.36 Chrome/141.0 Mobile Safari/537.36 Instagram 400",
+        "human",
+        "android",
+        ["webview", "android", "mobile", "instagram"],
+    ),
+    (
+        "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0",
+        "human",
+        "other",
+        ["firefox", "linux", "desktop", "none"],
+    ),
+    ("curl/8.5.0", "agent", "other", ["other", "other", "unknown", "none"]),
+    ("facebookexternalhit/1.1", "preview", "other", ["other", "other", "unknown", "none"]),
+    ("Mozilla/5.0 (compatible; Googlebot/2.1)", "crawler", "other", ["other", "other", "unknown", "none"]),
 ];
 /// Referers and their hosts.
 pub(super) const REFERERS: [(&str, &str); 3] = [

@@ -316,6 +316,12 @@ impl Truth {
                 GroupBy::Kind => kind,
                 _ if !matches!(kind, "human" | "agent") => continue,
                 GroupBy::Platform => platform,
+                // A program that a page reports is a person's; one that visits is an agent.
+                GroupBy::Browser | GroupBy::Os | GroupBy::Device | GroupBy::InApp if kind == "agent" => "unknown",
+                GroupBy::Browser => AGENTS[click.agent].3[0],
+                GroupBy::Os => AGENTS[click.agent].3[1],
+                GroupBy::Device => AGENTS[click.agent].3[2],
+                GroupBy::InApp => AGENTS[click.agent].3[3],
                 _ => click.referer.map_or("", |referer| REFERERS[referer].1),
             };
             *groups.entry(key.to_owned()).or_insert(0) += 1;

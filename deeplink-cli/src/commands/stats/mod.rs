@@ -28,6 +28,7 @@ use crate::{given, ids};
     "dl stats spring-42 --from 7d",
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
     "dl stats --group-by day --tz Europe/Berlin",
+    "dl stats --group-by in_app --from 7d",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
 ]
 ))]
@@ -44,7 +45,7 @@ pub(crate) struct Stats {
     /// Which touch is credited: last_touch, first_touch or touched
     #[arg(long, value_name = "TOUCH", default_value = "last_touch")]
     credit: String,
-    /// Break down by day, hour, link, platform, kind or referer_host; the last three count clicks only
+    /// Break down by day, hour or link, or clicks alone by platform, os, device, browser, in_app, referer_host or kind
     #[arg(long, value_name = "WHAT")]
     group_by: Option<String>,
     /// With --group-by day: the days of this time zone, such as Europe/Berlin

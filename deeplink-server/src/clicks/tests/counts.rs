@@ -147,6 +147,7 @@ struct Made {
     at: i64,
     kind: u8,
     platform: u8,
+    agent_code: u16,
     referer: Option<usize>,
 }
 
@@ -174,13 +175,10 @@ fn moment() -> impl Strategy<Value = i64> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let referer = prop::option::of(0..REFERERS.len());
-    let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, referer).prop_map(|(link, at, kind, platform, referer)| Made {
-        link,
-        at,
-        kind,
-        platform,
-        referer,
-    });
+    let agent_code = prop_oneof![Just(0), Just(33), Just(u16::MAX)];
+    let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, agent_code, referer).prop_map(
+        |(link, at, kind, platform, agent_code, referer)| Made { link, at, kind, platform, agent_code, referer },
+    );
     let links = prop::collection::btree_set(1..=LINKS, 0..=4).prop_map(|links| links.into_iter().collect());
     let step = prop_oneof![
         4 => (prop::collection::vec(click, 1..12), moment()).prop_map(|(clicks, now)| Step::Store(clicks, now)),
@@ -196,8 +194,8 @@ const START: i64 = NOW - NOW % HOUR;
 
 impl Made {
     fn row(&self) -> NewClick {
-        let Self { link, at, kind, platform, referer } = *self;
-        NewClick { link, at: START + at, kind, platform, agent: None, referer: referer.map(hash) }
+        let Self { link, at, kind, platform, agent_code, referer } = *self;
+        NewClick { link, at: START + at, kind, platform, agent_code, agent: None, referer: referer.map(hash) }
     }
 
     fn is_of(&self, kinds: Kinds) -> bool {
@@ -217,6 +215,7 @@ impl Made {
             By::Link => self.link,
             By::Kind => self.kind.into(),
             By::Platform => self.platform.into(),
+            By::UserAgent => self.agent_code.into(),
         }
     }
 
@@ -242,7 +241,7 @@ async fn check_counts(db: &Db, all: &[Made], links: &[i64], (from, to): (i64, i6
     let inside = |kinds: Kinds| {
         all.iter().filter(move |made| links.contains(&made.link) && (from..=to).contains(&made.at) && made.is_of(kinds))
     };
-    for by in [By::Nothing, By::Day, By::Hour, By::Link, By::Kind, By::Platform] {
+    for by in [By::Nothing, By::Day, By::Hour, By::Link, By::Kind, By::UserAgent, By::Platform] {
         let one = Kinds::One(deeplink_core::visitor::ClickKind::Preview);
         for kinds in
             [Kinds::Funnel, one, Kinds::All].into_iter().filter(|kinds| by != By::Platform || *kinds == Kinds::Funnel)
@@ -364,6 +363,7 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
             at,
             kind: 0,
             platform: u8::try_from(host % 3).expect("small"),
+            agent_code: 0,
             agent: None,
             referer: Some(hash(host)),
         };
@@ -412,7 +412,7 @@ async fn clicks_count_to_the_month_of_their_account() {
             (4, november, 0),
         ];
         let rows = clicks.into_iter().map(|(link, at, kind)| {
-            (NewClick { link, at, kind, platform: 0, agent: None, referer: None }, String::new())
+            (NewClick { link, at, kind, platform: 0, agent_code: 0, agent: None, referer: None }, String::new())
         });
         store(&db, &head, NOW, rows.collect(), true).await;
     }

@@ -110,7 +110,15 @@ async fn what_is_no_segment_is_set_aside_and_a_folder_has_one_process() {
     let mut broken = header(7).to_vec();
     put_click(
         &mut broken,
-        &super::super::record::ClickRecord { link: 1, at: NOW, kind: 0, platform: 1, agent: 9, referer: 0 },
+        &super::super::record::ClickRecord {
+            link: 1,
+            at: NOW,
+            kind: 0,
+            platform: 1,
+            agent_code: 2,
+            agent: 9,
+            referer: 0,
+        },
     );
     broken.extend_from_slice(b"noise");
     std::fs::write(folder.join("torn.clicks"), broken).expect("a file");

@@ -17,6 +17,8 @@ use super::{NewClick, head, position_at};
 /// Milliseconds of an hour and a day.
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 86_400_000;
+/// A visitor's number is its kind and this many times the code of its user agent.
+pub(super) const KINDS: i64 = 8;
 /// Links whose accounts are looked up at one time.
 const MAX_LINKS: usize = 512;
 
@@ -28,6 +30,7 @@ pub(crate) struct Group {
     pub(crate) hour: i64,
     pub(crate) kind: u8,
     pub(crate) platform: u8,
+    pub(crate) agent_code: u16,
     /// Of the referer; empty when there is none.
     pub(crate) host: String,
     pub(crate) clicks: i64,
@@ -38,13 +41,18 @@ pub(crate) struct Group {
 impl Group {
     /// The group of one click.
     pub(crate) fn of_one(click: &NewClick, host: String) -> Self {
-        let NewClick { link, at, kind, platform, .. } = *click;
+        let NewClick { link, at, kind, platform, agent_code, .. } = *click;
         let hour = at - at.rem_euclid(HOUR);
-        Self { link, hour, kind, platform, host, clicks: 1, first_at: at, last_at: at }
+        Self { link, hour, kind, platform, agent_code, host, clicks: 1, first_at: at, last_at: at }
     }
 
     pub(super) fn in_funnel(&self) -> bool {
         ClickKind::from_code(self.kind).is_some_and(ClickKind::in_funnel)
+    }
+
+    /// Kind and user agent, as the counts by hour and day name them.
+    fn visitor(&self) -> i64 {
+        i64::from(self.kind) + i64::from(self.agent_code) * KINDS
     }
 
     pub(super) fn day(&self) -> i64 {
@@ -52,7 +60,7 @@ impl Group {
     }
 }
 
-/// Link, time, kind or platform, and host.
+/// Link, time, visitor or platform, and host.
 type Key = (i64, i64, i64, String);
 
 /// Clicks, between which positions they stand, and when the first and the last happened.
@@ -69,7 +77,7 @@ struct Sum {
 struct Rollup {
     table: &'static str,
     time: &'static str,
-    /// By platform and host rather than by kind.
+    /// By platform and host rather than by visitor.
     has_facets: bool,
     /// Whether it says where in the log its clicks stand.
     has_positions: bool,
@@ -117,13 +125,13 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
 fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> [BTreeMap<Key, Sum>; 4] {
     let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
     for group in groups {
-        let Group { link, hour, kind, platform, clicks, first_at, last_at, .. } = *group;
+        let Group { link, hour, platform, clicks, first_at, last_at, .. } = *group;
         // No click has a position before its own time.
         let sum = Sum { clicks, first_position: position_at(first_at), last_position, first_at, last_at };
-        let (day, kind, platform) = (group.day(), i64::from(kind), i64::from(platform));
+        let (day, visitor, platform) = (group.day(), group.visitor(), i64::from(platform));
         let [hours, days, facets, facet_days] = &mut rollups;
-        add(hours, (link, hour, kind, String::new()), sum);
-        add(days, (link, day, kind, String::new()), sum);
+        add(hours, (link, hour, visitor, String::new()), sum);
+        add(days, (link, day, visitor, String::new()), sum);
         if group.in_funnel() {
             let mut named = (link, day, group.host.clone());
             if without_room.contains(&named) {
@@ -236,7 +244,7 @@ impl Rollup {
         if self.has_facets {
             columns.extend([("platform", "BIGINT"), ("host", "TEXT")]);
         } else {
-            columns.push(("kind", "BIGINT"));
+            columns.push(("visitor", "BIGINT"));
         }
         columns.push(("clicks", "BIGINT"));
         if self.has_positions {
@@ -253,7 +261,7 @@ impl Rollup {
     /// What becomes of a row that is there.
     fn then(&self) -> String {
         let Self { table, time, .. } = self;
-        let by = if self.has_facets { "platform, host" } else { "kind" };
+        let by = if self.has_facets { "platform, host" } else { "visitor" };
         let mut sets = vec![format!("clicks = {table}.clicks + excluded.clicks")];
         if self.has_positions {
             let ends = [("first_position", "<"), ("last_position", ">"), ("first_at", "<"), ("last_at", ">")];

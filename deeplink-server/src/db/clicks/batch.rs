@@ -75,8 +75,9 @@ pub(crate) async fn insert(
 }
 
 async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), sqlx::Error> {
-    static SQL: LazyLock<SizedStatements> =
-        LazyLock::new(|| SizedStatements::new("clicks (position, link, at, kind, platform, agent, referer)", 7, ""));
+    static SQL: LazyLock<SizedStatements> = LazyLock::new(|| {
+        SizedStatements::new("clicks (position, link, at, kind, platform, agent_code, agent, referer)", 8, "")
+    });
     let mut query = sqlx::query(SQL.for_rows(clicks.len())).bind(count(clicks.len()));
     for (position, click) in (first..).zip(clicks) {
         query = query
@@ -85,6 +86,7 @@ async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewCli
             .bind(click.at)
             .bind(i64::from(click.kind))
             .bind(i64::from(click.platform))
+            .bind(i64::from(click.agent_code))
             .bind(click.agent.as_ref().map(Hash::as_slice))
             .bind(click.referer.as_ref().map(Hash::as_slice));
     }
@@ -99,10 +101,10 @@ async fn insert_on_postgres(c: &mut PgConnection, to: AppendPosition, clicks: &[
             UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END + $9 + $2
             WHERE name = 'head' RETURNING position - $2 AS before
         ), stored AS (
-            INSERT INTO clicks (position, link, at, kind, platform, agent, referer)
-            SELECT before + nth, link, at, kind, platform, agent, referer
-            FROM moved, unnest($3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $7::BYTEA[], $8::BYTEA[])
-                WITH ORDINALITY AS click (link, at, kind, platform, agent, referer, nth)
+            INSERT INTO clicks (position, link, at, kind, platform, agent_code, agent, referer)
+            SELECT before + nth, link, at, kind, platform, agent_code, agent, referer
+            FROM moved, unnest($3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $10::BIGINT[], $7::BYTEA[], $8::BYTEA[])
+                WITH ORDINALITY AS click (link, at, kind, platform, agent_code, agent, referer, nth)
         )
         SELECT before + 1 FROM moved";
     let column = |value: fn(&NewClick) -> i64| clicks.iter().map(value).collect::<Vec<_>>();
@@ -119,6 +121,7 @@ async fn insert_on_postgres(c: &mut PgConnection, to: AppendPosition, clicks: &[
         .bind(texts(|click| click.agent.as_ref()))
         .bind(texts(|click| click.referer.as_ref()))
         .bind(to.gap)
+        .bind(column(|click| i64::from(click.agent_code)))
         .fetch_one(c)
         .await?;
     Ok(first)

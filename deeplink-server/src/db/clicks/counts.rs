@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError, on};
+use super::add::KINDS;
 use super::cut;
 use super::hosts::OTHER;
 
@@ -70,6 +71,8 @@ pub(crate) enum By {
     Kind,
     /// By the platform's number; -1 for clicks from before it was counted.
     Platform,
+    /// By the code of the user agent.
+    UserAgent,
 }
 
 /// Clicks by what they are grouped by; groups without any may be absent.
@@ -81,6 +84,7 @@ pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result
         By::Link => Key::Link,
         By::Kind => Key::Kind,
         By::Platform => Key::Platform,
+        By::UserAgent => Key::UserAgent,
     };
     let counted = count_keys(db, scope, key).await?;
     Ok(counted.into_iter().map(|((number, _), clicks)| (number, clicks)).collect())
@@ -106,6 +110,7 @@ pub(super) enum Key {
     Kind,
     Platform,
     Host,
+    UserAgent,
 }
 
 impl Key {
@@ -120,7 +125,8 @@ impl Key {
             Self::Day => format!("{time} - {time} % {DAY}"),
             Self::Hour => format!("{time} - {time} % {HOUR}"),
             Self::Link => "link".to_owned(),
-            Self::Kind => "kind".to_owned(),
+            Self::Kind => format!("visitor % {KINDS}"),
+            Self::UserAgent => format!("visitor / {KINDS}"),
             Self::Platform => "platform".to_owned(),
         };
         (number, if self == Self::Host { "host" } else { "''" })
@@ -133,7 +139,8 @@ impl Key {
             Self::Day => cell.hour - cell.hour % DAY,
             Self::Hour => cell.hour,
             Self::Link => cell.link,
-            Self::Kind => cell.kind,
+            Self::Kind => cell.visitor % KINDS,
+            Self::UserAgent => cell.visitor / KINDS,
             Self::Platform => cell.platform,
         };
         (number, if self == Self::Host { cell.host.clone() } else { String::new() })
@@ -150,8 +157,8 @@ pub(super) struct Cell {
     pub(super) clicks: i64,
     pub(super) link: i64,
     /// 0 where rows are by platform and host.
-    pub(super) kind: i64,
-    /// 0 where rows are by kind.
+    pub(super) visitor: i64,
+    /// 0 where rows are by visitor.
     pub(super) platform: i64,
     pub(super) hour: i64,
     /// When the first and the last click happened, and between which positions of the log they stand.
@@ -163,11 +170,11 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn name(&self) -> Name {
-        (self.link, self.kind, self.platform, self.host.clone())
+        (self.link, self.visitor, self.platform, self.host.clone())
     }
 }
 
-/// What tells the rows of an hour apart: link, kind, platform and host.
+/// What tells the rows of an hour apart: link, visitor, platform and host.
 pub(super) type Name = (i64, i64, i64, String);
 
 /// The whole days and hours of a window, and the hours that it cuts.
@@ -249,7 +256,7 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
     let (links, kinds) = (placeholders(9, links), kinds.list());
     let (hours_of, days_of) =
         if key.is_facet() { ("click_facets", "click_facet_days") } else { ("click_hours", "click_days") };
-    let of_kinds = if key.is_facet() { String::new() } else { format!("AND kind IN ({kinds})") };
+    let of_kinds = if key.is_facet() { String::new() } else { format!("AND visitor % {KINDS} IN ({kinds})") };
     let sums = |table: &str, time: &str, from: u32| {
         let until = from + 1;
         let (number, host) = key.columns(time);
@@ -259,9 +266,9 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
             key.group(time)
         )
     };
-    let (kind, platform, host) = cell_columns(key);
+    let (visitor, platform, host) = cell_columns(key);
     let cells = format!(
-        "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {kind}, {platform}, hour, first_at, last_at, \
+        "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {visitor}, {platform}, hour, first_at, last_at, \
          first_position, last_position FROM {hours_of} WHERE link IN ({links}) AND hour IN ($7, $8) {of_kinds}"
     );
     let [days, hours, more] = [(days_of, "day", 1), (hours_of, "hour", 3), (hours_of, "hour", 5)]
@@ -289,13 +296,13 @@ fn largest_hosts(sums: &str, cells: &str) -> String {
 }
 
 /// What a sum has in the columns of a cell.
-const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS kind, CAST(0 AS BIGINT) AS platform, \
+const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS visitor, CAST(0 AS BIGINT) AS platform, \
     CAST(0 AS BIGINT) AS hour, CAST(0 AS BIGINT) AS first_at, CAST(0 AS BIGINT) AS last_at, \
     CAST(0 AS BIGINT) AS first_position, CAST(0 AS BIGINT) AS last_position";
 
-/// Kind, platform and host of a row of the hours, or what stands for those that it has not.
+/// Visitor, platform and host of a row of the hours, or what stands for those that it has not.
 pub(super) fn cell_columns(key: Key) -> (&'static str, &'static str, &'static str) {
-    if key.is_facet() { ("CAST(0 AS BIGINT)", "platform", "host") } else { ("kind", "CAST(0 AS BIGINT)", "''") }
+    if key.is_facet() { ("CAST(0 AS BIGINT)", "platform", "host") } else { ("visitor", "CAST(0 AS BIGINT)", "''") }
 }
 
 impl Key {

@@ -60,6 +60,7 @@ pub(crate) async fn next_uncounted(db: &mut Conn<'_>) -> Result<Option<Uncounted
         hour: row.at - row.at.rem_euclid(3_600_000),
         kind: small(row.kind),
         platform: small(row.platform),
+        agent_code: 0,
         host: row.host.clone(),
         clicks: 1,
         first_at: row.at,

@@ -1,0 +1,202 @@
+//! What a User-Agent says about a person's browser and device, as reports break clicks down.
+
+macro_rules! coded {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal $title:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name {
+            /// Not recorded: a click of an agent, or one from before this was recorded.
+            #[default]
+            Unknown,
+            $($(#[$vdoc])* $variant,)+
+        }
+
+        impl $name {
+            /// All of them, in the order of their codes. A code never changes its meaning: new ones go last.
+            pub const ALL: &'static [Self] = &[Self::Unknown, $(Self::$variant,)+];
+
+            /// The key of its group in a report.
+            pub const fn as_str(self) -> &'static str {
+                match self { Self::Unknown => "unknown", $(Self::$variant => $word,)+ }
+            }
+
+            /// Its name for people.
+            pub const fn title(self) -> &'static str {
+                match self { Self::Unknown => "Unknown", $(Self::$variant => $title,)+ }
+            }
+
+            fn from_code(code: u16) -> Self {
+                Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
+            }
+        }
+    };
+}
+
+coded! {
+    /// A browser.
+    Browser {
+        /// Any that is not listed here, and programs that name none.
+        Other = "other" "Other",
+        /// Chrome, and browsers that do not name themselves apart from it.
+        Chrome = "chrome" "Chrome",
+        /// Safari.
+        Safari = "safari" "Safari",
+        /// Firefox.
+        Firefox = "firefox" "Firefox",
+        /// Edge.
+        Edge = "edge" "Edge",
+        /// Samsung Internet.
+        Samsung = "samsung_internet" "Samsung Internet",
+        /// Opera.
+        Opera = "opera" "Opera",
+        /// Yandex Browser.
+        Yandex = "yandex" "Yandex Browser",
+        /// UC Browser.
+        Uc = "uc_browser" "UC Browser",
+        /// `DuckDuckGo`'s browser.
+        DuckDuckGo = "duckduckgo" "DuckDuckGo",
+        /// Vivaldi.
+        Vivaldi = "vivaldi" "Vivaldi",
+        /// Huawei Browser.
+        Huawei = "huawei" "Huawei Browser",
+        /// Xiaomi's Mi Browser.
+        Mi = "mi_browser" "Mi Browser",
+        /// The web view of an app.
+        WebView = "webview" "Web view of an app",
+    }
+}
+
+coded! {
+    /// An app that showed the page in its own browser.
+    InApp {
+        /// A browser of its own.
+        None = "none" "None",
+        /// An app that is not listed here.
+        Other = "other" "Other",
+        /// Facebook.
+        Facebook = "facebook" "Facebook",
+        /// Messenger.
+        Messenger = "messenger" "Messenger",
+        /// Instagram.
+        Instagram = "instagram" "Instagram",
+        /// Threads.
+        Threads = "threads" "Threads",
+        /// `TikTok`.
+        TikTok = "tiktok" "TikTok",
+        /// LINE.
+        Line = "line" "LINE",
+        /// Snapchat.
+        Snapchat = "snapchat" "Snapchat",
+        /// X, formerly Twitter.
+        X = "x" "X",
+        /// `LinkedIn`.
+        LinkedIn = "linkedin" "LinkedIn",
+        /// Pinterest.
+        Pinterest = "pinterest" "Pinterest",
+        /// `KakaoTalk`.
+        KakaoTalk = "kakaotalk" "KakaoTalk",
+        /// Telegram.
+        Telegram = "telegram" "Telegram",
+        /// Zalo.
+        Zalo = "zalo" "Zalo",
+        /// Google's search app.
+        Google = "google" "Google",
+        /// Outlook.
+        Outlook = "outlook" "Outlook",
+        /// `WeChat`.
+        WeChat = "wechat" "WeChat",
+    }
+}
+
+coded! {
+    /// An operating system.
+    Os {
+        /// Any that is not listed here.
+        Other = "other" "Other",
+        /// iOS and iPadOS.
+        Ios = "ios" "iOS",
+        /// Android.
+        Android = "android" "Android",
+        /// macOS, and an iPad in desktop mode, which sends the same headers.
+        Macos = "macos" "macOS",
+        /// Windows.
+        Windows = "windows" "Windows",
+        /// Linux.
+        Linux = "linux" "Linux",
+        /// Chrome OS.
+        ChromeOs = "chromeos" "ChromeOS",
+    }
+}
+
+coded! {
+    /// A sort of device.
+    Device {
+        /// A phone.
+        Mobile = "mobile" "Mobile",
+        /// A tablet.
+        Tablet = "tablet" "Tablet",
+        /// A computer.
+        Desktop = "desktop" "Desktop",
+    }
+}
+
+/// A person's browser and device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct UserAgent {
+    /// The browser.
+    pub browser: Browser,
+    /// The app around it.
+    pub in_app: InApp,
+    /// The operating system.
+    pub os: Os,
+    /// The sort of device; unknown where the User-Agent names no system.
+    pub device: Device,
+}
+
+/// Where each part lies in a code: how far it is shifted, and its mask.
+const BROWSER: (u16, u16) = (0, 0x1F);
+const IN_APP: (u16, u16) = (5, 0x1F);
+const OS: (u16, u16) = (10, 0xF);
+const DEVICE: (u16, u16) = (14, 0x3);
+
+impl UserAgent {
+    /// A number for storage; it never changes its meaning, and 0 says that nothing is known.
+    pub const fn code(self) -> u16 {
+        (self.browser as u16) << BROWSER.0
+            | (self.in_app as u16) << IN_APP.0
+            | (self.os as u16) << OS.0
+            | (self.device as u16) << DEVICE.0
+    }
+
+    /// What is stored under this number; parts that this build does not know are unknown.
+    pub fn from_code(code: u16) -> Self {
+        let part = |(shift, mask): (u16, u16)| code >> shift & mask;
+        Self {
+            browser: Browser::from_code(part(BROWSER)),
+            in_app: InApp::from_code(part(IN_APP)),
+            os: Os::from_code(part(OS)),
+            device: Device::from_code(part(DEVICE)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_read_back() {
+        assert_eq!(UserAgent::default().code(), 0);
+        for &browser in Browser::ALL {
+            for &in_app in InApp::ALL {
+                for &os in Os::ALL {
+                    for &device in Device::ALL {
+                        let agent = UserAgent { browser, in_app, os, device };
+                        assert_eq!(UserAgent::from_code(agent.code()), agent);
+                    }
+                }
+            }
+        }
+        assert_eq!(UserAgent::from_code(u16::MAX).browser, Browser::Unknown);
+    }
+}
