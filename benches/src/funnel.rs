@@ -83,7 +83,7 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
     let print = |what: String, millis: f64| println!("{name:<12}{what:<44}{:>8.2} ms", millis - bare);
     let account = format!("/v1/analytics/stats?{window}");
     print("the account".into(), time(service, &account).await?);
-    for by in ["day", "hour", "platform", "referer_host"] {
+    for by in ["day", "hour", "platform", "referer_host", "browser"] {
         print(format!("the account, by {by}"), time(service, &format!("{account}&group_by={by}")).await?);
     }
     let hottest: Vec<usize> = (0..100).collect();

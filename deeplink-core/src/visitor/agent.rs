@@ -114,6 +114,8 @@ const APPS: [(u64, InApp); 16] = [
 
 /// The browser and device that an agent names, before other headers are looked at.
 fn user_agent(said: Signs) -> UserAgent {
+    // Every browser of Android names Safari, and none is.
+    let names = |sign: u64| said.any(sign) && !(sign == SAFARI && said.any(ANDROID));
     let device = if said.any(TABLET) || said.any(ANDROID) && !said.any(MOBILE | WINDOWS_PHONE) {
         Device::Tablet
     } else if said.any(MOBILE | APPLE_MOBILE) {
@@ -131,7 +133,7 @@ fn user_agent(said: Signs) -> UserAgent {
         Os::Other
     };
     UserAgent {
-        browser: BROWSERS.iter().find(|known| said.any(known.0)).map_or(Browser::Other, |known| known.1),
+        browser: BROWSERS.iter().find(|known| names(known.0)).map_or(Browser::Other, |known| known.1),
         in_app: APPS.iter().find(|known| said.any(known.0)).map_or(InApp::Other, |known| known.1),
         os,
         device,

@@ -372,6 +372,9 @@ fn browsers_systems_devices_and_apps_are_told_apart() {
             "Mozilla/5.0 (iPad; CPU OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1".into(),
             "safari none ios tablet",
         ),
+        (format!("{android} Version/4.0 Mobile Safari/534.30"), "other none android mobile"),
+        (format!("{android} EdgA/141.0 Chrome/141.0.0.0 Mobile Safari/537.36"), "edge none android mobile"),
+        ("Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0".into(), "firefox none android mobile"),
         ("ExampleShop/42 CFNetwork/1568 Darwin/24.0".into(), "other none other unknown"),
         (String::new(), "other none other unknown"),
     ] {
