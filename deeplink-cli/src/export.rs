@@ -83,7 +83,10 @@ impl Target {
                 None => print(ctx, &chunk.bytes)?,
                 Some(file) => {
                     file.add(&chunk.bytes, cursor.as_deref(), records)?;
-                    unfinished.records = records;
+                    // The last page has no checkpoint.
+                    if cursor.is_some() {
+                        unfinished.records = records;
+                    }
                 }
             }
             if let Some(progress) = &progress {

@@ -48,7 +48,7 @@ words! {
         Browser = "browser",
         /// Clicks by operating system.
         Os = "os",
-        /// Clicks by sort of device: `mobile`, `tablet`, `desktop`.
+        /// Clicks by sort of device: `mobile`, `tablet`, `desktop` or `unknown`.
         Device = "device",
         /// Clicks by the app whose own browser showed the page; `none` is a browser of its own.
         InApp = "in_app",

@@ -141,7 +141,7 @@ fn user_agent(said: Signs) -> UserAgent {
 }
 
 impl UserAgent {
-    /// The same with what the other headers add.
+    /// The same with what the other headers add, of a browser that may be an app's.
     pub(super) fn on(self, platform: Platform, in_app: bool) -> Self {
         let os = match platform {
             Platform::Ios => Os::Ios,
@@ -151,7 +151,10 @@ impl UserAgent {
             Platform::Other => self.os,
         };
         let (browser, in_app) = if in_app { (Browser::WebView, self.in_app) } else { (self.browser, InApp::None) };
-        Self { browser, in_app, os, ..self }
+        // A tablet that asks for the page of a computer; phones do so seldom.
+        let is_tablet = self.device == Device::Desktop && matches!(platform, Platform::Ios | Platform::Android);
+        let device = if is_tablet { Device::Tablet } else { self.device };
+        Self { browser, in_app, os, device }
     }
 }
 
@@ -247,7 +250,7 @@ const TOKENS: &[(u64, Rule, &[&str])] = &[
     (MAC, Exact, &["Macintosh", "Mac OS X"]),
     (IN_APP, Exact, &["; wv)"]),
     (IN_APP | FACEBOOK, Exact, &["FBAN/", "FBAV/", "FB_IAB", "FBIOS"]),
-    (IN_APP | MESSENGER, Exact, &["MessengerForiOS", "Orca-Android"]),
+    (IN_APP | MESSENGER, Exact, &["MessengerForiOS", "MessengerLiteForiOS", "Orca-Android"]),
     (IN_APP | INSTAGRAM, Exact, &["Instagram"]),
     (IN_APP | THREADS, Exact, &["Barcelona"]),
     (IN_APP | TIKTOK, Exact, &["musical_ly", "BytedanceWebview", "TikTok", "trill"]),
@@ -278,8 +281,8 @@ const TOKENS: &[(u64, Rule, &[&str])] = &[
     (VIVALDI, Exact, &["Vivaldi/"]),
     (HUAWEI, Exact, &["HuaweiBrowser/"]),
     (MI, Exact, &["MiuiBrowser/"]),
-    (TABLET, Exact, &["Tablet", "Silk/"]),
-    (MOBILE, Exact, &["Mobile", "Mobi/"]),
+    (TABLET, Exact, &["Tablet;", "Tablet)", "Silk/"]),
+    (MOBILE, Exact, &["Mobile", "Opera Mini", "Opera Mobi"]),
     (LINUX, Exact, &["Linux"]),
     (CHROME_OS, Exact, &["CrOS "]),
 ];

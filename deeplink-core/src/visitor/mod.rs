@@ -172,12 +172,22 @@ impl Visitor {
     pub fn new(agent: AgentTraits, platform_hint: Option<&str>) -> Self {
         let platform = platform_hint.and_then(Platform::from_hint).unwrap_or(agent.platform);
         let bare_webview = agent.bare_webkit && platform == Platform::Ios;
+        // An iPad's web view asks for the page of a computer; where it leads is that of a Mac.
+        let bare_webview_of_mac = agent.bare_webkit && platform == Platform::Macos;
         let in_app = agent.class == Class::Browser && (agent.names_app || bare_webview);
         Self {
             platform,
             class: agent.class,
             in_app,
-            user_agent: agent.user_agent.on(platform, in_app),
+            // The library of an app or a program is no browser, though its system is known.
+            user_agent: match agent.class {
+                Class::Browser => agent.user_agent.on(platform, in_app || bare_webview_of_mac),
+                _ => UserAgent {
+                    browser: Browser::Unknown,
+                    in_app: InApp::Unknown,
+                    ..agent.user_agent.on(platform, false)
+                },
+            },
             firefox: agent.firefox,
             wechat: agent.wechat,
         }

@@ -375,13 +375,26 @@ fn browsers_systems_devices_and_apps_are_told_apart() {
         (format!("{android} Version/4.0 Mobile Safari/534.30"), "other none android mobile"),
         (format!("{android} EdgA/141.0 Chrome/141.0.0.0 Mobile Safari/537.36"), "edge none android mobile"),
         ("Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0".into(), "firefox none android mobile"),
-        ("ExampleShop/42 CFNetwork/1568 Darwin/24.0".into(), "other none other unknown"),
-        (String::new(), "other none other unknown"),
+        (
+            format!("{iphone} Mobile/15E148 [FBAN/MessengerLiteForiOS;FBAV/500.0;FBDV/iPhone16,1]"),
+            "webview messenger ios mobile",
+        ),
+        (
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)".into(),
+            "webview other macos desktop",
+        ),
+        (
+            "Mozilla/5.0 (compatible; MSIE 9.0; Windows NT 6.1; Tablet PC 2.0; Trident/5.0)".into(),
+            "other none windows desktop",
+        ),
+        ("ExampleShop/42 CFNetwork/1568 Darwin/24.0".into(), "unknown unknown other unknown"),
+        (String::new(), "unknown unknown other unknown"),
     ] {
         let UserAgent { browser, in_app, os, device } = visitor(&agent).user_agent;
         let found = [browser.as_str(), in_app.as_str(), os.as_str(), device.as_str()].join(" ");
         assert_eq!(found, expected, "{agent}");
     }
     // The client hint decides about the system, as it does about the platform.
-    assert_eq!(Visitor::new(AgentTraits::of(SAFARI_MAC), Some("\"iOS\"")).user_agent.os, Os::Ios);
+    let UserAgent { os, device, .. } = Visitor::new(AgentTraits::of(SAFARI_MAC), Some("\"iOS\"")).user_agent;
+    assert_eq!((os, device), (Os::Ios, Device::Tablet));
 }

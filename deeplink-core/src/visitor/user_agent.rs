@@ -25,7 +25,7 @@ macro_rules! coded {
                 match self { Self::Unknown => "Unknown", $(Self::$variant => $title,)+ }
             }
 
-            fn from_code(code: u16) -> Self {
+            fn from_code(code: u8) -> Self {
                 Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
             }
         }
@@ -153,29 +153,20 @@ pub struct UserAgent {
     pub device: Device,
 }
 
-/// Where each part lies in a code: how far it is shifted, and its mask.
-const BROWSER: (u16, u16) = (0, 0x1F);
-const IN_APP: (u16, u16) = (5, 0x1F);
-const OS: (u16, u16) = (10, 0xF);
-const DEVICE: (u16, u16) = (14, 0x3);
-
 impl UserAgent {
-    /// A number for storage; it never changes its meaning, and 0 says that nothing is known.
-    pub const fn code(self) -> u16 {
-        (self.browser as u16) << BROWSER.0
-            | (self.in_app as u16) << IN_APP.0
-            | (self.os as u16) << OS.0
-            | (self.device as u16) << DEVICE.0
+    /// A number for storage, a byte for each part; it never changes its meaning, and 0 says that nothing is known.
+    pub const fn code(self) -> u32 {
+        u32::from_le_bytes([self.browser as u8, self.in_app as u8, self.os as u8, self.device as u8])
     }
 
     /// What is stored under this number; parts that this build does not know are unknown.
-    pub fn from_code(code: u16) -> Self {
-        let part = |(shift, mask): (u16, u16)| code >> shift & mask;
+    pub fn from_code(code: u32) -> Self {
+        let [browser, in_app, os, device] = code.to_le_bytes();
         Self {
-            browser: Browser::from_code(part(BROWSER)),
-            in_app: InApp::from_code(part(IN_APP)),
-            os: Os::from_code(part(OS)),
-            device: Device::from_code(part(DEVICE)),
+            browser: Browser::from_code(browser),
+            in_app: InApp::from_code(in_app),
+            os: Os::from_code(os),
+            device: Device::from_code(device),
         }
     }
 }
@@ -185,7 +176,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_read_back() {
+    fn codes_are_stable_and_lead_back() {
+        let words = |all: &[&'static str]| all.join(" ");
+        assert_eq!(
+            words(&Browser::ALL.iter().map(|of| of.as_str()).collect::<Vec<_>>()),
+            "unknown other chrome safari firefox edge samsung_internet opera yandex uc_browser duckduckgo vivaldi huawei \
+             mi_browser webview"
+        );
+        assert_eq!(
+            words(&InApp::ALL.iter().map(|of| of.as_str()).collect::<Vec<_>>()),
+            "unknown none other facebook messenger instagram threads tiktok line snapchat x linkedin pinterest kakaotalk \
+             telegram zalo google outlook wechat"
+        );
+        assert_eq!(
+            words(&Os::ALL.iter().map(|of| of.as_str()).collect::<Vec<_>>()),
+            "unknown other ios android macos windows linux chromeos"
+        );
+        assert_eq!(
+            words(&Device::ALL.iter().map(|of| of.as_str()).collect::<Vec<_>>()),
+            "unknown mobile tablet desktop"
+        );
         assert_eq!(UserAgent::default().code(), 0);
         for &browser in Browser::ALL {
             for &in_app in InApp::ALL {
@@ -197,6 +207,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(UserAgent::from_code(u16::MAX).browser, Browser::Unknown);
+        assert_eq!(UserAgent::from_code(u32::MAX), UserAgent::default());
     }
 }

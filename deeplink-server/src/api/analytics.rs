@@ -38,7 +38,8 @@ const HOSTS: usize = 100;
 /// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
 /// day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks
 /// of a day that the window cuts have the platform `unknown` and the host `other`. Browser, os, device and in-app browser
-/// are those that a person's User-Agent names; they are `unknown` of agents, and of clicks from before they were recorded.
+/// are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were recorded, and
+/// where it names none.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -245,7 +246,7 @@ async fn by_platform(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) 
 async fn user_agents(db: &mut Conn<'_>, clicked: clicks::Scope<'_>) -> Result<Vec<(UserAgent, i64)>, DbError> {
     let counted = clicks::count(db, clicked, By::UserAgent).await?.into_iter();
     Ok(counted
-        .map(|(code, clicks)| (u16::try_from(code).map(UserAgent::from_code).unwrap_or_default(), clicks))
+        .map(|(code, clicks)| (u32::try_from(code).map(UserAgent::from_code).unwrap_or_default(), clicks))
         .collect())
 }
 

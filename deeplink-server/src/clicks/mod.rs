@@ -69,7 +69,7 @@ pub(crate) struct Click {
     pub(crate) kind: u8,
     pub(crate) platform: u8,
     /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code) of a person's; 0 of an agent.
-    pub(crate) agent_code: u16,
+    pub(crate) agent_code: u32,
     pub(crate) agent: Option<TextRef>,
     pub(crate) referer: Option<TextRef>,
 }

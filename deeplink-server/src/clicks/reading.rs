@@ -43,7 +43,7 @@ struct Key {
     hour: i64,
     kind: u8,
     platform: u8,
-    agent_code: u16,
+    agent_code: u32,
     referer: u32,
 }
 

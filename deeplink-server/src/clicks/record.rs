@@ -2,18 +2,21 @@
 //! whole or not at all, so a write that broke off halfway adds nothing.
 //!
 //! ```text
-//! header  "DLCLICK2", number of the segment (8)
+//! header  "DLCLICK3", number of the segment (8)
 //! record  length of the body (2), body, CRC-32 of both (4)
 //! body    "T", hash (16), text
 //!         "K", the same: a text that is stored as "other" unless the database has it already
-//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (2)
+//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (4)
 //! ```
 //! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order of their
-//! records, and 0 means none. Clicks of earlier versions have no code of a user agent.
+//! records, and 0 means none. In "DLCLICK2", the format before, clicks
+//! have no code of a user agent.
 
 use crate::db::clicks::Hash;
 
-const MAGIC: [u8; 8] = *b"DLCLICK2";
+const MAGIC: [u8; 8] = *b"DLCLICK3";
+/// The format before, which is still read.
+const EARLIER: [u8; 8] = *b"DLCLICK2";
 /// Bytes of the header, and as an offset.
 pub(super) const HEADER_BYTES: usize = 16;
 pub(super) const HEADER: u64 = HEADER_BYTES as u64;
@@ -32,7 +35,7 @@ pub(super) struct ClickRecord {
     pub(super) at: i64,
     pub(super) kind: u8,
     pub(super) platform: u8,
-    pub(super) agent_code: u16,
+    pub(super) agent_code: u32,
     /// Number of the user agent's text in the segment; 0 if there was no such header.
     pub(super) agent: u32,
     /// The same of the referer.
@@ -66,7 +69,7 @@ pub(super) fn header(segment: i64) -> [u8; HEADER_BYTES] {
 /// The number in a header; `None` if it is not the header of a segment.
 pub(super) fn segment_of(header: &[u8]) -> Option<i64> {
     let (magic, rest) = header.split_first_chunk()?;
-    (*magic == MAGIC).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
+    [MAGIC, EARLIER].contains(magic).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
 }
 
 /// Appends the record of a text.
@@ -129,7 +132,7 @@ fn click(mut body: &[u8]) -> Option<ClickRecord> {
     let (link, at) = (i64::from_le_bytes(bytes(body)?), i64::from_le_bytes(bytes(body)?));
     let [kind, platform] = bytes(body)?;
     let (agent, referer) = (u32::from_le_bytes(bytes(body)?), u32::from_le_bytes(bytes(body)?));
-    let agent_code = if body.is_empty() { 0 } else { u16::from_le_bytes(bytes(body)?) };
+    let agent_code = if body.is_empty() { 0 } else { u32::from_le_bytes(bytes(body)?) };
     body.is_empty().then_some(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
 }
 
@@ -152,7 +155,7 @@ mod tests {
     }
 
     fn puts() -> impl Strategy<Value = Vec<Put>> {
-        let click = any::<(i64, i64, u8, u8, u16, u32, u32)>().prop_map(
+        let click = any::<(i64, i64, u8, u8, u32, u32, u32)>().prop_map(
             |(link, at, kind, platform, agent_code, agent, referer)| {
                 Put::Click(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
             },
@@ -219,5 +222,16 @@ mod tests {
             assert_eq!(segment_of(other), None);
         }
         assert_eq!(read(&[0; 64]), []);
+    }
+
+    #[test]
+    fn a_segment_of_the_format_before_is_read() {
+        assert_eq!(segment_of(b"DLCLICK2\x07\0\0\0\0\0\0\0"), Some(7));
+        let body = b"C\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x04\x05\0\0\0\x06\0\0\0";
+        let mut record = [&[27, 0], &body[..]].concat();
+        let checksum = crc32fast::hash(&record);
+        record.extend_from_slice(&checksum.to_le_bytes());
+        let click = ClickRecord { link: 1, at: 2, kind: 3, platform: 4, agent_code: 0, agent: 5, referer: 6 };
+        assert_eq!(read(&record), [Put::Click(click)]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery, Revenue};
 use deeplink_core::time::Timestamp;
-use deeplink_core::visitor::{InApp, OTHER};
+use deeplink_core::visitor::{Browser, InApp, OTHER};
 use http::StatusCode;
 
 use super::deliveries::capitalised;
@@ -104,6 +104,9 @@ pub(super) struct Charts {
     /// The same by browser, and by the app whose own browser showed the page.
     pub(super) browsers: Vec<Bar>,
     pub(super) apps: Vec<Bar>,
+    pub(super) devices: Vec<Bar>,
+    /// Whether the browser of some clicks is not known.
+    pub(super) has_unknown: bool,
 }
 
 /// A count, shown with thousands separators.
@@ -264,6 +267,8 @@ impl Charts {
                 user_agents.iter().map(|(of, clicks)| (of.browser.title().to_owned(), *clicks)),
                 Some(clicks),
             ),
+            devices: bars(user_agents.iter().map(|(of, clicks)| (of.device.title().to_owned(), *clicks)), Some(clicks)),
+            has_unknown: user_agents.iter().any(|(of, _)| of.browser == Browser::Unknown),
             apps: bars(in_apps.map(|(of, clicks)| (of.in_app.title().to_owned(), *clicks)), Some(clicks)),
             range,
         }
@@ -378,7 +383,7 @@ fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<
 #[cfg(test)]
 mod tests {
     use deeplink_core::funnel::{FunnelReport, GroupBy, NewUsers};
-    use deeplink_core::visitor::{Browser, UserAgent};
+    use deeplink_core::visitor::UserAgent;
 
     use super::*;
     use crate::http::extract::Query;
@@ -436,6 +441,8 @@ mod tests {
         let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
         assert_eq!(shares(&charts.browsers), [&[("Web view of an app", Some("50.0%"))][..], &chrome].concat());
         assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);
+        assert_eq!(shares(&charts.devices), [("Unknown", Some("100.0%"))]);
+        assert!(charts.has_unknown);
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub(super) const AGENTS: [(&str, &str, &str, [&str; 4]); 6] = [
         "other",
         ["firefox", "linux", "desktop", "none"],
     ),
-    ("curl/8.5.0", "agent", "other", ["other", "other", "unknown", "none"]),
-    ("facebookexternalhit/1.1", "preview", "other", ["other", "other", "unknown", "none"]),
-    ("Mozilla/5.0 (compatible; Googlebot/2.1)", "crawler", "other", ["other", "other", "unknown", "none"]),
+    ("curl/8.5.0", "agent", "other", ["unknown", "other", "unknown", "unknown"]),
+    ("facebookexternalhit/1.1", "preview", "other", ["unknown", "other", "unknown", "unknown"]),
+    ("Mozilla/5.0 (compatible; Googlebot/2.1)", "crawler", "other", ["unknown", "other", "unknown", "unknown"]),
 ];
 /// Referers and their hosts.
 pub(super) const REFERERS: [(&str, &str); 3] = [

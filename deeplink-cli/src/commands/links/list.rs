@@ -93,12 +93,15 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
-        // A cursor carries its filters, and 7d is no longer the moment that it was on the first page.
         let of_cursor = self.paging.is_continued() && self.filter.is_relative();
         let filter = self.filter.check()?;
-        let filter = if of_cursor { LinkFilter::new() } else { filter };
         let none =
             if filter == LinkFilter::new() { "no links; dl links create URL creates one" } else { "no links match" };
+        // A cursor carries its filters, and 7d is no longer the moment that it was on the first page.
+        let filter = if of_cursor { LinkFilter::new() } else { filter };
+        if of_cursor {
+            ctx.console.note("a length of time is another moment by now; the filters are those of the cursor");
+        }
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {
             let mut list = client.links().list(&filter).page_size(size);

@@ -39,7 +39,7 @@ pub(crate) struct Stats {
     /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     from: Option<Given>,
-    /// End; now if omitted
+    /// End; a date is its first moment; now if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     to: Option<Given>,
     /// Which touch is credited: last_touch, first_touch or touched

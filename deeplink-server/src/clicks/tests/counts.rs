@@ -147,7 +147,7 @@ struct Made {
     at: i64,
     kind: u8,
     platform: u8,
-    agent_code: u16,
+    agent_code: u32,
     referer: Option<usize>,
 }
 
@@ -175,7 +175,7 @@ fn moment() -> impl Strategy<Value = i64> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let referer = prop::option::of(0..REFERERS.len());
-    let agent_code = prop_oneof![Just(0), Just(33), Just(u16::MAX)];
+    let agent_code = prop_oneof![Just(0), Just(33), Just(u32::MAX)];
     let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, agent_code, referer).prop_map(
         |(link, at, kind, platform, agent_code, referer)| Made { link, at, kind, platform, agent_code, referer },
     );

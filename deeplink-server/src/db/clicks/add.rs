@@ -30,7 +30,7 @@ pub(crate) struct Group {
     pub(crate) hour: i64,
     pub(crate) kind: u8,
     pub(crate) platform: u8,
-    pub(crate) agent_code: u16,
+    pub(crate) agent_code: u32,
     /// Of the referer; empty when there is none.
     pub(crate) host: String,
     pub(crate) clicks: i64,

@@ -43,7 +43,7 @@ pub(crate) struct NewClick {
     pub(crate) kind: u8,
     pub(crate) platform: u8,
     /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code); 0 if nothing is known.
-    pub(crate) agent_code: u16,
+    pub(crate) agent_code: u32,
     pub(crate) agent: Option<Hash>,
     pub(crate) referer: Option<Hash>,
 }
