@@ -329,12 +329,18 @@ impl Made {
                  SELECT CASE WHEN first_link IS NULL THEN {account} - 1 ELSE {account} END,
                      at, conversion_type, TRUE, TRUE, position, amount_cents, currency FROM conversions"
             ),
-        ] {
+        ]
+        .into_iter()
+        .chain(SUMS.split(";\n").filter(|sql| sql.trim_start().starts_with("INSERT")).map(str::to_owned))
+        {
             sqlx::query(AssertSqlSafe(sql)).execute(&mut *db).await?;
         }
         Ok(())
     }
 }
+
+/// The statements that sum up what is there.
+const SUMS: &str = include_str!("../../migrations/0035_account_sums.sql");
 
 /// Each link of a chain once, and whether it is the first and the last.
 fn credited(chain: &[i64]) -> Vec<(i64, bool, bool)> {

@@ -8,7 +8,7 @@ use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
 use super::events::{self, Publisher};
-use super::{Conn, DbError, conversions, execute, on};
+use super::{Conn, DbError, conversions, execute, funnel, on};
 
 /// Maximum conversions that one write re-credits; fewer if each takes many lookups.
 const MAX_RECREDITED: i64 = 500;
@@ -77,7 +77,7 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
         FROM due d CROSS JOIN app_users u JOIN tenants t ON t.id = u.tenant_id
         WHERE u.position = $1 AND t.account IS NOT NULL";
     execute!(db, SQL; user, after.at, after.position, upto.at, upto.position)?;
-    Ok(())
+    funnel::add_conversions(db, Range { user, after, upto }, 1).await
 }
 
 /// Re-credits a user's conversions after new touches, and creates events for those that have none yet. `true`: some
@@ -220,6 +220,7 @@ async fn credit_some(
     let Some(&upto) = due.last() else { return Ok(None) };
     let range = Range { user, after, upto };
     let first = firsts.iter().filter_map(|first| Some(((first.at?, first.install), first.link?))).min();
+    funnel::add_conversions(db, range, -1).await?;
     execute!(db, FORGET; user, after.at, after.position, upto.at, upto.position)?;
     settle(db, range, first.map(|((at, _), link)| (at, link))).await?;
     credit_range(db, range).await?;

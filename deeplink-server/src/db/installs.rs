@@ -8,7 +8,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::events::{self, Publisher};
-use super::{Conn, DbError, conversions, credits, execute, on};
+use super::{Conn, DbError, conversions, credits, execute, funnel, on};
 
 /// A touch to store: a link opened an install.
 #[derive(Debug, Clone)]
@@ -57,11 +57,11 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
-    let by_any =
-        if install.touches > 1 { between(db, install.position, None, new.at.as_millis()).await? } else { None };
+    let at = new.at.as_millis();
+    let by_any = if install.touches > 1 { between(db, install.position, None, at).await? } else { Between::default() };
     execute!(db, TOUCH;
-        install.position, new.at.as_millis(), install.touches, new.link, install.first_link, before, new.app_version,
-        new.tenant.as_str(), by_any)?;
+        install.position, at, install.touches, new.link, install.first_link, before, new.app_version,
+        new.tenant.as_str(), by_any.before)?;
     let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
@@ -71,9 +71,19 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         user_id: None,
     };
     events::publish_attribute(db, publisher, data, install.app_user).await?;
-    let Some(user) = install.app_user else { return Ok(false) };
-    conversions::lock(db, user).await?;
-    credits::credit_since(db, publisher, user, new.at.as_millis()).await
+    let is_left = match install.app_user {
+        Some(user) => {
+            conversions::lock(db, user).await?;
+            credits::credit_since(db, publisher, user, at).await?
+        }
+        None => false,
+    };
+    // Last, because writes of an account wait for each other at these rows.
+    funnel::add_touch(db, new.tenant, at, install.touches, by_any.before).await?;
+    if let Some(after) = by_any.after {
+        funnel::move_touch(db, new.tenant, after, [by_any.before, Some(at)]).await?;
+    }
+    Ok(is_left)
 }
 
 /// Maximum links of an install that can be credited.
@@ -109,14 +119,20 @@ async fn open_link(db: &mut Conn<'_>, install: &Touched, new: &NewTouch<'_>) -> 
     }
     match last.flatten() {
         // The clock was set back meanwhile.
-        Some(last) if last > at => between(db, install.position, Some(new.link), at).await,
+        Some(last) if last > at => Ok(between(db, install.position, Some(new.link), at).await?.before),
         last => Ok(last),
     }
 }
 
+/// When an install was opened before and after another opening of it, in unix milliseconds.
+#[derive(Default)]
+struct Between {
+    before: Option<i64>,
+    after: Option<i64>,
+}
+
 /// Inserts an opening in time order between the stored ones, of one link or of all of them, and links the next one to it.
-/// Returns the one before it.
-async fn between(db: &mut Conn<'_>, install: i64, link: Option<i64>, at: i64) -> Result<Option<i64>, DbError> {
+async fn between(db: &mut Conn<'_>, install: i64, link: Option<i64>, at: i64) -> Result<Between, DbError> {
     // The primary key is searched from the end: what is looked for is mostly there.
     const BEFORE: &str = "
         SELECT at FROM touches WHERE install = $1 AND at <= $2 AND number > 1 AND ($3 IS NULL OR link = $3)
@@ -134,7 +150,7 @@ async fn between(db: &mut Conn<'_>, install: i64, link: Option<i64>, at: i64) ->
     if let Some((next, number)) = next {
         execute!(db, if link.is_some() { FOLLOW } else { FOLLOW_ANY }; install, next, number, at)?;
     }
-    Ok(before)
+    Ok(Between { before, after: next.map(|(at, _)| at) })
 }
 
 /// The user an install is bound to. That never changes.
@@ -234,6 +250,9 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
         Some(since) => credits::credit_since(db, publisher, user, since).await?,
         None => false,
     };
+    if install.touches > 0 {
+        funnel::add_binding(db, new.tenant, at, bound_as as i64).await?;
+    }
     Ok(Bound::Theirs { is_left })
 }
 

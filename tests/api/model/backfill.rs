@@ -3,7 +3,7 @@
 use deeplink_testing::World;
 
 /// The rows of accounts by table, as text.
-const ROWS: [(&str, &str); 7] = [
+const ROWS: [(&str, &str); 8] = [
     ("click_hours", "link, hour, visitor, clicks, first_position, last_position, first_at, last_at"),
     ("click_days", "link, day, visitor, clicks"),
     ("click_facets", "link, hour, platform, host, clicks, first_position, last_position, first_at, last_at"),
@@ -13,6 +13,7 @@ const ROWS: [(&str, &str); 7] = [
         "conversion_credits",
         "link, at, conversion_type, is_first, is_last, conversion, COALESCE(amount_cents,-1), COALESCE(currency,'')",
     ),
+    ("account_sums", "account, width, start, effect, label, since, count, high, low"),
     ("touches", "account, at, number, install, COALESCE(account_before,-1)"),
 ];
 
@@ -20,8 +21,11 @@ const ROWS: [(&str, &str); 7] = [
 pub(super) async fn counts_as_they_were_counted(world: &World) {
     let counted = of_accounts(world).await;
     assert!(counted.iter().all(|rows| !rows.is_empty()), "{:?}", counted.iter().map(Vec::len).collect::<Vec<_>>());
-    let (credited, touched) = ROWS.split_at(6);
-    let deleted = credited.iter().map(|(table, _)| format!("DELETE FROM {table} WHERE link < 0"));
+    let (credited, touched) = ROWS.split_at(7);
+    let deleted = credited.iter().map(|(table, columns)| {
+        let account = columns.split(',').next().unwrap_or_default();
+        format!("DELETE FROM {table} WHERE {account} < 0")
+    });
     let emptied = touched.iter().map(|(table, _)| format!("UPDATE {table} SET account = NULL, account_before = NULL"));
     let statements: Vec<String> = deleted.chain(emptied).chain(filling_in()).collect();
     world.db.execute(format!("BEGIN;\n{};\nCOMMIT", statements.join(";\n"))).await;
@@ -36,7 +40,11 @@ async fn of_accounts(world: &World) -> Vec<Vec<String>> {
     for (table, columns) in ROWS {
         let account = columns.split(',').next().unwrap_or_default();
         let columns = columns.replace(", ", " || ' ' || ");
-        all.push(world.db.texts(format!("SELECT {columns} FROM {table} WHERE {account} < 0 ORDER BY 1")).await);
+        // A sum that was taken back stays as a row.
+        let not_zero = if table == "account_sums" { " AND count <> 0" } else { "" };
+        all.push(
+            world.db.texts(format!("SELECT {columns} FROM {table} WHERE {account} < 0{not_zero} ORDER BY 1")).await,
+        );
     }
     all
 }
@@ -48,12 +56,20 @@ fn filling_in() -> impl Iterator<Item = String> {
         include_str!("../../../migrations/0028_account_counts.sql"),
         include_str!("../../../migrations/0031_account_openings.sql"),
         include_str!("../../../migrations/0033_revenue.sql"),
+        include_str!("../../../migrations/0035_account_sums.sql"),
     ]
     .concat();
     let all = all.replace("kind", "visitor");
     let lines = all.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
     let statements: Vec<String> = lines.split(';').map(|sql| sql.trim().to_owned()).collect();
-    let is_there = ["ALTER TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX", "DROP INDEX", "UPDATE tenants"];
+    let is_there = [
+        "ALTER TABLE",
+        "CREATE TABLE account_sums",
+        "CREATE INDEX",
+        "CREATE UNIQUE INDEX",
+        "DROP INDEX",
+        "UPDATE tenants",
+    ];
     let is_there = move |sql: &String| sql.is_empty() || is_there.iter().any(|start| sql.starts_with(start));
     statements.into_iter().filter(move |sql| !is_there(sql))
 }

@@ -17,7 +17,7 @@ pub(super) struct Credits {
     /// The column of what is credited.
     of: &'static str,
     /// The counter of a label.
-    counter: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
+    pub(super) counter: for<'a> fn(&'a mut Funnel, &str) -> Option<&'a mut i64>,
 }
 
 pub(super) const BINDINGS: Credits = Credits {

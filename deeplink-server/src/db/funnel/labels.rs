@@ -13,7 +13,7 @@ use super::{Scope, Split};
 pub(super) const MAX_TYPES: usize = 200;
 pub(super) const OTHER: &str = "other";
 /// Above this number of rows, the types to name are looked up first.
-const MAX_ROWS: usize = 20_000;
+pub(super) const MAX_ROWS: usize = 20_000;
 
 /// Numbers of credits by key and label.
 pub(super) async fn credits(

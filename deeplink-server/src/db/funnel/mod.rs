@@ -2,8 +2,9 @@
 //! the link and the time, so it reads only its window.
 
 use std::collections::BTreeMap;
+use std::mem;
 
-use deeplink_core::funnel::{ConversionSum, Credit, Funnel};
+use deeplink_core::funnel::{ConversionSum, Credit, Funnel, Revenue};
 use deeplink_core::id::TenantId;
 use deeplink_core::zone::Day;
 use sqlx::AssertSqlSafe;
@@ -99,6 +100,25 @@ impl Split<'_> {
 pub(crate) struct Tally {
     pub(crate) total: Funnel,
     pub(crate) groups: BTreeMap<i64, Funnel>,
+    /// By currency; goes into the counts once all of it is there.
+    revenue: BTreeMap<String, i128>,
+    revenue_of_groups: BTreeMap<(i64, String), i128>,
+}
+
+impl Tally {
+    fn add_revenue(&mut self, key: i64, currency: String, sum: i128) {
+        *self.revenue.entry(currency.clone()).or_default() += sum;
+        *self.revenue_of_groups.entry((key, currency)).or_default() += sum;
+    }
+
+    fn finished(mut self) -> Self {
+        let revenue = |(currency, sum)| Revenue::new(currency, clamped(sum));
+        self.total.revenue = mem::take(&mut self.revenue).into_iter().map(revenue).collect();
+        for ((key, currency), sum) in mem::take(&mut self.revenue_of_groups) {
+            self.groups.entry(key).or_default().revenue.push(revenue((currency, sum)));
+        }
+        self
+    }
 }
 
 /// The positions of the caller's own links with these ids; unknown and foreign ones are absent.
@@ -130,10 +150,18 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>)
     if scope.links.is_empty() {
         return Ok(tally);
     }
-    add_touches(db, scope, split, &mut tally).await?;
-    credits::add(db, scope, split, &mut tally).await?;
-    revenue::add(db, scope, split, &mut tally).await?;
-    Ok(tally)
+    if is_account(scope.links) {
+        match sums::tally(db, scope, split).await? {
+            Some(sums) => tally = sums,
+            None => rows::add(db, scope, split, &mut tally).await?,
+        }
+        tally.total.returning_users.engaged = sums::opened(db, scope).await?;
+    } else {
+        add_touches(db, scope, split, &mut tally).await?;
+        credits::add(db, scope, split, &mut tally).await?;
+        revenue::add(db, scope, split, &mut tally).await?;
+    }
+    Ok(tally.finished())
 }
 
 /// Numbers joined by commas. The database returns them as one text, because a row for each costs several times as much.
@@ -172,9 +200,6 @@ fn length(numbers: &[i64]) -> i64 {
 /// of them, so only the first touch has to be checked. A touch says when its link opened the install again before; only
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tally: &mut Tally) -> Result<(), DbError> {
-    if is_account(scope.links) {
-        return add_touches_of_account(db, scope, split, tally).await;
-    }
     let links = padded(scope.links);
     for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, &links).await? {
         tally.groups.entry(key).or_default().new_users.installed = installed;
@@ -197,45 +222,10 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tall
     Ok(())
 }
 
-/// The same of all links of an account: whatever opened its installs is one of them.
-async fn add_touches_of_account(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    split: Split<'_>,
-    tally: &mut Tally,
-) -> Result<(), DbError> {
-    // What opened an install first in an interval is what was not opened before in it.
-    let sql = |key: &str, begin: &str| {
-        format!(
-            "SELECT {key}, CAST(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END) AS BIGINT), \
-             CAST(SUM(CASE WHEN number > 1 AND (account_before IS NULL OR account_before < {begin}) \
-             THEN 1 ELSE 0 END) AS BIGINT) \
-             FROM touches WHERE account = $3 AND at >= $1 AND at <= $2 GROUP BY 1"
-        )
-    };
-    let whole = sql(&Split::Nothing.key(), &Split::Nothing.begin());
-    let counted: Option<(i64, i64, i64)> = read(db, whole, scope, scope.links).await?.pop();
-    let (_, installed, engaged) = counted.unwrap_or_default();
-    (tally.total.new_users.installed, tally.total.returning_users.engaged) = (installed, engaged);
-    if split == Split::Nothing {
-        return Ok(());
-    }
-    let groups: Vec<(i64, i64, i64)> = read(db, sql(&split.key(), &split.begin()), scope, scope.links).await?;
-    for (key, installed, engaged) in groups {
-        let group = tally.groups.entry(key).or_default();
-        (group.new_users.installed, group.returning_users.engaged) = (installed, engaged);
-    }
-    Ok(())
-}
-
 /// Conversions of an account's users that no link is credited with, by type, and their revenue.
 pub(crate) async fn unattributed(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<Funnel, DbError> {
-    let mut tally = Tally::default();
     let links: Vec<i64> = scope.links.iter().map(|account| account - 1).collect();
-    let scope = Scope { links: &links, ..scope };
-    credits::add(db, scope, Split::Nothing, &mut tally).await?;
-    revenue::add(db, scope, Split::Nothing, &mut tally).await?;
-    Ok(tally.total)
+    Ok(tally(db, Scope { links: &links, ..scope }, Split::Nothing).await?.total)
 }
 
 async fn read<T>(db: &mut Conn<'_>, sql: String, scope: Scope<'_>, links: &[i64]) -> Result<Vec<T>, DbError>
@@ -331,6 +321,10 @@ fn clamped(sum: i128) -> i64 {
 mod credits;
 mod labels;
 mod revenue;
+mod rows;
+mod sums;
+
+pub(super) use sums::{add_binding, add_conversions, add_touch, move_touch};
 
 #[cfg(test)]
 mod tests;

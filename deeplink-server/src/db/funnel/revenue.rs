@@ -1,12 +1,10 @@
 //! Revenue of the conversions that links are credited with, by currency.
 
-use std::collections::BTreeMap;
-
-use deeplink_core::funnel::{Credit, Revenue};
+use deeplink_core::funnel::Credit;
 
 use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError};
-use super::{Scope, Split, Tally, clamped, exact, read};
+use super::{Scope, Split, Tally, exact, read};
 
 /// Key, currency, and the sum in halves, because a database refuses a sum that overflows.
 type Row = (i64, String, i64, i64);
@@ -20,18 +18,14 @@ pub(super) async fn add(
 ) -> Result<(), DbError> {
     let links = padded(scope.links);
     let sql = |split| sql(scope.credit, split, links.len());
-    let mut totals: BTreeMap<String, i128> = BTreeMap::new();
     for (key, currency, high, low) in read::<Row>(db, sql(split), scope, &links).await? {
-        let sum = exact((high, low));
-        *totals.entry(currency.clone()).or_default() += sum;
-        tally.groups.entry(key).or_default().revenue.push(Revenue::new(currency, clamped(sum)));
+        tally.add_revenue(key, currency, exact((high, low)));
     }
     // Several links may share a conversion.
     if split == Split::Link && *scope.credit == Credit::Touched && scope.links.len() > 1 {
         let rows = read::<Row>(db, sql(Split::Nothing), scope, &links).await?;
-        totals = rows.into_iter().map(|(_, currency, high, low)| (currency, exact((high, low)))).collect();
+        tally.revenue = rows.into_iter().map(|(_, currency, high, low)| (currency, exact((high, low)))).collect();
     }
-    tally.total.revenue = totals.into_iter().map(|(currency, sum)| Revenue::new(currency, clamped(sum))).collect();
     Ok(())
 }
 

@@ -103,6 +103,33 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
     }
 }
 
+/// A report on the whole account reads sums inside its window, and single rows of the account at both its ends.
+#[tokio::test]
+async fn reports_on_accounts_read_sums_and_few_rows() {
+    let scratch = Scratch::new().await;
+    if !scratch.db.is_sqlite() {
+        return;
+    }
+    let mut reader = scratch.db.read().await.expect("a reader");
+    let sums = "SEARCH account_sums USING INDEX sqlite_autoindex_account_sums_1 (account=? AND width=? AND start>? AND start<?)";
+    let touches = "SEARCH touches USING COVERING INDEX touches_account (account=? AND at>? AND at<?)";
+    let before =
+        "SEARCH touches USING COVERING INDEX touches_before (account=? AND account_before>? AND account_before<?)";
+    let split = Split::Time(86_400_000);
+    for (sql, search) in [
+        (sums::sums_sql(86_400_000, split), sums),
+        (sums::opened_sql(86_400_000, split), sums),
+        (sums::OPENED_BEFORE.to_owned(), sums),
+        (sums::OPENED_BEGINNING.to_owned(), before),
+        (rows::touches_sql(split), touches),
+        (rows::OPENED.to_owned(), touches),
+    ] {
+        let plan = plan(&mut reader.conn(), &sql).await;
+        let reads = plan.iter().filter(|step| step.starts_with("SEARCH") || step.starts_with("SCAN"));
+        assert_eq!(reads.collect::<Vec<_>>(), [search], "{sql}\n{plan:#?}");
+    }
+}
+
 async fn plan(db: &mut Conn<'_>, sql: &str) -> Vec<String> {
     let sql = format!("EXPLAIN QUERY PLAN {sql}");
     let Conn::Sqlite(conn) = db else { return Vec::new() };
