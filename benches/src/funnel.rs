@@ -71,6 +71,12 @@ async fn filled(plan: &Plan, amounts: &Amounts) -> Result<Service, Failure> {
         }
         before = now;
     }
+    let request = service.get("/v1/analytics/stats?from=2020-01-01T00:00:00Z");
+    let (_, report) = load::once(&service.server.address, &request).await?;
+    let report: serde_json::Value = serde_json::from_str(&report)?;
+    if report["funnel"]["clicks"] == 0 {
+        return Err("the clicks were not counted".into());
+    }
     #[expect(clippy::cast_precision_loss, reason = "clicks are few")]
     let micros = service.server.cpu_seconds()? * 1e6 / amounts.clicks as f64;
     println!("fold       {micros:>6.2} µs of CPU a click, {} clicks", amounts.clicks);
@@ -83,7 +89,7 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
     let print = |what: String, millis: f64| println!("{name:<12}{what:<44}{:>8.2} ms", millis - bare);
     let account = format!("/v1/analytics/stats?{window}");
     print("the account".into(), time(service, &account).await?);
-    for by in ["day", "hour", "platform", "referer_host", "browser"] {
+    for by in ["day", "hour", "platform", "referer_host", "browser", "link"] {
         print(format!("the account, by {by}"), time(service, &format!("{account}&group_by={by}")).await?);
     }
     let hottest: Vec<usize> = (0..100).collect();

@@ -67,6 +67,8 @@ pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
         tenant,
     };
     sqlx::query("BEGIN").execute(&mut db).await?;
+    // The service counts what follows this position of the log.
+    sqlx::query("INSERT INTO click_marks (name, position) VALUES ('folded', 0)").execute(&mut db).await?;
     made.links(&mut db, amounts.links).await?;
     made.texts(&mut db).await?;
     made.clicks(&mut db, amounts.clicks).await?;

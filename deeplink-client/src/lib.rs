@@ -92,7 +92,7 @@ pub use deeplink_core::domain::{
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::event::{Event, EventData, EventFilter, EventKind, EventList, StoredEvent};
 pub use deeplink_core::funnel::{
-    ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, LinkStats, NewUsers,
+    ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, GroupOrder, LinkStats, NewUsers,
     ReturningUsers, Revenue,
 };
 pub use deeplink_core::health::Health;

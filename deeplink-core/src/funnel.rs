@@ -16,6 +16,10 @@ use crate::zone::Zone;
 pub const MAX_LINKS: usize = 100;
 /// Longest window of a report by hour, in days.
 pub const MAX_HOURLY_DAYS: i64 = 31;
+/// Maximum groups of a report that are not hours or days.
+pub const MAX_GROUPS: u32 = 100;
+/// Links that a report on the whole account names by default.
+const DEFAULT_LINKS: u32 = 25;
 
 words! {
     /// Which of the links that touched an install or a user is credited.
@@ -36,7 +40,7 @@ words! {
         Day = "day",
         /// A group for each hour, UTC; `key` is its start.
         Hour = "hour",
-        /// A group for each link; `key` is its id.
+        /// A group for each link; `key` is its id. Of the whole account, those with the most clicks.
         Link = "link",
         /// Clicks by the system they came from.
         Platform = "platform",
@@ -52,6 +56,16 @@ words! {
         Device = "device",
         /// Clicks by the app whose own browser showed the page; `none` is a browser of its own.
         InApp = "in_app",
+    }
+}
+
+words! {
+    /// The order of a report's groups.
+    GroupOrder {
+        /// The most clicks first, then by key.
+        Clicks = "clicks",
+        /// By key, the last first: the newest day.
+        KeyDescending = "-key",
     }
 }
 
@@ -104,6 +118,13 @@ pub struct FunnelQuery {
     /// With `group_by` `day`: whose days, as a name of the IANA time zone database, such as `Europe/Berlin`; UTC's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
+    /// How many groups are named, 1 to 100: those with the most clicks; the clicks of the rest are the group `other`. When
+    /// absent: 100 hosts, 25 links of the whole account, all of any others. Not with hours or days, which are all there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// The order of the groups; when absent, hours and days are oldest first, links of `link_ids` as there, others by clicks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<GroupOrder>,
 }
 
 /// Parameters that passed every rule.
@@ -121,6 +142,10 @@ pub struct FunnelScope {
     pub group_by: Option<GroupBy>,
     /// Whose days the groups are, if they are not UTC's.
     pub zone: Option<Zone>,
+    /// How many groups are named; `None`: all.
+    pub limit: Option<usize>,
+    /// The order of the groups, if it is not the usual one.
+    pub order: Option<GroupOrder>,
 }
 
 impl FunnelQuery {
@@ -142,6 +167,10 @@ impl FunnelQuery {
         group_by: GroupBy,
         /// Sets whose days the groups are.
         tz: impl Into<String>,
+        /// Sets how many groups are named.
+        limit: u32,
+        /// Sets the order of the groups.
+        order: GroupOrder,
     }
 
     /// Sets the window.
@@ -159,9 +188,6 @@ impl FunnelQuery {
             Some(0) => return wrong("link_ids", "link_ids names no link".into()),
             Some(count) if count > MAX_LINKS => {
                 return wrong("link_ids", format!("link_ids names {count} links; {MAX_LINKS} are allowed"));
-            }
-            None if self.group_by == Some(GroupBy::Link) => {
-                return wrong("group_by", "group_by is link, so link_ids must name the links".into());
             }
             _ => {}
         }
@@ -192,11 +218,31 @@ impl FunnelQuery {
                 zone => zone,
             },
         };
+        let limit = match (self.limit, &self.group_by) {
+            (Some(limit), _) if !(1..=MAX_GROUPS).contains(&limit) => {
+                return wrong("limit", format!("limit must be a number from 1 to {MAX_GROUPS}"));
+            }
+            (Some(_), None | Some(GroupBy::Day | GroupBy::Hour)) => {
+                return wrong("limit", "limit needs group_by, and not hour or day".into());
+            }
+            (None, Some(GroupBy::RefererHost)) => Some(MAX_GROUPS),
+            (None, Some(GroupBy::Link)) if link_ids.is_none() => Some(DEFAULT_LINKS),
+            (limit, _) => limit,
+        };
+        match &self.order {
+            Some(GroupOrder::Unknown(_)) => {
+                let words: Vec<&str> = GroupOrder::ALL.iter().map(GroupOrder::as_str).collect();
+                return wrong("order", format!("order is one of {}", words.join(", ")));
+            }
+            Some(_) if self.group_by.is_none() => return wrong("order", "order needs group_by".into()),
+            _ => {}
+        }
+        let (limit, order) = (limit.and_then(|limit| usize::try_from(limit).ok()), self.order.clone());
         let credit = match &self.credit {
             None | Some(Credit::Unknown(_)) => Credit::LastTouch,
             Some(known) => known.clone(),
         };
-        Ok(FunnelScope { link_ids, from, to, credit, group_by: self.group_by.clone(), zone })
+        Ok(FunnelScope { link_ids, from, to, credit, group_by: self.group_by.clone(), zone, limit, order })
     }
 }
 
@@ -228,7 +274,8 @@ pub struct FunnelReport {
     /// Whose days the groups are, when a zone was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// The groups: stretches of time oldest first and without gaps, links in the order asked, others by clicks.
+    /// The groups, unless an order was asked for: stretches of time oldest first and without gaps, links in the order asked,
+    /// others by clicks. The clicks of what has no group of its own are the group `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<FunnelGroup>>,
 }
@@ -236,7 +283,7 @@ pub struct FunnelReport {
 impl FunnelReport {
     /// The report for these parameters.
     pub fn new(scope: FunnelScope, funnel: Funnel, groups: Option<Vec<FunnelGroup>>) -> Self {
-        let FunnelScope { link_ids, from, to, credit, group_by, zone } = scope;
+        let FunnelScope { link_ids, from, to, credit, group_by, zone, .. } = scope;
         let link_ids = link_ids.unwrap_or_default();
         let tz = zone.map(|zone| zone.name().to_owned());
         let (unattributed, unattributed_revenue) = (None, None);
@@ -442,11 +489,21 @@ mod tests {
             (one().window(ago(401), None).group_by(GroupBy::Day), "from"),
             (one().window(ago(32), None).group_by(GroupBy::Hour), "from"),
             (one().group_by(GroupBy::from("week")), "group_by"),
-            (FunnelQuery::account().group_by(GroupBy::Link), "group_by"),
+            (one().limit(5_u32), "limit"),
+            (one().group_by(GroupBy::Day).limit(5_u32), "limit"),
+            (one().group_by(GroupBy::Link).limit(0_u32), "limit"),
+            (one().group_by(GroupBy::Link).limit(101_u32), "limit"),
+            (one().order(GroupOrder::Clicks), "order"),
+            (one().group_by(GroupBy::Day).order(GroupOrder::from("key")), "order"),
         ] {
             assert_eq!(query.check(now).map_err(|e| e.field), Err(Some(field.into())), "{query:?}");
         }
         assert!(one().window(ago(4_000), None).check(now).is_ok());
+        let limit = |query: FunnelQuery| query.check(now).expect("a question").limit;
+        assert_eq!(limit(FunnelQuery::account().group_by(GroupBy::Link)), Some(25));
+        assert_eq!(limit(one().group_by(GroupBy::Link)), None);
+        assert_eq!(limit(one().group_by(GroupBy::Link).limit(1_u32)), Some(1));
+        assert_eq!(limit(one().group_by(GroupBy::RefererHost)), Some(100));
         let unknown = one().credit(Credit::from("linear")).check(now).expect("falls back");
         assert_eq!(unknown.credit, Credit::LastTouch);
     }

@@ -100,6 +100,56 @@ async fn the_whole_account_is_reported_without_ids() {
     assert!(ask(&world.b, "").await.json()["unattributed"] == json!({}));
 }
 
+/// By link, a report on the account names the links with the most clicks, and all the other clicks together.
+#[tokio::test]
+async fn the_links_with_the_most_clicks_are_named() {
+    let world = spawn().await;
+    assert_eq!(ask(&world.a, "group_by=link").await.json()["groups"], json!([]), "nothing yet");
+    for (link, clicks) in [("third-001", 2), ("busy-0001", 1), ("second-01", 3), ("goes-0001", 5), ("none-0001", 0)] {
+        if link == "busy-0001" {
+            busy(&world, &world.a, link).await;
+        } else {
+            world.a.make(link).await;
+        }
+        for _ in 0..clicks {
+            world.a.tap(link).await;
+        }
+    }
+    busy(&world, &world.b, "yours-001").await;
+    assert_eq!(world.a.delete("/v1/links/goes-0001").await.status, 204);
+    let named = async |query: &str| -> Vec<(String, i64, bool)> {
+        let report: FunnelReport = serde_json::from_value(ask(&world.a, query).await.json()).expect("a report");
+        assert_eq!(report.funnel.clicks, 12, "{query}");
+        let groups = report.groups.expect("groups").into_iter();
+        groups.map(|group| (group.key, group.clicks, group.new_users.is_some())).collect()
+    };
+    let all = [("second-01", 3, true), ("busy-0001", 2, true), ("third-001", 2, true), ("other", 5, false)];
+    let all = all.map(|(key, clicks, is_whole)| (key.to_owned(), clicks, is_whole));
+    assert_eq!(named("group_by=link").await, all, "the clicks of a deleted link are among the others");
+    assert_eq!(named("group_by=link&limit=3").await, all);
+    let two = [all[0].clone(), all[1].clone(), ("other".to_owned(), 7, false)];
+    assert_eq!(named("group_by=link&limit=2").await, two);
+    assert_eq!(named("group_by=link&limit=2&order=clicks").await, [two[2].clone(), two[0].clone(), two[1].clone()]);
+    assert_eq!(named("group_by=link&limit=2&order=-key").await, [two[0].clone(), two[2].clone(), two[1].clone()]);
+    let report = ask(&world.a, "group_by=link").await.json();
+    assert_eq!(report["groups"][1]["conversions"], json!({"purchase": 1}));
+    assert_eq!(report["groups"][1]["revenue"], json!([{"currency": "EUR", "amount_cents": 500}]));
+    let asked = "link_ids=busy-0001,third-001,second-01&group_by=link";
+    let own = |reply: Reply| {
+        let groups = reply.json()["groups"].as_array().expect("groups").clone();
+        groups.iter().map(|group| format!("{} {}", group["key"].as_str().expect("a key"), group["clicks"])).collect()
+    };
+    let keys: Vec<String> = own(ask(&world.a, asked).await);
+    assert_eq!(keys, ["busy-0001 2", "third-001 2", "second-01 3"]);
+    let keys: Vec<String> = own(ask(&world.a, &format!("{asked}&limit=1")).await);
+    assert_eq!(keys, ["second-01 3", "other 4"]);
+    let sheet = ask(&world.a, "group_by=link&format=csv&limit=1").await.text();
+    assert_eq!(
+        sheet.lines().map(|line| line.split(',').take(3).collect::<Vec<_>>().join(",")).collect::<Vec<_>>(),
+        ["key,clicks,installed", "second-01,3,0", "other,9,"]
+    );
+}
+
 /// C7: Analytics: ≤ 100 ids, from ≤ to, an unknown credit is the last touch; each edge, offsets, the year 9999. A
 /// malformed, missing or repeated parameter is 400 and named.
 #[tokio::test]
@@ -110,7 +160,22 @@ async fn c7_questions_are_read_strictly() {
     let (hundred, more) = (ids(100), ids(101));
     for (query, expected) in [
         ("", "200"),
-        ("group_by=link", "400 bad_request group_by"),
+        ("group_by=link", "200"),
+        ("group_by=link&limit=100&order=-key", "200"),
+        ("link_ids=a&group_by=link&limit=1&order=clicks", "200"),
+        ("group_by=link&limit=0", "400 bad_request limit"),
+        ("group_by=link&limit=101", "400 bad_request limit"),
+        ("group_by=link&limit=-1", "400 bad_request limit"),
+        ("group_by=link&limit=ten", "400 bad_request limit"),
+        ("group_by=link&limit=1&limit=1", "400 bad_request limit"),
+        ("limit=1", "400 bad_request limit"),
+        ("group_by=day&limit=1", "400 bad_request limit"),
+        ("group_by=hour&limit=1", "400 bad_request limit"),
+        ("order=clicks", "400 bad_request order"),
+        ("group_by=day&order=clicks", "200"),
+        ("group_by=day&order=key", "400 bad_request order"),
+        ("group_by=day&order=", "400 bad_request order"),
+        ("group_by=day&order=clicks&order=clicks", "400 bad_request order"),
         ("link_ids=", "400 bad_request link_ids"),
         ("link_ids=%20,,", "400 bad_request link_ids"),
         ("link_ids=a%00b", "400 bad_request link_ids"),

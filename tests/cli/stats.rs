@@ -91,6 +91,10 @@ fn what_is_asked_is_what_was_said() {
             "credit=last_touch&from=2026-10-31T23%3A00%3A00.000Z&group_by=day&link_ids=a-1\
              &to=2026-11-20T00%3A00%3A00.000Z&tz=europe%2Fberlin",
         ),
+        ("stats --top link", "credit=last_touch&group_by=link&limit=25&order=clicks"),
+        ("stats --top referer-host --limit 100", "credit=last_touch&group_by=referer_host&limit=100&order=clicks"),
+        ("stats --top day", "credit=last_touch&group_by=day&order=clicks"),
+        ("stats --group-by link --limit 5 --order -key", "credit=last_touch&group_by=link&limit=5&order=-key"),
     ] {
         dl.run(line).ok();
         let request = double.requests().pop().expect("a request");
@@ -115,7 +119,11 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
             "stats a-1 --group-by week",
             "group_by is one of day, hour, link, platform, kind, referer_host, browser, os, device, in_app",
         ),
-        ("stats --group-by link", "group_by is link, so link_ids must name the links"),
+        ("stats --group-by link --limit 101", "limit must be a number from 1 to 100"),
+        ("stats --top day --limit 5", "limit needs group_by, and not hour or day"),
+        ("stats --limit 5", "limit needs group_by, and not hour or day"),
+        ("stats --group-by link --order key", "order is one of clicks, -key"),
+        ("stats --order clicks", "order needs group_by"),
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from lies after to"),
         ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
         ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
@@ -130,7 +138,12 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     assert!(many.error()["message"].as_str().expect("a message").contains("100 are allowed"), "{many}");
     assert!(dl.run_with("stats -", "spring-42\nno id\n").fails(3).contains("line 2 of stdin"));
     assert_eq!(dl.run_with("stats -", "").code, Some(3), "no id at all");
-    for line in ["stats a-1 --from yesterday", "stats a-1 --fields clicks,nothing"] {
+    for line in [
+        "stats a-1 --from yesterday",
+        "stats a-1 --fields clicks,nothing",
+        "stats --top link --group-by day",
+        "stats --top link --limit many",
+    ] {
         assert_eq!(dl.run(line).code, Some(2), "{line}");
     }
     assert!(double.requests().is_empty(), "{:?}", double.lines());

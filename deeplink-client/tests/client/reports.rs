@@ -3,8 +3,8 @@
 use deeplink_client::deeplink_core::time::Timestamp;
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
-    Attribute, Client, Convert, CreateSource, Credit, FunnelQuery, GroupBy, Identify, InstallContext, Kind, Retry,
-    SecretKey, SourceUrl, TrackClick,
+    Attribute, Client, Convert, CreateSource, Credit, FunnelQuery, GroupBy, GroupOrder, Identify, InstallContext, Kind,
+    Retry, SecretKey, SourceUrl, TrackClick,
 };
 use http::Method;
 
@@ -67,6 +67,8 @@ async fn a_report_is_asked_for_as_it_is_wanted() {
     dl.analytics().funnel(&query).await.unwrap();
     let by_day = FunnelQuery::new(["spring-42"]).group_by(GroupBy::Day);
     assert!(dl.analytics().funnel(&by_day).csv().await.unwrap().ends_with("2026-11-20,120,31,12,2,1,9,3,2,1\r\n"));
+    let top = FunnelQuery::account().group_by(GroupBy::Link).limit(10_u32).order(GroupOrder::KeyDescending);
+    dl.analytics().funnel(&top).await.unwrap();
     let asked: Vec<String> = mock.calls().iter().map(|call| call.path().to_owned()).collect();
     assert_eq!(
         asked,
@@ -74,6 +76,7 @@ async fn a_report_is_asked_for_as_it_is_wanted() {
             "/v1/analytics/stats?credit=touched&from=2026-10-31T22%3A00%3A00.000Z&link_ids=spring-42%2Ca+b\
              &to=2026-11-20T00%3A00%3A00.000Z",
             "/v1/analytics/stats?group_by=day&link_ids=spring-42&format=csv",
+            "/v1/analytics/stats?group_by=link&limit=10&order=-key",
         ]
     );
     // A captive portal's page is not a report.

@@ -1,5 +1,6 @@
 //! Attribution reports: on any set of links, and the earlier form for one link.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,7 +8,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorBody;
-use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, LinkStats};
+use deeplink_core::funnel::{
+    Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, LinkStats,
+};
 use deeplink_core::id::TenantId;
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
@@ -18,7 +21,7 @@ use http::{HeaderValue, header};
 
 use super::{links, sheet, timeseries};
 use crate::caller::Caller;
-use crate::db::clicks::{self, By, Kinds};
+use crate::db::clicks::{self, By, Candidate, Kinds, OTHER};
 use crate::db::funnel::{self, Run, Scope, Split, Tally};
 use crate::db::{Conn, DbError, tenants};
 use crate::error::ApiError;
@@ -26,9 +29,6 @@ use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
-
-/// Number of hosts with their own group.
-const HOSTS: usize = 100;
 
 /// Reports what links led to, from clicks to conversions: all of the account's, or those in `link_ids`.
 ///
@@ -48,7 +48,9 @@ const HOSTS: usize = 100;
         ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
         ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
-        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link` (with `link_ids`); all others break down clicks alone"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; all others break down clicks alone"),
+        ("limit" = Option<u32>, Query, description = "1 to 100: how many groups are named, those with the most clicks; the clicks of the rest are the group `other`. When absent: 100 hosts, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
+        ("order" = Option<GroupOrder>, Query, description = "The order of the groups: `clicks`, the most first, or `-key`, the last key first. When absent: days and hours oldest first, links of `link_ids` as asked, others by clicks"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
     responses(
@@ -84,6 +86,8 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
     asked.credit = query.one("credit")?.map(Credit::from);
     asked.group_by = query.one("group_by")?.map(GroupBy::from);
     asked.tz = query.one("tz")?.map(str::to_owned);
+    asked.limit = query.parsed("limit", "a number from 1 to 100", |text| text.parse().ok())?;
+    asked.order = query.one("order")?.map(GroupOrder::from);
     Ok(asked)
 }
 
@@ -107,7 +111,12 @@ pub(crate) struct Numbers {
     pub(crate) hosts: Vec<FunnelGroup>,
     /// Clicks by what is known of browsers and devices.
     pub(crate) user_agents: Vec<(UserAgent, i64)>,
+    /// Of the whole account: the links with the most clicks.
+    pub(crate) links: Vec<(String, i64)>,
 }
+
+/// Links that a page names.
+const LINKS: usize = 10;
 
 /// The numbers of a page, in one turn of the account's reports. `before` is about the same links.
 pub(crate) async fn numbers_for(
@@ -126,12 +135,20 @@ pub(crate) async fn numbers_for(
             let platforms = by_platform(db, clicked, clicks).await?;
             let hosts = by_host(db, clicked, clicks).await?;
             let user_agents = user_agents(db, clicked).await?;
-            Ok::<_, DbError>(Numbers { report, before, platforms, hosts, user_agents })
+            let links = match scope.link_ids {
+                None => found.most_clicked(db, &scope, LINKS).await?,
+                Some(_) => Vec::new(),
+            };
+            let links = links.into_iter().map(|(clicks, id, _)| (id, clicks)).collect();
+            Ok::<_, DbError>(Numbers { report, before, platforms, hosts, user_agents, links })
         }
         .boxed()
     });
     numbers.await
 }
+
+/// The clicks of a link, its id and its position.
+type Clicked = (i64, String, i64);
 
 /// What a report is about, as tables of counts name it.
 struct Found {
@@ -174,7 +191,63 @@ impl Found {
         Ok(FunnelReport::new(scope, total, groups).unattributed(rest.conversions, rest.revenue))
     }
 
+    /// The counts, and the groups as they were asked for.
     async fn count(
+        &self,
+        db: &mut Conn<'_>,
+        scope: &FunnelScope,
+    ) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
+        let (total, groups) = match (&scope.group_by, &scope.link_ids) {
+            (Some(GroupBy::Link), None) => self.count_most_clicked(db, scope).await?,
+            _ => self.count_all(db, scope).await?,
+        };
+        Ok((total, groups.map(|groups| ordered(limited(groups, scope.limit), scope.order.as_ref()))))
+    }
+
+    /// The counts of an account, and those of the links with the most clicks.
+    async fn count_most_clicked(
+        &self,
+        db: &mut Conn<'_>,
+        scope: &FunnelScope,
+    ) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
+        let whole = FunnelScope { group_by: None, ..scope.clone() };
+        let (total, _) = self.count_all(db, &whole).await?;
+        let most = self.most_clicked(db, scope, scope.limit.unwrap_or(usize::MAX)).await?;
+        let links: Vec<i64> = most.iter().map(|(_, _, position)| *position).collect();
+        let scope_of_links = Scope { links: &links, ..self.credited(scope, &scope.credit) };
+        let mut tally = funnel::tally(db, scope_of_links, Split::Link).await?;
+        let rest = total.clicks - most.iter().map(|(clicks, ..)| clicks).sum::<i64>();
+        let group = |(clicks, id, position): Clicked| {
+            let counts = tally.groups.remove(&position).unwrap_or_default();
+            FunnelGroup::whole(id, Funnel { clicks, ..counts })
+        };
+        let mut groups: Vec<_> = most.into_iter().map(group).collect();
+        if rest > 0 {
+            groups.push(FunnelGroup::of_clicks(OTHER, rest));
+        }
+        Ok((total, Some(groups)))
+    }
+
+    /// The links of an account with the most clicks, the most first.
+    async fn most_clicked(
+        &self,
+        db: &mut Conn<'_>,
+        scope: &FunnelScope,
+        limit: usize,
+    ) -> Result<Vec<Clicked>, DbError> {
+        let clicked = self.clicked(scope);
+        let Some(account) = self.links.first() else { return Ok(Vec::new()) };
+        let candidates = clicks::most_clicked(db, *account, [clicked.from, clicked.to]).await?;
+        let links: Vec<i64> = candidates.iter().map(|link| link.position).collect();
+        let counted = clicks::count(db, clicks::Scope { links: &links, ..clicked }, By::Link).await?;
+        let with_clicks = |link: Candidate| Some((*counted.get(&link.position)?, link.link_id, link.position));
+        let mut most: Vec<Clicked> = candidates.into_iter().filter_map(with_clicks).collect();
+        most.sort_by(|(clicks, id, _), (more, other, _)| more.cmp(clicks).then_with(|| id.cmp(other)));
+        most.truncate(limit);
+        Ok(most)
+    }
+
+    async fn count_all(
         &self,
         db: &mut Conn<'_>,
         scope: &FunnelScope,
@@ -266,8 +339,8 @@ async fn by_user_agent(
 /// `total` clicks by the host of the referring page.
 async fn by_host(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) -> Result<Vec<FunnelGroup>, DbError> {
     let mut counted = clicks::count_by_host(db, clicked).await?;
-    add_rest(&mut counted, clicks::OTHER.to_owned(), total);
-    Ok(largest(counted))
+    add_rest(&mut counted, OTHER.to_owned(), total);
+    Ok(by_clicks(counted.into_iter()))
 }
 
 fn kind_of(code: i64) -> Option<ClickKind> {
@@ -304,17 +377,28 @@ fn by_clicks(counted: impl Iterator<Item = (String, i64)>) -> Vec<FunnelGroup> {
     groups.into_iter().map(|(key, clicks)| FunnelGroup::of_clicks(key, clicks)).collect()
 }
 
-/// The hosts that most clicks came from, and the sum of the rest.
-fn largest(counted: BTreeMap<String, i64>) -> Vec<FunnelGroup> {
-    let mut groups = by_clicks(counted.into_iter());
-    let rest: i64 = groups.split_off(groups.len().min(HOSTS)).iter().map(|group| group.clicks).sum();
+/// The groups with the most clicks, and the clicks of the rest as one more.
+fn limited(mut groups: Vec<FunnelGroup>, limit: Option<usize>) -> Vec<FunnelGroup> {
+    let Some(limit) = limit.filter(|limit| groups.len() > *limit) else { return groups };
+    let is_rest = |group: &FunnelGroup| group.key == OTHER && group.new_users.is_none();
+    let mut rest = 0;
+    groups.retain(|group| {
+        rest += if is_rest(group) { group.clicks } else { 0 };
+        !is_rest(group)
+    });
+    groups.sort_by_key(|group| Reverse(group.clicks));
+    rest += groups.split_off(groups.len().min(limit)).iter().map(|group| group.clicks).sum::<i64>();
     if rest > 0 {
-        let other = FunnelGroup::of_clicks("other", rest);
-        match groups.iter_mut().find(|group| group.key == "other") {
-            Some(known) => known.clicks += rest,
-            None => groups.push(other),
-        }
-        groups = by_clicks(groups.into_iter().map(|group| (group.key, group.clicks)));
+        groups.push(FunnelGroup::of_clicks(OTHER, rest));
+    }
+    groups
+}
+
+fn ordered(mut groups: Vec<FunnelGroup>, order: Option<&GroupOrder>) -> Vec<FunnelGroup> {
+    match order {
+        Some(GroupOrder::Clicks) => groups.sort_by(|a, b| b.clicks.cmp(&a.clicks).then_with(|| a.key.cmp(&b.key))),
+        Some(GroupOrder::KeyDescending) => groups.sort_by(|a, b| b.key.cmp(&a.key)),
+        _ => {}
     }
     groups
 }
@@ -359,16 +443,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_beyond_the_hundred_largest_are_one_group() {
+    fn groups_beyond_the_limit_are_one() {
         let hosts = |count: i64| (0..count).map(|n| (format!("host-{n:03}.example.com"), n + 1));
+        let largest = |hosts: Vec<(String, i64)>| limited(by_clicks(hosts.into_iter()), Some(100));
         let groups = largest(hosts(100).collect());
         assert!(groups.len() == 100 && groups.iter().all(|group| group.key != "other"));
         assert_eq!((groups[0].key.as_str(), groups[0].clicks), ("host-099.example.com", 100));
         let groups = largest(hosts(103).collect());
-        let other = groups.iter().find(|group| group.key == "other").expect("the rest");
-        assert_eq!((groups.len(), other.clicks), (101, 1 + 2 + 3));
-        let named = hosts(102).chain([("other".to_owned(), 1_000)]).collect();
-        let groups = largest(named);
-        assert_eq!((groups.len(), groups[0].key.as_str(), groups[0].clicks), (100, "other", 1_006));
+        assert_eq!((groups.len(), groups[100].key.as_str(), groups[100].clicks), (101, "other", 1 + 2 + 3));
+        let groups = largest(hosts(102).chain([("other".to_owned(), 1_000)]).collect());
+        assert_eq!((groups.len(), groups[100].key.as_str(), groups[100].clicks), (101, "other", 1 + 2 + 1_000));
+        let by = |order: &str| ordered(groups.clone(), Some(&GroupOrder::from(order)));
+        assert_eq!((by("clicks")[0].key.as_str(), by("-key")[0].key.as_str()), ("other", "other"));
+        assert_eq!((by("clicks")[1].clicks, by("-key")[100].clicks), (102, 3));
     }
 }

@@ -107,6 +107,8 @@ pub(super) struct Charts {
     pub(super) devices: Vec<Bar>,
     /// Whether the browser of some clicks is not known.
     pub(super) has_unknown: bool,
+    /// Of the whole account: the links with the most clicks.
+    pub(super) links: Vec<Bar>,
 }
 
 /// A count, shown with thousands separators.
@@ -169,6 +171,8 @@ pub(super) struct Column {
 /// A horizontal bar with its label.
 pub(super) struct Bar {
     pub(super) name: String,
+    /// The page of what it is about.
+    pub(super) href: Option<String>,
     pub(super) count: Count,
     /// The length of the bar, out of 100.
     pub(super) length: i64,
@@ -228,7 +232,7 @@ fn change(now: i64, before: i64) -> Option<String> {
 impl Charts {
     /// Draws numbers by hour or day.
     pub(super) fn of(about: &'static str, range: Range, numbers: &Numbers) -> Self {
-        let Numbers { report, before, platforms, hosts, user_agents } = numbers;
+        let Numbers { report, before, platforms, hosts, user_agents, links } = numbers;
         let unit = range.unit();
         let groups: Vec<_> =
             report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
@@ -270,6 +274,7 @@ impl Charts {
             devices: bars(user_agents.iter().map(|(of, clicks)| (of.device.title().to_owned(), *clicks)), Some(clicks)),
             has_unknown: user_agents.iter().any(|(of, _)| of.browser == Browser::Unknown),
             apps: bars(in_apps.map(|(of, clicks)| (of.in_app.title().to_owned(), *clicks)), Some(clicks)),
+            links: of_links(links, clicks),
             range,
         }
     }
@@ -346,6 +351,7 @@ fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
     let whole = counts.into_iter().max().unwrap_or(0);
     let bar = |step: usize| Bar {
         name: names[step].to_owned(),
+        href: None,
         count: Count(counts[step]),
         length: scaled(counts[step], whole, SCALE),
         share: step.checked_sub(1).and_then(|above| {
@@ -372,12 +378,24 @@ fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<
     let longest = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let bar = |(name, count): (String, i64)| Bar {
         name,
+        href: None,
         count: Count(count),
         length: scaled(count, longest, SCALE),
         share: whole.and_then(|whole| percent(count, whole)),
         before: None,
     };
     all.into_iter().map(bar).collect()
+}
+
+/// Clicks by link, and those of all other links.
+fn of_links(links: &[(String, i64)], clicks: i64) -> Vec<Bar> {
+    let rest = clicks - links.iter().map(|(_, clicks)| clicks).sum::<i64>();
+    let rest = (!links.is_empty() && rest > 0).then(|| ("Other".to_owned(), rest));
+    let mut bars = bars(links.iter().cloned().chain(rest), Some(clicks));
+    for bar in &mut bars {
+        bar.href = links.iter().any(|(id, _)| *id == bar.name).then(|| format!("/account/links/{}", bar.name));
+    }
+    bars
 }
 
 #[cfg(test)]
@@ -405,6 +423,7 @@ mod tests {
             before: Funnel { clicks: 2_002, ..Funnel::default() },
             platforms: of_clicks(&[("ios", 600), ("unknown", 300), ("other", 101)]),
             hosts: of_clicks(&[("", 1_001)]),
+            links: vec![("spring-42".to_owned(), 800), ("autumn-7".to_owned(), 201)],
             user_agents: vec![
                 (UserAgent::default(), 100),
                 (UserAgent { browser: Browser::Chrome, in_app: InApp::None, ..UserAgent::default() }, 401),
@@ -438,6 +457,12 @@ mod tests {
         assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
         assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
         assert_eq!(shares(&charts.hosts), [("None", Some("100.0%"))]);
+        let links: Vec<_> = charts.links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref())).collect();
+        let href = Some("/account/links/spring-42");
+        assert_eq!(links, [("spring-42", href), ("autumn-7", Some("/account/links/autumn-7"))]);
+        let links = of_links(&[("spring-42".to_owned(), 800)], 1_001);
+        let links: Vec<_> = links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref(), bar.count.0)).collect();
+        assert_eq!(links, [("spring-42", href, 800), ("Other", None, 201)]);
         let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
         assert_eq!(shares(&charts.browsers), [&[("Web view of an app", Some("50.0%"))][..], &chrome].concat());
         assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);

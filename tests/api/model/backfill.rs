@@ -3,7 +3,7 @@
 use deeplink_testing::World;
 
 /// The rows of accounts by table, as text.
-const ROWS: [(&str, &str); 8] = [
+const ROWS: [(&str, &str); 9] = [
     ("click_hours", "link, hour, visitor, clicks, first_position, last_position, first_at, last_at"),
     ("click_days", "link, day, visitor, clicks"),
     ("click_facets", "link, hour, platform, host, clicks, first_position, last_position, first_at, last_at"),
@@ -14,6 +14,7 @@ const ROWS: [(&str, &str); 8] = [
         "link, at, conversion_type, is_first, is_last, conversion, COALESCE(amount_cents,-1), COALESCE(currency,'')",
     ),
     ("account_sums", "account, width, start, effect, label, since, count, high, low"),
+    ("account_links", "account, day, link, clicks"),
     ("touches", "account, at, number, install, COALESCE(account_before,-1)"),
 ];
 
@@ -21,7 +22,7 @@ const ROWS: [(&str, &str); 8] = [
 pub(super) async fn counts_as_they_were_counted(world: &World) {
     let counted = of_accounts(world).await;
     assert!(counted.iter().all(|rows| !rows.is_empty()), "{:?}", counted.iter().map(Vec::len).collect::<Vec<_>>());
-    let (credited, touched) = ROWS.split_at(7);
+    let (credited, touched) = ROWS.split_at(8);
     let deleted = credited.iter().map(|(table, columns)| {
         let account = columns.split(',').next().unwrap_or_default();
         format!("DELETE FROM {table} WHERE {account} < 0")
@@ -57,6 +58,7 @@ fn filling_in() -> impl Iterator<Item = String> {
         include_str!("../../../migrations/0031_account_openings.sql"),
         include_str!("../../../migrations/0033_revenue.sql"),
         include_str!("../../../migrations/0035_account_sums.sql"),
+        include_str!("../../../migrations/0036_account_links.sql"),
     ]
     .concat();
     let all = all.replace("kind", "visitor");
@@ -65,6 +67,7 @@ fn filling_in() -> impl Iterator<Item = String> {
     let is_there = [
         "ALTER TABLE",
         "CREATE TABLE account_sums",
+        "CREATE TABLE account_links",
         "CREATE INDEX",
         "CREATE UNIQUE INDEX",
         "DROP INDEX",

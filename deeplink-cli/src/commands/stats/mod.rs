@@ -3,7 +3,9 @@
 mod draw;
 
 use clap::Args;
-use deeplink_core::funnel::{Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, Revenue};
+use deeplink_core::funnel::{
+    Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, Revenue,
+};
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 
@@ -14,6 +16,9 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output::{self, Format, Record, Sheet, object};
 use crate::{given, ids};
+
+/// Groups that `--top` names, unless `--limit` says otherwise.
+const TOP: u32 = 25;
 
 /// Show clicks, installs, users and conversions of links, or of the whole account
 #[derive(Debug, Args)]
@@ -28,7 +33,8 @@ use crate::{given, ids};
     "dl stats spring-42 --from 7d",
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
     "dl stats --group-by day --tz Europe/Berlin",
-    "dl stats --group-by in_app --from 7d",
+    "dl stats --top link --from 7d",
+    "dl stats --top referer_host --limit 10 -o csv",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
 ]
 ))]
@@ -48,6 +54,15 @@ pub(crate) struct Stats {
     /// Break down by day, hour or link, or clicks alone by platform, os, device, browser, in_app, referer_host or kind
     #[arg(long, value_name = "WHAT")]
     group_by: Option<String>,
+    /// The groups with the most clicks, such as --top link: the same as --group-by WHAT --order clicks --limit 25
+    #[arg(long, value_name = "WHAT", conflicts_with = "group_by")]
+    top: Option<String>,
+    /// How many groups are named, 1 to 100; the clicks of the rest are the group other. Not with day and hour
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Order of the groups: clicks, the most first, or -key, the last key first
+    #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
+    order: Option<String>,
     /// With --group-by day: the days of this time zone, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
@@ -96,7 +111,11 @@ impl Stats {
             Some(zone.as_ref().and_then(|zone| zone.midnight(text)).unwrap_or(*moment))
         };
         let mut query = of.window(moment(&self.from), moment(&self.to)).credit(credit);
-        query.group_by = self.group_by.as_deref().map(|text| GroupBy::from(word(text).as_str()));
+        query.group_by = self.group_by.as_ref().or(self.top.as_ref()).map(|text| GroupBy::from(word(text).as_str()));
+        let is_cut = self.top.is_some() && query.group_by.as_ref().is_some_and(|by| by.millis().is_none());
+        query.limit = self.limit.or(is_cut.then_some(TOP));
+        let order = self.order.as_deref().map(GroupOrder::from);
+        query.order = order.or(self.top.is_some().then_some(GroupOrder::Clicks));
         query.tz.clone_from(&self.tz);
         let scope = query.check(clock::now())?;
         Ok((query, scope))

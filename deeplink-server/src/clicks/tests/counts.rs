@@ -386,6 +386,51 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
     db.close().await;
 }
 
+/// A day of an account names some hundreds of its links, and those with many clicks are among them, though they come late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_with_many_clicks_are_found_among_many() {
+    const RARE: i64 = 3_000;
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    let mut sql = vec!["BEGIN; INSERT INTO tenants (id, created_at, account) VALUES ('a', 0, -2);".to_owned()];
+    sql.extend((0..RARE + 10).map(|link| {
+        let deleted = if link == RARE { "1" } else { "NULL" };
+        format!(
+            "INSERT INTO links (tenant_id, link_id, position, claimed, web_url, created_at, updated_at, deleted_at)
+             VALUES ('a', 'link-{link}', {link}, TRUE, 'https://example.com/', 0, 0, {deleted});"
+        )
+    }));
+    sql.push("COMMIT;".to_owned());
+    other.run_all(sql.concat()).await;
+    let head = Arc::new(Head::default());
+    for round in 0..30 {
+        // A click of links that nobody else follows, and from the sixth time on 40 of ten others.
+        let rare = (round * 100..(round + 1) * 100).map(|link| (link, 1));
+        let popular = (RARE..RARE + 10).filter(|_| round > 5).map(|link| (link, 30 + link - RARE));
+        let clicks = rare.chain(popular).flat_map(|(link, clicks)| {
+            let click =
+                NewClick { link, at: START + round, kind: 0, platform: 0, agent_code: 0, agent: None, referer: None };
+            (0..clicks).map(move |_| (click, String::new()))
+        });
+        store(&db, &head, START, clicks.collect(), false).await;
+    }
+    let mut reader = db.read().await.expect("a reader");
+    let most = clicks::most_clicked(&mut reader.conn(), -2, [START, START + 1]).await.expect("links");
+    let most: Vec<i64> = most.iter().map(|link| link.position).collect();
+    assert_eq!(most[..9], [9, 8, 7, 6, 5, 4, 3, 2, 1].map(|nth| RARE + nth), "the tenth is deleted");
+    assert_eq!(most.len(), 100);
+    let next = clicks::most_clicked(&mut reader.conn(), -2, [START + 24 * HOUR, START + 48 * HOUR]).await;
+    assert!(next.expect("links").is_empty(), "another day");
+    let mut conn = other.conn();
+    let (named, exact): (i64, i64) = on!(&mut conn, c => sqlx::query_as(
+        "SELECT COUNT(*), COUNT(CASE WHEN link < 200 THEN 1 END) FROM account_links").fetch_one(c).await)
+    .expect("counts");
+    assert!((250..=800).contains(&named) && exact == 200, "{named} are named, {exact} of the first 200");
+    drop(reader);
+    db.close().await;
+}
+
 /// With plans that limit, clicks of people and agents are added to their account's month, each exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clicks_count_to_the_month_of_their_account() {

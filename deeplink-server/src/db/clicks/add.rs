@@ -12,11 +12,11 @@ use super::super::tenants::is_account;
 use super::super::{Conn, DbError, on};
 use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
-use super::{NewClick, head, position_at};
+use super::{NewClick, head, links, position_at};
 
 /// Milliseconds of an hour and a day.
 const HOUR: i64 = 3_600_000;
-const DAY: i64 = 86_400_000;
+pub(super) const DAY: i64 = 86_400_000;
 /// A visitor's number is its kind and this many times the code of its user agent.
 pub(super) const KINDS: i64 = 8;
 /// Links whose accounts are looked up at one time.
@@ -113,6 +113,7 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
             }
         }
     }
+    links::add(db, groups.iter().filter_map(|group| Some((owners.get(&group.link)?.account?, group)))).await?;
     if months {
         let months = months_of(groups, &owners);
         // Last, because conversions wait for the same rows.

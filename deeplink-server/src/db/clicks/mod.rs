@@ -10,6 +10,7 @@ mod cut;
 mod earlier;
 mod hosts;
 mod journals;
+mod links;
 mod sweep;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,6 +23,7 @@ pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use earlier::{StoredBatch, count_earlier, is_stored, next_uncounted};
 pub(crate) use hosts::OTHER;
 pub(crate) use journals::{Claim, JournalState, claim_count, claim_piece, journal_state, note_counted, touch_journal};
+pub(crate) use links::{Candidate, most_clicked};
 pub(crate) use sweep::{forget_journals, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 pub(super) use sweep::{keeps_longer, past_due_since};
 
