@@ -14,7 +14,7 @@ CREATE TABLE account_sums (
     count   BIGINT NOT NULL,
     high    BIGINT NOT NULL,
     low     BIGINT NOT NULL,
-    PRIMARY KEY (account, width, start, effect, label, since)
+    PRIMARY KEY (account, width, effect, start, label, since)
 );
 CREATE INDEX touches_before ON touches (account, account_before, at) WHERE account_before IS NOT NULL;
 

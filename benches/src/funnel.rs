@@ -55,31 +55,19 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A service with this much data, once its clicks are folded; prints the cost of folding.
+/// A service with this much data.
 async fn filled(plan: &Plan, amounts: &Amounts) -> Result<Service, Failure> {
     let folder = Service::fresh(plan).await?.stopped().await?;
     let database = folder.path().join("data").join("deeplink.db");
     generate::run(&Amounts { database, ..amounts.clone() }).await?;
-    let service = Service::on(plan, folder, &[]).await?;
-    let mut before = -1.0;
-    // The process does nothing but fold now.
-    loop {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let now = service.server.cpu_seconds()?;
-        if now - before < 0.05 {
-            break;
-        }
-        before = now;
-    }
+    let country = [("DEEPLINK_COUNTRY_HEADER", "cf-ipcountry"), ("DEEPLINK_TRUSTED_PROXIES", "127.0.0.1")];
+    let service = Service::on(plan, folder, &country).await?;
     let request = service.get("/v1/analytics/stats?from=2020-01-01T00:00:00Z");
     let (_, report) = load::once(&service.server.address, &request).await?;
     let report: serde_json::Value = serde_json::from_str(&report)?;
     if report["funnel"]["clicks"] == 0 {
         return Err("the clicks were not counted".into());
     }
-    #[expect(clippy::cast_precision_loss, reason = "clicks are few")]
-    let micros = service.server.cpu_seconds()? * 1e6 / amounts.clicks as f64;
-    println!("fold       {micros:>6.2} µs of CPU a click, {} clicks", amounts.clicks);
     Ok(service)
 }
 
@@ -89,7 +77,7 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
     let print = |what: String, millis: f64| println!("{name:<12}{what:<44}{:>8.2} ms", millis - bare);
     let account = format!("/v1/analytics/stats?{window}");
     print("the account".into(), time(service, &account).await?);
-    for by in ["day", "hour", "platform", "referer_host", "browser", "link"] {
+    for by in ["day", "hour", "platform", "referer_host", "browser", "country", "link"] {
         print(format!("the account, by {by}"), time(service, &format!("{account}&group_by={by}")).await?);
     }
     let hottest: Vec<usize> = (0..100).collect();

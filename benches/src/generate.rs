@@ -1,7 +1,7 @@
 //! A database like that of a service after some months: links of very different popularity, their clicks, the installs
 //! that they opened, the users of these and their conversions, with every row that the service would have written.
 //!
-//! Clicks are left in the log. The service folds them when it starts, which is also measured.
+//! Counts are what the service would have counted each second.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,6 +45,28 @@ pub(crate) struct Amounts {
 
 const DAY: i64 = 86_400_000;
 const AGENTS: usize = 40;
+const COUNTRIES: usize = 40;
+/// User agents of people by their code, the most frequent first.
+const CODES: [u32; 12] = [
+    code(2, 1, 1),
+    code(3, 2, 1),
+    code(2, 3, 3),
+    code(3, 4, 3),
+    code(4, 3, 3),
+    code(2, 4, 3),
+    code(5, 3, 3),
+    code(6, 1, 1),
+    code(2, 5, 3),
+    code(4, 1, 1),
+    code(7, 1, 1),
+    code(3, 2, 2),
+];
+
+/// The code of a browser of its own on a system and a device.
+const fn code(browser: u8, os: u8, device: u8) -> u32 {
+    u32::from_le_bytes([browser, 1, os, device])
+}
+
 const REFERERS: usize = 200;
 const HOSTS: usize = 25;
 
@@ -67,11 +89,10 @@ pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
         tenant,
     };
     sqlx::query("BEGIN").execute(&mut db).await?;
-    // The service counts what follows this position of the log.
-    sqlx::query("INSERT INTO click_marks (name, position) VALUES ('folded', 0)").execute(&mut db).await?;
     made.links(&mut db, amounts.links).await?;
     made.texts(&mut db).await?;
     made.clicks(&mut db, amounts.clicks).await?;
+    made.counts(&mut db).await?;
     let people = made.installs(&mut db, amounts).await?;
     made.conversions(&mut db, amounts.conversions, &people).await?;
     made.account(&mut db).await?;
@@ -199,7 +220,7 @@ impl Made {
     async fn clicks(&mut self, db: &mut SqliteConnection, count: usize) -> Result<(), Failure> {
         let agents: Vec<String> = (0..AGENTS).map(|nth| hash(&agent(nth))).collect();
         let referers: Vec<String> = (0..REFERERS).map(|nth| hash(&referer(nth))).collect();
-        let mut rows = Rows::new("clicks (position, link, at, kind, platform, agent, referer)");
+        let mut rows = Rows::new("clicks (position, link, at, kind, platform, agent_code, country, agent, referer)");
         let (mut last, width) = (0, (self.end - self.begin) / number(count).max(1));
         for nth in 0..count {
             let at = self.begin + number(nth) * width + self.moment(0, width.max(1));
@@ -208,7 +229,11 @@ impl Made {
             let kind = [0, 0, 0, 0, 0, 0, 0, 3, 1, 2][self.below(10)];
             let (platform, who) = ([0, 0, 1, 1, 2, 3, 3, 4][self.below(8)], self.below(AGENTS));
             let from = if self.below(2) == 0 { "NULL" } else { referers[self.below(REFERERS)].as_str() };
-            rows.add(db, &format!("{last},{link},{at},{kind},{platform},{},{from}", agents[who])).await?;
+            // Of people alone. A few of them lead, as everywhere.
+            let code = if kind == 0 { CODES[self.below(CODES.len()).min(self.below(CODES.len()))] } else { 0 };
+            let country = 1 + self.below(COUNTRIES).min(self.below(COUNTRIES)) * 11;
+            let row = format!("{last},{link},{at},{kind},{platform},{code},{country},{},{from}", agents[who]);
+            rows.add(db, &row).await?;
         }
         rows.flush(db).await
     }
@@ -312,7 +337,45 @@ impl Made {
 }
 
 impl Made {
-    /// What all links led to together. The service adds the clicks itself.
+    /// Clicks of each link by hour and day, and of all of them together.
+    async fn counts(&self, db: &mut SqliteConnection) -> Result<(), Failure> {
+        let account = format!("(SELECT account FROM tenants WHERE id = '{}')", self.tenant);
+        for (hours, days, of, key, from) in [
+            ("click_hours", "click_days", "visitor", "kind + 8 * agent_code", "clicks"),
+            (
+                "click_facets",
+                "click_facet_days",
+                "platform, host",
+                "platform, COALESCE(t.host, '')",
+                "clicks LEFT JOIN visitor_texts t ON t.hash = clicks.referer WHERE kind IN (0, 3)",
+            ),
+            ("click_countries", "click_country_days", "country", "country", "clicks WHERE kind IN (0, 3)"),
+        ] {
+            let columns = "clicks, first_position, last_position, first_at, last_at";
+            for sql in [
+                format!(
+                    "INSERT INTO {hours} (link, hour, {of}, {columns})
+                     SELECT link, at - at % 3600000, {key}, COUNT(*), MIN(position), MAX(position), MIN(at), MAX(at)
+                     FROM {from} GROUP BY link, at - at % 3600000, {key}"
+                ),
+                format!(
+                    "INSERT INTO {hours} (link, hour, {of}, {columns})
+                     SELECT {account}, hour, {of}, SUM(clicks), MIN(first_position), MAX(last_position), MIN(first_at),
+                         MAX(last_at) FROM {hours} GROUP BY hour, {of}"
+                ),
+                format!(
+                    "INSERT INTO {days} (link, day, {of}, clicks)
+                     SELECT link, hour - hour % 86400000, {of}, SUM(clicks) FROM {hours}
+                     GROUP BY link, hour - hour % 86400000, {of}"
+                ),
+            ] {
+                sqlx::query(AssertSqlSafe(sql)).execute(&mut *db).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What all links led to together.
     async fn account(&self, db: &mut SqliteConnection) -> Result<(), Failure> {
         let account = format!("(SELECT account FROM tenants WHERE id = '{}')", self.tenant);
         for sql in [
@@ -342,7 +405,10 @@ impl Made {
 }
 
 /// The statements that sum up what is there.
-const SUMS: &str = include_str!("../../migrations/0035_account_sums.sql");
+const SUMS: &str = concat!(
+    include_str!("../../migrations/0035_account_sums.sql"),
+    include_str!("../../migrations/0036_account_links.sql")
+);
 
 /// Each link of a chain once, and whether it is the first and the last.
 fn credited(chain: &[i64]) -> Vec<(i64, bool, bool)> {

@@ -220,6 +220,8 @@ codes! {
     OauthNotConfigured = "oauth_not_configured", 503;
     /// Billing is switched off.
     BillingNotConfigured = "billing_not_configured", 503;
+    /// The service is not told the country of visitors.
+    GeoNotConfigured = "geo_not_configured", 503;
     /// No payment processor is set up.
     ProcessorNotConfigured = "processor_not_configured", 503;
     /// Mail is not set up, so no key can be requested.

@@ -48,6 +48,8 @@ words! {
         Kind = "kind",
         /// Clicks by the host of the page that led to them; `key` is empty where there was none.
         RefererHost = "referer_host",
+        /// Clicks by the visitor's country, two letters of ISO 3166-1, or `unknown`; only where the service is told it.
+        Country = "country",
         /// Clicks by the visitor's browser; `webview` is the one of an app.
         Browser = "browser",
         /// Clicks by operating system.
@@ -118,11 +120,11 @@ pub struct FunnelQuery {
     /// With `group_by` `day`: whose days, as a name of the IANA time zone database, such as `Europe/Berlin`; UTC's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// How many groups are named, 1 to 100: those with the most clicks; the clicks of the rest are the group `other`. When
-    /// absent: 100 hosts, 25 links of the whole account, all of any others. Not with hours or days, which are all there.
+    /// How many groups are named, 1 to 100: those with the most clicks; the clicks of the rest are the group `other`, the last. When
+    /// absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with hours or days, which are all there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// The order of the groups; when absent, hours and days are oldest first, links of `link_ids` as there, others by clicks.
+    /// The order of the groups that are named; when absent, hours and days are oldest first, links of `link_ids` as there, others by clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<GroupOrder>,
 }
@@ -223,9 +225,9 @@ impl FunnelQuery {
                 return wrong("limit", format!("limit must be a number from 1 to {MAX_GROUPS}"));
             }
             (Some(_), None | Some(GroupBy::Day | GroupBy::Hour)) => {
-                return wrong("limit", "limit needs group_by, and not hour or day".into());
+                return wrong("limit", "limit needs a group_by other than hour and day".into());
             }
-            (None, Some(GroupBy::RefererHost)) => Some(MAX_GROUPS),
+            (None, Some(GroupBy::RefererHost | GroupBy::Country)) => Some(MAX_GROUPS),
             (None, Some(GroupBy::Link)) if link_ids.is_none() => Some(DEFAULT_LINKS),
             (limit, _) => limit,
         };

@@ -22,6 +22,7 @@ use crate::caller::{Caller, KnownKey};
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::country::Countries;
 use crate::db::events::Publisher;
 use crate::db::hosts::{Host, TenantBranding};
 use crate::db::link_list::POSITION_BITS;
@@ -106,6 +107,8 @@ pub(crate) struct App {
     pub(crate) logos: Arc<Logos>,
     /// URLs and hosts that no link may lead to.
     pub(crate) threats: Threats,
+    /// Where visitors come from.
+    pub(crate) countries: Countries,
     pub(crate) limits: Limiters,
     /// Bytes taken by the bodies of unknown callers.
     pub(crate) anonymous_bodies: Arc<Used>,
@@ -254,6 +257,7 @@ impl App {
             logos: Arc::new(Logos::new(Arc::clone(&http), clock.clone())),
             http,
             threats: Threats::new(config.threat_list.as_ref()),
+            countries: Countries::new(config.country.as_ref()),
             limits: Limiters {
                 misses: Limiter::per_minute(config.limits.misses_per_minute),
                 signins: Limiter::per_minute(config.limits.signins_per_minute),

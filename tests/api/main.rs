@@ -10,6 +10,7 @@ mod billing;
 mod bulk;
 mod challenges;
 mod confirmations;
+mod countries;
 mod cursors;
 mod deliveries;
 mod domains;

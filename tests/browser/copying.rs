@@ -9,7 +9,9 @@ use crate::axe;
 use crate::browser::{Browser, browse};
 use crate::device::{IPHONE, WINDOWS};
 use crate::plain::press;
-use deeplink_testing::{Role, spawn};
+use deeplink_server::country::CountrySource;
+use deeplink_testing::{Role, spawn, spawn_with};
+use http::Method;
 
 async fn allow_the_clipboard(browser: &Browser) {
     let permissions = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
@@ -79,6 +81,34 @@ async fn buttons_copy_what_stands_before_them() {
 }
 
 /// A page that came over plain http has no clipboard, and without scripts there are no buttons.
+/// The links with the most clicks lead to their pages; countries have names, and two letters without scripts.
+#[tokio::test]
+async fn the_overview_names_links_and_countries() {
+    let world = spawn_with(|config| {
+        config.country = Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
+        config.trusted_proxies = vec!["127.0.0.1/32".parse().expect("a network")];
+    })
+    .await;
+    world.a.make("spring-42").await;
+    for country in ["JP", "JP", "XX"] {
+        let visit = world.nobody.browse(Method::GET, "/r/spring-42").header("cf-ipcountry", country);
+        assert_eq!(visit.send().await.status, 302);
+    }
+    browse(world, async |browser| {
+        enter(browser, &browser.world.a).await;
+        let names = "[...document.querySelectorAll('[data-countries] dt')].map((name) => name.textContent.trim())";
+        browser.be(WINDOWS, "light").await;
+        browser.open(&browser.service("/account")).await;
+        let named: Vec<String> = browser.eval(names).await;
+        assert_eq!(named, ["Japan", "Unknown"]);
+        let href: String =
+            browser.eval("document.querySelector('[aria-labelledby=top-links] dt a').getAttribute('href')").await;
+        assert_eq!(href, "/account/links/spring-42");
+        assert_eq!(axe::violations(browser).await, [""; 0]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn without_a_clipboard_the_text_is_selected_and_without_scripts_there_are_no_buttons() {
     let world = spawn().await;

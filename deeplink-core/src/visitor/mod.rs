@@ -6,6 +6,7 @@
 
 mod accept;
 mod agent;
+mod country;
 mod language;
 mod referer;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod user_agent;
 
 pub use accept::{Form, wants_json};
 pub use agent::AgentTraits;
+pub use country::Country;
 pub use language::Language;
 pub use referer::{OTHER, referer_host};
 use serde::{Deserialize, Serialize};

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use deeplink_core::error::ErrorBody;
+use deeplink_core::error::{ErrorBody, ErrorCode};
 use deeplink_core::funnel::{
-    Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, LinkStats,
+    Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, LinkStats, MAX_LINKS,
 };
 use deeplink_core::id::TenantId;
 use deeplink_core::link::is_link_id;
 use deeplink_core::time::Timestamp;
-use deeplink_core::visitor::{ClickKind, Platform, UserAgent};
+use deeplink_core::visitor::{ClickKind, Country, Platform, UserAgent};
 use deeplink_core::zone::Day;
 use futures_util::FutureExt;
 use http::{HeaderValue, header};
@@ -39,7 +39,9 @@ use crate::state::{App, Shared};
 /// day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks
 /// of a day that the window cuts have the platform `unknown` and the host `other`. Browser, os, device and in-app browser
 /// are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were recorded, and
-/// where it names none.
+/// where it names none. By link without
+/// `link_ids`: if more than 200 links of the account are clicked in a day, they are found by sampling, and one with many clicks
+/// is almost certainly found; the clicks of deleted links are in `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -49,14 +51,15 @@ use crate::state::{App, Shared};
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
         ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; all others break down clicks alone"),
-        ("limit" = Option<u32>, Query, description = "1 to 100: how many groups are named, those with the most clicks; the clicks of the rest are the group `other`. When absent: 100 hosts, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
-        ("order" = Option<GroupOrder>, Query, description = "The order of the groups: `clicks`, the most first, or `-key`, the last key first. When absent: days and hours oldest first, links of `link_ids` as asked, others by clicks"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "How many groups are named, those with the most clicks; the clicks of the rest are the group `other`, the last, and so are those of a class that is called `other`. When absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
+        ("order" = Option<GroupOrder>, Query, description = "The order of the groups that are named: `clicks`, the most first, or `-key`, the last key first. When absent: days and hours oldest first, links of `link_ids` as asked, others by clicks"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),
     responses(
         (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
         FullKey,
         (status = 400, description = "A parameter is missing, malformed or given twice, or the window is too long", body = ErrorBody),
+        (status = 503, description = "By country, of which the service is not told (`geo_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn funnel(
@@ -93,6 +96,9 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 
 /// The report on a caller's own links, or on all of them.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
+    if scope.group_by == Some(GroupBy::Country) && !app.countries.is_configured() {
+        return Err(ApiError::Plain(ErrorCode::GeoNotConfigured, "this service is not told the country of visitors"));
+    }
     app.clicks.counted().await;
     let report = app.report(caller, move |mut db, tenant| {
         async move { Found::of(&mut db, &tenant, &scope).await?.report(&mut db, scope).await }.boxed()
@@ -111,6 +117,8 @@ pub(crate) struct Numbers {
     pub(crate) hosts: Vec<FunnelGroup>,
     /// Clicks by what is known of browsers and devices.
     pub(crate) user_agents: Vec<(UserAgent, i64)>,
+    /// Clicks by country, the largest first; empty where the service is not told it.
+    pub(crate) countries: Vec<FunnelGroup>,
     /// Of the whole account: the links with the most clicks.
     pub(crate) links: Vec<(String, i64)>,
 }
@@ -125,6 +133,7 @@ pub(crate) async fn numbers_for(
     [scope, before]: [FunnelScope; 2],
 ) -> Result<Numbers, ApiError> {
     app.clicks.counted().await;
+    let has_countries = app.countries.is_configured();
     let numbers = app.report(caller, move |mut db, tenant| {
         async move {
             let db = &mut db;
@@ -135,12 +144,13 @@ pub(crate) async fn numbers_for(
             let platforms = by_platform(db, clicked, clicks).await?;
             let hosts = by_host(db, clicked, clicks).await?;
             let user_agents = user_agents(db, clicked).await?;
+            let countries = if has_countries { by_country(db, clicked, clicks).await? } else { Vec::new() };
             let links = match scope.link_ids {
                 None => found.most_clicked(db, &scope, LINKS).await?,
                 Some(_) => Vec::new(),
             };
             let links = links.into_iter().map(|(clicks, id, _)| (id, clicks)).collect();
-            Ok::<_, DbError>(Numbers { report, before, platforms, hosts, user_agents, links })
+            Ok::<_, DbError>(Numbers { report, before, platforms, hosts, user_agents, countries, links })
         }
         .boxed()
     });
@@ -212,7 +222,7 @@ impl Found {
     ) -> Result<(Funnel, Option<Vec<FunnelGroup>>), DbError> {
         let whole = FunnelScope { group_by: None, ..scope.clone() };
         let (total, _) = self.count_all(db, &whole).await?;
-        let most = self.most_clicked(db, scope, scope.limit.unwrap_or(usize::MAX)).await?;
+        let most = self.most_clicked(db, scope, scope.limit.unwrap_or(MAX_LINKS)).await?;
         let links: Vec<i64> = most.iter().map(|(_, _, position)| *position).collect();
         let scope_of_links = Scope { links: &links, ..self.credited(scope, &scope.credit) };
         let mut tally = funnel::tally(db, scope_of_links, Split::Link).await?;
@@ -237,9 +247,12 @@ impl Found {
     ) -> Result<Vec<Clicked>, DbError> {
         let clicked = self.clicked(scope);
         let Some(account) = self.links.first() else { return Ok(Vec::new()) };
-        let candidates = clicks::most_clicked(db, *account, [clicked.from, clicked.to]).await?;
+        let candidates = clicks::candidates(db, *account, [clicked.from, clicked.to], limit).await?;
         let links: Vec<i64> = candidates.iter().map(|link| link.position).collect();
-        let counted = clicks::count(db, clicks::Scope { links: &links, ..clicked }, By::Link).await?;
+        let mut counted = BTreeMap::new();
+        for links in links.chunks(MAX_LINKS) {
+            counted.extend(clicks::count(db, clicks::Scope { links, ..clicked }, By::Link).await?);
+        }
         let with_clicks = |link: Candidate| Some((*counted.get(&link.position)?, link.link_id, link.position));
         let mut most: Vec<Clicked> = candidates.into_iter().filter_map(with_clicks).collect();
         most.sort_by(|(clicks, id, _), (more, other, _)| more.cmp(clicks).then_with(|| id.cmp(other)));
@@ -282,6 +295,7 @@ impl Found {
                         Some(by_user_agent(db, clicked, by).await?)
                     }
                     Some(GroupBy::RefererHost) => Some(by_host(db, clicked, tally.total.clicks).await?),
+                    Some(GroupBy::Country) => Some(by_country(db, clicked, tally.total.clicks).await?),
                     Some(GroupBy::Platform) => Some(by_platform(db, clicked, tally.total.clicks).await?),
                     _ => None,
                 };
@@ -314,6 +328,14 @@ async fn by_platform(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) 
     let mut counted = clicks::count(db, clicked, By::Platform).await?;
     add_rest(&mut counted, -1, total);
     Ok(by_clicks(counted.into_iter().map(|(code, clicks)| (platform_of(code).into(), clicks))))
+}
+
+/// `total` clicks by country.
+async fn by_country(db: &mut Conn<'_>, clicked: clicks::Scope<'_>, total: i64) -> Result<Vec<FunnelGroup>, DbError> {
+    let mut counted = clicks::count(db, clicked, By::Country).await?;
+    add_rest(&mut counted, 0, total);
+    let name = |code: i64| Country::from_code(u16::try_from(code).unwrap_or(0)).to_string();
+    Ok(by_clicks(counted.into_iter().map(|(code, clicks)| (name(code), clicks))))
 }
 
 async fn user_agents(db: &mut Conn<'_>, clicked: clicks::Scope<'_>) -> Result<Vec<(UserAgent, i64)>, DbError> {
@@ -377,29 +399,37 @@ fn by_clicks(counted: impl Iterator<Item = (String, i64)>) -> Vec<FunnelGroup> {
     groups.into_iter().map(|(key, clicks)| FunnelGroup::of_clicks(key, clicks)).collect()
 }
 
-/// The groups with the most clicks, and the clicks of the rest as one more.
-fn limited(mut groups: Vec<FunnelGroup>, limit: Option<usize>) -> Vec<FunnelGroup> {
+/// The groups with the most clicks, in the order that they have, and the clicks of the rest as one more.
+fn limited(groups: Vec<FunnelGroup>, limit: Option<usize>) -> Vec<FunnelGroup> {
     let Some(limit) = limit.filter(|limit| groups.len() > *limit) else { return groups };
-    let is_rest = |group: &FunnelGroup| group.key == OTHER && group.new_users.is_none();
-    let mut rest = 0;
-    groups.retain(|group| {
-        rest += if is_rest(group) { group.clicks } else { 0 };
-        !is_rest(group)
-    });
-    groups.sort_by_key(|group| Reverse(group.clicks));
-    rest += groups.split_off(groups.len().min(limit)).iter().map(|group| group.clicks).sum::<i64>();
-    if rest > 0 {
-        groups.push(FunnelGroup::of_clicks(OTHER, rest));
+    let mut by_clicks: Vec<usize> = (0..groups.len()).filter(|nth| !is_rest(&groups[*nth])).collect();
+    by_clicks.sort_by_key(|nth| Reverse(groups[*nth].clicks));
+    by_clicks.truncate(limit);
+    let (mut named, mut rest) = (Vec::new(), 0);
+    for (nth, group) in groups.into_iter().enumerate() {
+        if by_clicks.contains(&nth) {
+            named.push(group);
+        } else {
+            rest += group.clicks;
+        }
     }
-    groups
+    named.extend((rest > 0).then(|| FunnelGroup::of_clicks(OTHER, rest)));
+    named
 }
 
+/// Whether a group is that of the clicks that have none of their own.
+fn is_rest(group: &FunnelGroup) -> bool {
+    group.key == OTHER && group.new_users.is_none()
+}
+
+/// The groups in the order asked for, then the rest.
 fn ordered(mut groups: Vec<FunnelGroup>, order: Option<&GroupOrder>) -> Vec<FunnelGroup> {
     match order {
         Some(GroupOrder::Clicks) => groups.sort_by(|a, b| b.clicks.cmp(&a.clicks).then_with(|| a.key.cmp(&b.key))),
         Some(GroupOrder::KeyDescending) => groups.sort_by(|a, b| b.key.cmp(&a.key)),
-        _ => {}
+        _ => return groups,
     }
+    groups.sort_by_key(is_rest);
     groups
 }
 
@@ -454,7 +484,11 @@ mod tests {
         let groups = largest(hosts(102).chain([("other".to_owned(), 1_000)]).collect());
         assert_eq!((groups.len(), groups[100].key.as_str(), groups[100].clicks), (101, "other", 1 + 2 + 1_000));
         let by = |order: &str| ordered(groups.clone(), Some(&GroupOrder::from(order)));
-        assert_eq!((by("clicks")[0].key.as_str(), by("-key")[0].key.as_str()), ("other", "other"));
-        assert_eq!((by("clicks")[1].clicks, by("-key")[100].clicks), (102, 3));
+        assert_eq!((by("clicks")[0].clicks, by("-key")[0].key.as_str()), (102, "host-101.example.com"));
+        assert!(["clicks", "-key", ""].iter().all(|order| is_rest(&by(order)[100])));
+        let named =
+            ["c", "a", "b", "d"].iter().zip([1, 7, 3, 9]).map(|(key, clicks)| FunnelGroup::of_clicks(*key, clicks));
+        let kept = limited(named.collect(), Some(3));
+        assert_eq!(kept.iter().map(|group| group.key.as_str()).collect::<Vec<_>>(), ["a", "b", "d", "other"]);
     }
 }

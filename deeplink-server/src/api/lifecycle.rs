@@ -1,6 +1,7 @@
 //! From click to conversion: reports by apps, pages and servers. Each report is one transaction, and is acknowledged
 //! once it is on disk; credit is assigned in `db/installs` and `db/conversions`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,6 +25,7 @@ use crate::db::installs::{self, Bound, NewBinding, NewTouch};
 use crate::db::tenants::{self, Counted};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
+use crate::http::client_ip::Peer;
 use crate::http::documented::{IdempotencyKey, JsonBody, KeyedBody, NotFound, PublishableKeyQuery, Reporting};
 use crate::http::extract::{BODY_LIMIT, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, done};
@@ -60,12 +62,13 @@ pub(super) async fn click_for(
     request: Request,
 ) -> Result<Answer<Box<RawValue>>, ApiError> {
     let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     let body = json_body(request, BODY_LIMIT).await?;
     let once = Once::read(&headers, caller, &path, &body)?;
     let asked = parse::<TrackClick>(&body)?;
     asked.validate()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?;
-    let clicked = link.and_then(|link| report::clicked(app, &headers, &link));
+    let clicked = link.and_then(|link| report::clicked(app, peer, &headers, &link));
     let clicked = clicked.map(|(click, reply)| Ok((click, RawValue::from_string(reply)?))).transpose();
     let clicked = clicked.map_err(|error: serde_json::Error| ApiError::Internal(error.to_string()))?;
     if !once.is_keyed() {

@@ -129,7 +129,8 @@ impl SpillFile {
                 let referer = if present & 2 == 0 { None } else { Some(take(from)?) };
                 let batch = if present & 4 == 0 { None } else { Some(numbers(from)?) };
                 let batch = batch.map(|[position, link, at]| StoredBatch { position, link, at });
-                self.clicks.push((NewClick { link, at, kind, platform, agent_code: 0, agent, referer }, batch));
+                self.clicks
+                    .push((NewClick { link, at, kind, platform, agent_code: 0, country: 0, agent, referer }, batch));
             }
             _ => return None,
         }

@@ -397,8 +397,8 @@ impl Open {
             None => 0,
             Some(text) => self.number_of(into, text),
         });
-        let Click { link, at, kind, platform, agent_code, .. } = *click;
-        put_click(into, &ClickRecord { link, at, kind, platform, agent_code, agent, referer });
+        let Click { link, at, kind, platform, agent_code, country, .. } = *click;
+        put_click(into, &ClickRecord { link, at, kind, platform, agent_code, country, agent, referer });
     }
 
     fn number_of(&mut self, into: &mut Vec<u8>, text: &TextRef) -> u32 {

@@ -70,6 +70,8 @@ pub(crate) struct Click {
     pub(crate) platform: u8,
     /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code) of a person's; 0 of an agent.
     pub(crate) agent_code: u32,
+    /// [`Country::code`](deeplink_core::visitor::Country::code).
+    pub(crate) country: u16,
     pub(crate) agent: Option<TextRef>,
     pub(crate) referer: Option<TextRef>,
 }
@@ -217,6 +219,7 @@ impl Clicks {
             kind: click.kind,
             platform: click.platform,
             agent_code: click.agent_code,
+            country: click.country,
             agent: agent.map(|text| text.hash),
             referer: referer.as_ref().map(|text| text.hash),
         };

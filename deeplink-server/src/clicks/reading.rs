@@ -44,6 +44,7 @@ struct Key {
     kind: u8,
     platform: u8,
     agent_code: u32,
+    country: u16,
     referer: u32,
 }
 
@@ -192,8 +193,9 @@ impl Reading {
     /// The rows of a piece, and the numbers of its texts that were not stored on that day, in the order of their hashes.
     pub(super) fn rows(&self, piece: &Piece, day: i64) -> (Vec<NewClick>, Vec<u32>) {
         let hash = |number| self.text(number).map(|text| text.hash);
-        let rows = piece.clicks.iter().map(|&ClickRecord { link, at, kind, platform, agent_code, agent, referer }| {
-            NewClick { link, at, kind, platform, agent_code, agent: hash(agent), referer: hash(referer) }
+        let rows = piece.clicks.iter().map(|click| {
+            let ClickRecord { link, at, kind, platform, agent_code, country, agent, referer } = *click;
+            NewClick { link, at, kind, platform, agent_code, country, agent: hash(agent), referer: hash(referer) }
         });
         let named = piece.clicks.iter().flat_map(|click| [click.agent, click.referer]);
         let is_new = |number: &u32| self.text(*number).is_some_and(|text| text.stored_on != Some(day));
@@ -299,6 +301,7 @@ impl Reading {
             kind: key.kind,
             platform: key.platform,
             agent_code: key.agent_code,
+            country: key.country,
             host: self.text(key.referer).map(|text| referer_host(&text.text)).unwrap_or_default(),
             clicks: sum.clicks,
             first_at: sum.first_at,
@@ -308,8 +311,8 @@ impl Reading {
 }
 
 fn add(sums: &mut HashMap<Key, Sum>, click: &ClickRecord) {
-    let ClickRecord { link, at, kind, platform, agent_code, referer, .. } = *click;
-    let key = Key { link, hour: at - at.rem_euclid(HOUR), kind, platform, agent_code, referer };
+    let ClickRecord { link, at, kind, platform, agent_code, country, referer, .. } = *click;
+    let key = Key { link, hour: at - at.rem_euclid(HOUR), kind, platform, agent_code, country, referer };
     let sum = sums.entry(key).or_insert(Sum { clicks: 0, first_at: at, last_at: at });
     sum.clicks += 1;
     sum.first_at = sum.first_at.min(at);

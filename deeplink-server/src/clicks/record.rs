@@ -2,21 +2,22 @@
 //! whole or not at all, so a write that broke off halfway adds nothing.
 //!
 //! ```text
-//! header  "DLCLICK3", number of the segment (8)
+//! header  "DLCLICK4", number of the segment (8)
 //! record  length of the body (2), body, CRC-32 of both (4)
 //! body    "T", hash (16), text
 //!         "K", the same: a text that is stored as "other" unless the database has it already
-//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (4)
+//!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (4),
+//!         country (2)
 //! ```
 //! Integers are little-endian. A click names a text by its number: texts are numbered from 1 in the order of their
-//! records, and 0 means none. In "DLCLICK2", the format before, clicks
-//! have no code of a user agent.
+//! records, and 0 means none. In "DLCLICK3" clicks have no country, and in "DLCLICK2" no
+//! code of a user agent either.
 
 use crate::db::clicks::Hash;
 
-const MAGIC: [u8; 8] = *b"DLCLICK3";
-/// The format before, which is still read.
-const EARLIER: [u8; 8] = *b"DLCLICK2";
+/// The format, and those before it, which are still read.
+const MAGIC: [u8; 8] = *b"DLCLICK4";
+const EARLIER: [[u8; 8]; 2] = [*b"DLCLICK3", *b"DLCLICK2"];
 /// Bytes of the header, and as an offset.
 pub(super) const HEADER_BYTES: usize = 16;
 pub(super) const HEADER: u64 = HEADER_BYTES as u64;
@@ -36,6 +37,8 @@ pub(super) struct ClickRecord {
     pub(super) kind: u8,
     pub(super) platform: u8,
     pub(super) agent_code: u32,
+    /// [`Country::code`](deeplink_core::visitor::Country::code).
+    pub(super) country: u16,
     /// Number of the user agent's text in the segment; 0 if there was no such header.
     pub(super) agent: u32,
     /// The same of the referer.
@@ -69,7 +72,7 @@ pub(super) fn header(segment: i64) -> [u8; HEADER_BYTES] {
 /// The number in a header; `None` if it is not the header of a segment.
 pub(super) fn segment_of(header: &[u8]) -> Option<i64> {
     let (magic, rest) = header.split_first_chunk()?;
-    [MAGIC, EARLIER].contains(magic).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
+    (*magic == MAGIC || EARLIER.contains(magic)).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
 }
 
 /// Appends the record of a text.
@@ -92,6 +95,7 @@ pub(super) fn put_click(into: &mut Vec<u8>, click: &ClickRecord) {
         body.extend_from_slice(&click.agent.to_le_bytes());
         body.extend_from_slice(&click.referer.to_le_bytes());
         body.extend_from_slice(&click.agent_code.to_le_bytes());
+        body.extend_from_slice(&click.country.to_le_bytes());
     });
 }
 
@@ -133,7 +137,8 @@ fn click(mut body: &[u8]) -> Option<ClickRecord> {
     let [kind, platform] = bytes(body)?;
     let (agent, referer) = (u32::from_le_bytes(bytes(body)?), u32::from_le_bytes(bytes(body)?));
     let agent_code = if body.is_empty() { 0 } else { u32::from_le_bytes(bytes(body)?) };
-    body.is_empty().then_some(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
+    let country = if body.is_empty() { 0 } else { u16::from_le_bytes(bytes(body)?) };
+    body.is_empty().then_some(ClickRecord { link, at, kind, platform, agent_code, country, agent, referer })
 }
 
 fn bytes<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
@@ -155,9 +160,9 @@ mod tests {
     }
 
     fn puts() -> impl Strategy<Value = Vec<Put>> {
-        let click = any::<(i64, i64, u8, u8, u32, u32, u32)>().prop_map(
-            |(link, at, kind, platform, agent_code, agent, referer)| {
-                Put::Click(ClickRecord { link, at, kind, platform, agent_code, agent, referer })
+        let click = any::<(i64, i64, u8, u8, u32, u16, u32, u32)>().prop_map(
+            |(link, at, kind, platform, agent_code, country, agent, referer)| {
+                Put::Click(ClickRecord { link, at, kind, platform, agent_code, country, agent, referer })
             },
         );
         let text = (any::<Hash>(), ".{0,512}", any::<bool>())
@@ -225,13 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_the_format_before_is_read() {
-        assert_eq!(segment_of(b"DLCLICK2\x07\0\0\0\0\0\0\0"), Some(7));
+    fn segments_of_the_formats_before_are_read() {
         let body = b"C\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x04\x05\0\0\0\x06\0\0\0";
-        let mut record = [&[27, 0], &body[..]].concat();
-        let checksum = crc32fast::hash(&record);
-        record.extend_from_slice(&checksum.to_le_bytes());
-        let click = ClickRecord { link: 1, at: 2, kind: 3, platform: 4, agent_code: 0, agent: 5, referer: 6 };
-        assert_eq!(read(&record), [Put::Click(click)]);
+        for (magic, more, agent_code) in [(b"DLCLICK2", &b""[..], 0), (b"DLCLICK3", b"\x09\0\0\x02", 0x0200_0009)] {
+            assert_eq!(segment_of(&[&magic[..], b"\x07\0\0\0\0\0\0\0"].concat()), Some(7));
+            let length = u8::try_from(body.len() + more.len()).expect("short");
+            let mut record = [&[length, 0], &body[..], more].concat();
+            let checksum = crc32fast::hash(&record);
+            record.extend_from_slice(&checksum.to_le_bytes());
+            let click =
+                ClickRecord { link: 1, at: 2, kind: 3, platform: 4, agent_code, country: 0, agent: 5, referer: 6 };
+            assert_eq!(read(&record), [Put::Click(click)]);
+        }
     }
 }

@@ -27,10 +27,11 @@ use url::{Host, Url};
 
 use settings::{optional, or_default, setting};
 use values::{
-    address, either, home_url, host_name, key_ids, log_filter, master_keys, name_server, number, outbound_allow,
-    public_url,
+    address, country_source, either, home_url, host_name, key_ids, log_filter, master_keys, name_server, number,
+    outbound_allow, public_url,
 };
 
+use crate::country::CountrySource;
 use crate::threats::ThreatFile;
 
 pub use billing::{StripeAccount, StripePrices};
@@ -84,6 +85,8 @@ pub struct Config {
     pub lost_master_keys: Vec<String>,
     /// Networks of the proxies whose `X-Forwarded-*` headers are trusted, and that may open as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,
+    /// Where the country of visitors comes from.
+    pub country: Option<CountrySource>,
     /// Whether anyone may create an account.
     pub signup_open: bool,
     /// Whether people can sign up and sign in.
@@ -163,6 +166,9 @@ impl Config {
         let billing = setting("DEEPLINK_BILLING", &settings.billing, |text| either(text, "on", "off"))?;
         let stripe = StripeAccount::read(settings, environment)?.filter(|_| billing);
         let quotas = optional("DEEPLINK_QUOTAS", settings.quotas.as_deref(), |text| either(text, "enforce", "off"))?;
+        let trusted_proxies = optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), str::parse)?
+            .map(|Networks(networks)| networks)
+            .unwrap_or_default();
         let days = |text: &str| number(text, 0, 36_500);
         let limit = |text: &str| number(text, 0, 1_000_000_000);
         Ok(Self {
@@ -189,9 +195,8 @@ impl Config {
             master_keys,
             lost_master_keys: optional("DEEPLINK_LOST_MASTER_KEYS", settings.lost_master_keys.as_deref(), key_ids)?
                 .unwrap_or_default(),
-            trusted_proxies: optional("DEEPLINK_TRUSTED_PROXIES", settings.trusted_proxies.as_deref(), str::parse)?
-                .map(|Networks(networks)| networks)
-                .unwrap_or_default(),
+            country: country_source(settings, &trusted_proxies)?,
+            trusted_proxies,
             signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
             sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
             mail: MailTransport::read(settings.mail_dir.as_deref(), environment)?,

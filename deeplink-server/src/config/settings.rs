@@ -78,6 +78,14 @@ pub struct Settings {
     /// eighth of the connections [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub(super) trusted_proxies: Option<String>,
+    /// Header in which trusted proxies tell the country of a visitor by its two letters, such as CF-IPCountry, so that clicks are
+    /// counted by country [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_COUNTRY_HEADER", value_name = "NAME")]
+    pub(super) country_header: Option<String>,
+    /// Database of countries by address in MaxMind's format, so that clicks are counted by country; it is reloaded when it
+    /// changes [default: none]
+    #[arg(long, global = true, env = "DEEPLINK_GEO_DB", value_name = "FILE")]
+    pub(super) geo_db: Option<String>,
     /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
     #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
     pub(super) signup: String,

@@ -161,6 +161,11 @@ fn errors_name_the_variable_of_an_invalid_value() {
         ("--outbound-ca", "/dev/null"),
         ("--threat-list", "/nowhere/at/all.txt"),
         ("--threat-list", "/dev/null"),
+        ("--country-header", "not a name"),
+        ("--country-header", "CF-IPCountry"),
+        ("--geo-db", "/nowhere/at/all.mmdb"),
+        ("--geo-db", "/dev/null"),
+        ("--geo-db", "/proc/self/status"),
     ];
     for (flag, value) in flags {
         let variable = format!("DEEPLINK_{}", flag[2..].replace('-', "_").to_uppercase());

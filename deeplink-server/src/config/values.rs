@@ -1,10 +1,15 @@
 //! Parsers of settings; each error completes a sentence that begins with the variable's name.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
+use http::HeaderName;
+use ipnet::IpNet;
 use url::{Host, Url};
 
-use super::{MasterKey, Networks, is_key_id, is_loopback};
+use super::settings::optional;
+use super::{BadSetting, MasterKey, Networks, Settings, is_key_id, is_loopback};
+use crate::country::{CountrySource, GeoFile};
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("{text:?} is not an address of the form IP:PORT, such as 127.0.0.1:8080"))
@@ -100,5 +105,27 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     match tracing_subscriber::EnvFilter::builder().parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(format!("{text:?} is not a log level or filter: {error}")),
+    }
+}
+
+/// Where the country of visitors comes from.
+pub(super) fn country_source(settings: &Settings, proxies: &[IpNet]) -> Result<Option<CountrySource>, BadSetting> {
+    const HEADER: &str = "DEEPLINK_COUNTRY_HEADER";
+    const FILE: &str = "DEEPLINK_GEO_DB";
+    let header = optional(HEADER, settings.country_header.as_deref(), |name| {
+        name.parse::<HeaderName>().map_err(|_| format!("{name:?} is not the name of a header"))
+    })?;
+    let file = optional(FILE, settings.geo_db.as_deref(), |path| GeoFile::read(Path::new(path)))?;
+    match (header, file) {
+        (Some(_), Some(_)) => {
+            let problem = format!("cannot be set together with {HEADER}: set one of them");
+            Err(BadSetting { variable: FILE.to_owned(), problem })
+        }
+        (Some(_), None) if proxies.is_empty() => Err(BadSetting {
+            variable: HEADER.to_owned(),
+            problem: "also needs DEEPLINK_TRUSTED_PROXIES: the header of anybody else is not used".to_owned(),
+        }),
+        (Some(header), None) => Ok(Some(CountrySource::Header(header))),
+        (None, file) => Ok(file.map(CountrySource::File)),
     }
 }

@@ -11,7 +11,8 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::events::{self, Publisher};
-use super::{Conn, DbError, credits, execute, on};
+use super::funnel::{Changes, Conversion};
+use super::{Conn, DbError, credits, execute, on, tenants};
 
 /// Days for which an idempotency key is kept.
 const KEY_DAYS: i64 = 30;
@@ -160,6 +161,13 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &Conve
     }
     if is_known {
         events::publish_conversion(db, publisher, row.tenant, row.position).await?;
+    }
+    if is_known && let Some(account) = tenants::account(db, row.tenant).await? {
+        let mut changes = Changes::default();
+        let account = if first.is_some() { account } else { account - 1 };
+        let amount = new.amount.as_ref().map(|(cents, currency)| (*cents, currency.as_str()));
+        changes.conversion(Conversion { account, at, conversion_type: &new.conversion_type, amount }, 1);
+        changes.store(db).await?;
     }
     Ok(is_known)
 }

@@ -8,7 +8,8 @@ use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
 use super::events::{self, Publisher};
-use super::{Conn, DbError, conversions, execute, funnel, on};
+use super::funnel::Changes;
+use super::{Conn, DbError, conversions, execute, on};
 
 /// Maximum conversions that one write re-credits; fewer if each takes many lookups.
 const MAX_RECREDITED: i64 = 500;
@@ -77,7 +78,7 @@ async fn credit_range(db: &mut Conn<'_>, Range { user, after, upto }: Range) -> 
         FROM due d CROSS JOIN app_users u JOIN tenants t ON t.id = u.tenant_id
         WHERE u.position = $1 AND t.account IS NOT NULL";
     execute!(db, SQL; user, after.at, after.position, upto.at, upto.position)?;
-    funnel::add_conversions(db, Range { user, after, upto }, 1).await
+    Ok(())
 }
 
 /// Re-credits a user's conversions after new touches, and creates events for those that have none yet. `true`: some
@@ -220,11 +221,14 @@ async fn credit_some(
     let Some(&upto) = due.last() else { return Ok(None) };
     let range = Range { user, after, upto };
     let first = firsts.iter().filter_map(|first| Some(((first.at?, first.install), first.link?))).min();
-    funnel::add_conversions(db, range, -1).await?;
+    let mut changes = Changes::default();
+    changes.conversions(db, range, -1).await?;
     execute!(db, FORGET; user, after.at, after.position, upto.at, upto.position)?;
     settle(db, range, first.map(|((at, _), link)| (at, link))).await?;
     credit_range(db, range).await?;
+    changes.conversions(db, range, 1).await?;
     events::publish_conversions(db, publisher, range).await?;
+    changes.store(db).await?;
     Ok((i64::try_from(due.len()).unwrap_or(i64::MAX) == most).then_some(upto))
 }
 

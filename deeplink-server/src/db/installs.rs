@@ -8,7 +8,8 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::events::{self, Publisher};
-use super::{Conn, DbError, conversions, credits, execute, funnel, on};
+use super::funnel::Changes;
+use super::{Conn, DbError, conversions, credits, execute, on, tenants};
 
 /// A touch to store: a link opened an install.
 #[derive(Debug, Clone)]
@@ -50,18 +51,19 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         RETURNING position, touches, first_link, app_user";
     const TOUCH: &str = "
         INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version, account, account_before)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT account FROM tenants WHERE id = $8), $9)";
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let install: Touched = on!(db, c => sqlx::query_as(INSTALL)
         .bind(new.position).bind(new.tenant.as_str()).bind(new.install_id).bind(new.link)
         .bind(new.device_model).bind(new.context).bind(new.at.as_millis())
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
+    let account = tenants::account(db, new.tenant).await?;
     let at = new.at.as_millis();
     let by_any = if install.touches > 1 { between(db, install.position, None, at).await? } else { Between::default() };
     execute!(db, TOUCH;
         install.position, at, install.touches, new.link, install.first_link, before, new.app_version,
-        new.tenant.as_str(), by_any.before)?;
+        account, by_any.before)?;
     let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
@@ -78,10 +80,13 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         }
         None => false,
     };
-    // Last, because writes of an account wait for each other at these rows.
-    funnel::add_touch(db, new.tenant, at, install.touches, by_any.before).await?;
-    if let Some(after) = by_any.after {
-        funnel::move_touch(db, new.tenant, after, [by_any.before, Some(at)]).await?;
+    if let Some(account) = account {
+        let mut changes = Changes::default();
+        changes.touch(account, at, install.touches, by_any.before);
+        if let Some(after) = by_any.after {
+            changes.opened_before(account, after, [by_any.before, Some(at)]);
+        }
+        changes.store(db).await?;
     }
     Ok(is_left)
 }
@@ -250,8 +255,12 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
         Some(since) => credits::credit_since(db, publisher, user, since).await?,
         None => false,
     };
-    if install.touches > 0 {
-        funnel::add_binding(db, new.tenant, at, bound_as as i64).await?;
+    if install.touches > 0
+        && let Some(account) = tenants::account(db, new.tenant).await?
+    {
+        let mut changes = Changes::default();
+        changes.binding(account, at, bound_as as i64);
+        changes.store(db).await?;
     }
     Ok(Bound::Theirs { is_left })
 }

@@ -11,6 +11,7 @@ mod queue;
 mod report;
 mod rows;
 mod sets;
+mod upsert;
 mod writer;
 
 pub(crate) mod account_list;

@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use deeplink_core::visitor::Country;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -73,7 +74,12 @@ impl App {
         limit_key(client_ip(peer, headers, &self.config.trusted_proxies))
     }
 
-    /// The same for a request in the router.
+    /// The country of the client.
+    pub(crate) fn country_of(&self, peer: IpAddr, headers: &HeaderMap) -> Country {
+        self.countries.of(peer, headers, &self.config.trusted_proxies)
+    }
+
+    /// The key by which the client of a request in the router is limited.
     pub(crate) fn client_of(&self, parts: &Parts) -> IpAddr {
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         self.client_at(peer, &parts.headers)

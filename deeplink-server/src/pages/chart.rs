@@ -101,6 +101,8 @@ pub(super) struct Charts {
     /// Clicks by platform and by referring host.
     pub(super) platforms: Vec<Bar>,
     pub(super) hosts: Vec<Bar>,
+    /// By country, named by its two letters; empty where the service is not told it.
+    pub(super) countries: Vec<Bar>,
     /// The same by browser, and by the app whose own browser showed the page.
     pub(super) browsers: Vec<Bar>,
     pub(super) apps: Vec<Bar>,
@@ -232,7 +234,7 @@ fn change(now: i64, before: i64) -> Option<String> {
 impl Charts {
     /// Draws numbers by hour or day.
     pub(super) fn of(about: &'static str, range: Range, numbers: &Numbers) -> Self {
-        let Numbers { report, before, platforms, hosts, user_agents, links } = numbers;
+        let Numbers { report, before, platforms, hosts, user_agents, countries, links } = numbers;
         let unit = range.unit();
         let groups: Vec<_> =
             report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
@@ -267,6 +269,7 @@ impl Charts {
             unattributed_revenue: in_brackets(report.unattributed_revenue.as_deref().unwrap_or_default()),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
+            countries: bars(countries.iter().map(|of| (country(&of.key), of.clicks)), Some(clicks)),
             browsers: bars(
                 user_agents.iter().map(|(of, clicks)| (of.browser.title().to_owned(), *clicks)),
                 Some(clicks),
@@ -387,14 +390,30 @@ fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<
     all.into_iter().map(bar).collect()
 }
 
+/// A country's letters, which a script replaces by its name.
+fn country(key: &str) -> String {
+    match key {
+        "unknown" => "Unknown".to_owned(),
+        "other" => "Other".to_owned(),
+        letters => letters.to_owned(),
+    }
+}
+
 /// Clicks by link, and those of all other links.
 fn of_links(links: &[(String, i64)], clicks: i64) -> Vec<Bar> {
     let rest = clicks - links.iter().map(|(_, clicks)| clicks).sum::<i64>();
-    let rest = (!links.is_empty() && rest > 0).then(|| ("Other".to_owned(), rest));
-    let mut bars = bars(links.iter().cloned().chain(rest), Some(clicks));
-    for bar in &mut bars {
-        bar.href = links.iter().any(|(id, _)| *id == bar.name).then(|| format!("/account/links/{}", bar.name));
-    }
+    let longest = links.iter().map(|(_, clicks)| *clicks).chain([rest]).max().unwrap_or(0);
+    let bar = |name: &str, href: Option<String>, count: i64| Bar {
+        name: name.to_owned(),
+        href,
+        count: Count(count),
+        length: scaled(count, longest, SCALE),
+        share: percent(count, clicks),
+        before: None,
+    };
+    let mut bars: Vec<Bar> =
+        links.iter().map(|(id, count)| bar(id, Some(format!("/account/links/{id}")), *count)).collect();
+    bars.extend((!links.is_empty() && rest > 0).then(|| bar("Other links", None, rest)));
     bars
 }
 
@@ -423,6 +442,7 @@ mod tests {
             before: Funnel { clicks: 2_002, ..Funnel::default() },
             platforms: of_clicks(&[("ios", 600), ("unknown", 300), ("other", 101)]),
             hosts: of_clicks(&[("", 1_001)]),
+            countries: of_clicks(&[("DE", 900), ("unknown", 101)]),
             links: vec![("spring-42".to_owned(), 800), ("autumn-7".to_owned(), 201)],
             user_agents: vec![
                 (UserAgent::default(), 100),
@@ -457,12 +477,16 @@ mod tests {
         assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
         assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
         assert_eq!(shares(&charts.hosts), [("None", Some("100.0%"))]);
+        assert_eq!(shares(&charts.countries), [("DE", Some("89.9%")), ("Unknown", Some("10.1%"))]);
         let links: Vec<_> = charts.links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref())).collect();
         let href = Some("/account/links/spring-42");
         assert_eq!(links, [("spring-42", href), ("autumn-7", Some("/account/links/autumn-7"))]);
-        let links = of_links(&[("spring-42".to_owned(), 800)], 1_001);
+        let ids: Vec<_> =
+            (0..10).map(|nth| (format!("link-{nth}"), 20 - nth)).chain([("Other".to_owned(), 1)]).collect();
+        let links = of_links(&ids, 1_001);
         let links: Vec<_> = links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref(), bar.count.0)).collect();
-        assert_eq!(links, [("spring-42", href, 800), ("Other", None, 201)]);
+        assert_eq!((links.len(), links[0]), (12, ("link-0", Some("/account/links/link-0"), 20)));
+        assert_eq!(links[10..], [("Other", Some("/account/links/Other"), 1), ("Other links", None, 845)]);
         let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
         assert_eq!(shares(&charts.browsers), [&[("Web view of an app", Some("50.0%"))][..], &chrome].concat());
         assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);

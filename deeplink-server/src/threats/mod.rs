@@ -7,13 +7,13 @@
 mod page;
 
 use std::collections::HashSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use url::{Host, Url};
+
+use crate::watched_file::{self, LoadError, Stamp};
 
 pub(crate) use self::page::{Page, destination_hash, refusing_hashes};
 
@@ -201,59 +201,22 @@ fn host(text: &str) -> Option<String> {
     }
 }
 
-/// Why a list could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
-    #[error("{0}")]
-    Unreadable(#[from] std::io::Error),
-    #[error("not a regular file")]
-    NotAFile,
-    #[error("larger than {} MiB", MAX_BYTES >> 20)]
-    TooLarge,
-    /// Probably some other file, such as an HTML error page, and not a list that became empty.
-    #[error("no line is a URL or a host")]
-    NoEntries,
-}
-
-/// Tells whether the file has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    modified: SystemTime,
-    bytes: u64,
-}
-
-impl Stamp {
-    pub(crate) fn of(file: &std::fs::Metadata) -> std::io::Result<Self> {
-        Ok(Self { modified: file.modified()?, bytes: file.len() })
-    }
-}
-
 /// A list as loaded from the file.
 #[derive(Clone)]
 pub(crate) struct LoadedList {
     pub(crate) list: Arc<ThreatList>,
     pub(crate) skipped: Skipped,
-    pub(crate) stamp: Stamp,
 }
 
 impl LoadedList {
     /// Loads the file.
-    pub(crate) fn from_file(path: &Path) -> Result<Self, LoadError> {
-        // Before the open, which would block on a named pipe.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(LoadError::NotAFile);
-        }
-        let mut file = std::fs::File::open(path)?;
-        let mut bytes = Vec::new();
-        if (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 > MAX_BYTES {
-            return Err(LoadError::TooLarge);
-        }
-        let stamp = Stamp::of(&file.metadata()?)?;
+    pub(crate) fn from_file(path: &Path) -> Result<(Self, Stamp), LoadError> {
+        let (bytes, stamp) = watched_file::read(path, MAX_BYTES)?;
         let (list, skipped) = ThreatList::parse(&bytes);
         if list.is_empty() && !skipped.is_empty() {
-            return Err(LoadError::NoEntries);
+            return Err(LoadError::Invalid("no line is a URL or a host".into()));
         }
-        Ok(Self { list: Arc::new(list), skipped, stamp })
+        Ok((Self { list: Arc::new(list), skipped }, stamp))
     }
 }
 
@@ -262,6 +225,7 @@ impl LoadedList {
 pub struct ThreatFile {
     pub(crate) path: PathBuf,
     pub(crate) initial: LoadedList,
+    pub(crate) stamp: Stamp,
 }
 
 impl std::fmt::Debug for ThreatFile {
@@ -274,9 +238,9 @@ impl std::fmt::Debug for ThreatFile {
 impl ThreatFile {
     /// Loads a file with one URL or host per line.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let initial =
+        let (initial, stamp) =
             LoadedList::from_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        Ok(Self { path: path.to_owned(), initial })
+        Ok(Self { path: path.to_owned(), initial, stamp })
     }
 }
 

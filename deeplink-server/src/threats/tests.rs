@@ -96,7 +96,7 @@ fn l19_a_file_without_valid_lines_is_refused() {
     let path = folder.path().join("threats");
     let read = |text: &str| {
         std::fs::write(&path, text).expect("written");
-        LoadedList::from_file(&path).map(|loaded| loaded.list.counts()).map_err(|error| error.to_string())
+        LoadedList::from_file(&path).map(|(loaded, _)| loaded.list.counts()).map_err(|error| error.to_string())
     };
     assert_eq!(read(""), Ok((0, 0)));
     assert_eq!(read("# nothing yet\n"), Ok((0, 0)));

@@ -115,7 +115,7 @@ pub(crate) async fn answer_at(
         Err(error) => return refused(app, parts, error, form),
     };
     match find(app, peer, parts, &host).await {
-        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host).await,
+        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host, peer).await,
         Ok(None) => no_link(app, parts, &host, form),
         Err(error) => refused(app, parts, error, form),
     }
@@ -277,6 +277,7 @@ async fn respond(
     form: Form,
     fetch: Fetch,
     host: &VisitedHost,
+    peer: IpAddr,
 ) -> Response {
     let now = app.clock.now();
     let status = link.status_at(now);
@@ -310,6 +311,7 @@ async fn respond(
             kind: kind.code(),
             platform: visitor.platform.code(),
             agent_code: if kind == ClickKind::Human { visitor.user_agent.code() } else { 0 },
+            country: app.country_of(peer, &parts.headers).code(),
             agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
             referer: referer.map(|text| texts.charge(link.branding(), now, text)),
         });

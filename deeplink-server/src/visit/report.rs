@@ -1,5 +1,7 @@
 //! A click reported by an app or page that opened the link itself: counted and answered like a visit.
 
+use std::net::IpAddr;
+
 use deeplink_core::link::LinkStatus;
 use deeplink_core::visitor::{ClickKind, Visitor};
 use http::header::{self, HeaderMap, HeaderValue};
@@ -10,7 +12,7 @@ use crate::clicks::Click;
 use crate::state::App;
 
 /// The click to count, and the response: the link as JSON and the platform. `None` when the link is not active.
-pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Option<(Click, String)> {
+pub(crate) fn clicked(app: &App, peer: IpAddr, headers: &HeaderMap, link: &CachedLink) -> Option<(Click, String)> {
     let now = app.clock.now();
     let status = link.status_at(now);
     if status != LinkStatus::Active {
@@ -28,6 +30,7 @@ pub(crate) fn clicked(app: &App, headers: &HeaderMap, link: &CachedLink) -> Opti
         kind: ClickKind::Human.code(),
         platform: platform.code(),
         agent_code: user_agent.code(),
+        country: app.country_of(peer, headers).code(),
         agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
         referer: referer.map(|text| texts.charge(link.branding(), now, text)),
     };

@@ -1,6 +1,7 @@
 //! Background tasks. They end with the service; unfinished work waits in the database for the next start.
 
 mod certificates;
+mod countries;
 mod credit;
 mod deliver;
 pub(crate) mod link_expiry;
@@ -23,6 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::certificates::Certificates;
+use crate::country::CountrySource;
 use crate::state::Shared;
 
 /// The running tasks.
@@ -49,6 +51,8 @@ pub(crate) struct Work {
     _payments: Option<AbortOnDropHandle<()>>,
     /// The same; only with a threat list.
     _threats: Option<AbortOnDropHandle<()>>,
+    /// The same; only with a country database.
+    _countries: Option<AbortOnDropHandle<()>>,
     /// The same; only with Stripe.
     _subscriptions: Option<AbortOnDropHandle<()>>,
 }
@@ -56,6 +60,10 @@ pub(crate) struct Work {
 /// Starts every task.
 pub(crate) fn start(app: &Shared, certificates: Option<&Arc<Certificates>>) -> Work {
     let threats = app.config.threat_list.clone().map(|file| tokio::spawn(threats::run(Arc::downgrade(app), file)));
+    let countries = match &app.config.country {
+        Some(CountrySource::File(file)) => Some(tokio::spawn(countries::run(Arc::downgrade(app), file.clone()))),
+        _ => None,
+    };
     let subscriptions = app.config.stripe.is_some().then(|| tokio::spawn(subscriptions::run(Arc::downgrade(app))));
     Work {
         mail: tokio::spawn(mail::run(Arc::downgrade(app))),
@@ -78,6 +86,7 @@ pub(crate) fn start(app: &Shared, certificates: Option<&Arc<Certificates>>) -> W
             .is_some()
             .then(|| AbortOnDropHandle::new(tokio::spawn(payments::run(Arc::downgrade(app))))),
         _threats: threats.map(AbortOnDropHandle::new),
+        _countries: countries.map(AbortOnDropHandle::new),
         _subscriptions: subscriptions.map(AbortOnDropHandle::new),
     }
 }

@@ -5,9 +5,8 @@
 //! pass finds links that were being stored under the former list. A flagged link stays flagged when its line is removed:
 //! only an operator resets a status.
 
-use std::path::PathBuf;
+use std::sync::Weak;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -16,7 +15,8 @@ use crate::db::DbError;
 use crate::db::link_status::{self, Active, Threat};
 use crate::shares::Share;
 use crate::state::{App, Shared};
-use crate::threats::{LoadError, LoadedList, Stamp, ThreatFile, ThreatList};
+use crate::threats::{LoadedList, ThreatFile, ThreatList};
+use crate::watched_file::Watch;
 
 /// Interval between checks of the file.
 const SCAN_INTERVAL: Duration = Duration::from_millis(500);
@@ -30,7 +30,8 @@ const STEPS_PER_SCAN: u32 = 50;
 const MAX_FLAGS_PER_WRITE: usize = 100;
 
 pub(super) async fn run(app: Weak<App>, file: ThreatFile) {
-    let mut watch = FileWatch::new(file);
+    report(&file.path, &file.initial);
+    let mut watch = Watch::new(file.path, LoadedList::from_file, file.stamp);
     let mut pass = Pass::begin();
     loop {
         let (clock, began) = {
@@ -39,78 +40,24 @@ pub(super) async fn run(app: Weak<App>, file: ThreatFile) {
             if app.stopping.load(Ordering::Relaxed) {
                 return;
             }
-            let list = watch.poll().await;
-            tracing::trace!(path = %watch.path.display(), "threat list file checked");
-            if let Some(list) = list {
-                app.threats.replace(list);
-                pass.restart();
+            let loaded = watch.poll().await;
+            let path = watch.path.display();
+            tracing::trace!(%path, "threat list file checked");
+            match loaded {
+                Some(Ok(loaded)) => {
+                    report(&watch.path, &loaded);
+                    app.threats.replace(loaded.list);
+                    pass.restart();
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(%path, %error, "threat list cannot be read; keeping the previous one");
+                }
+                None => {}
             }
             pass.advance(&app).await;
             (clock, began)
         };
         clock.pause(SCAN_INTERVAL, began).await;
-    }
-}
-
-/// Notices when the file changes.
-struct FileWatch {
-    path: PathBuf,
-    /// The last file that was loaded, and whether it was valid.
-    last_loaded: (Stamp, bool),
-    /// At the last scan.
-    last_stamp: Option<Stamp>,
-    /// Whether the log has a warning that the file cannot be read.
-    warned: bool,
-}
-
-impl FileWatch {
-    fn new(file: ThreatFile) -> Self {
-        report(&file.path, &file.initial);
-        Self { path: file.path, last_loaded: (file.initial.stamp, true), last_stamp: None, warned: false }
-    }
-
-    /// The new list, once there is one.
-    async fn poll(&mut self) -> Option<Arc<ThreatList>> {
-        let stamp = match tokio::fs::metadata(&self.path).await.and_then(|file| Stamp::of(&file)) {
-            Ok(stamp) => stamp,
-            Err(error) => {
-                self.last_stamp = None;
-                self.warn_once(&error.into());
-                return None;
-            }
-        };
-        let is_stable = self.last_stamp.replace(stamp) == Some(stamp);
-        if stamp == self.last_loaded.0 || !is_stable {
-            // A file that was missing and is back unchanged warns again the next time.
-            self.warned &= self.last_loaded != (stamp, true);
-            return None;
-        }
-        let path = self.path.clone();
-        match tokio::task::spawn_blocking(move || LoadedList::from_file(&path)).await {
-            Ok(Ok(loaded)) if loaded.stamp == stamp => {
-                self.last_loaded = (stamp, true);
-                self.warned = false;
-                report(&self.path, &loaded);
-                Some(loaded.list)
-            }
-            Ok(Err(error)) => {
-                // Permissions can change without the file; its content cannot.
-                if !matches!(error, LoadError::Unreadable(_)) {
-                    self.last_loaded = (stamp, false);
-                }
-                self.warn_once(&error);
-                None
-            }
-            // Written in the meantime, or the service ends.
-            Ok(Ok(_)) | Err(_) => None,
-        }
-    }
-
-    fn warn_once(&mut self, error: &LoadError) {
-        if !std::mem::replace(&mut self.warned, true) {
-            let path = self.path.display();
-            tracing::warn!(%path, %error, "threat list cannot be read; keeping the previous one");
-        }
     }
 }
 

@@ -1,5 +1,5 @@
-// What the account pages gain from a script: buttons that copy, and the values of charts under a pointer or the arrow
-// keys. Everything else works without it.
+// What the account pages gain from a script: buttons that copy, the values of charts under a pointer or the arrow keys, and
+// the names of countries. Everything else works without it.
 (() => {
   // The buttons are part of the page and are shown before it is painted, so that nothing moves.
   document.documentElement.className = "js";
@@ -80,5 +80,15 @@
       announce(at < 0 ? "" : texts[at]);
     });
   };
-  addEventListener("DOMContentLoaded", () => document.querySelectorAll(".plot").forEach(bring));
+
+  // Countries are two letters; the browser knows their names.
+  const spellOut = (country) => {
+    const names = new Intl.DisplayNames("en", { type: "region" });
+    if (/^[A-Z]{2}$/.test(country.textContent)) country.textContent = names.of(country.textContent);
+  };
+
+  addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll(".plot").forEach(bring);
+    document.querySelectorAll("[data-countries] dt bdi").forEach(spellOut);
+  });
 })();

@@ -36,6 +36,14 @@ pub(super) const REFERERS: [(&str, &str); 3] = [
     ("app:x", ""),
 ];
 
+/// What a proxy says of the visitor's country, and the group.
+const COUNTRIES: [(&str, &str); 3] = [("DE", "DE"), ("us", "US"), ("XX", "unknown")];
+
+/// That of visits to a link by one of [`AGENTS`].
+pub(super) fn country(link: usize, agent: usize) -> (&'static str, &'static str) {
+    COUNTRIES[(link + agent) % COUNTRIES.len()]
+}
+
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;

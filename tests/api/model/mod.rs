@@ -22,9 +22,10 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, history};
+use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, country, history};
 use self::truth::{Outcome, Truth, currency, kind_name};
-use deeplink_testing::{World, spawn};
+use deeplink_server::country::CountrySource;
+use deeplink_testing::{World, spawn_with};
 
 /// Histories of one run, unless `MODEL_HISTORIES` is set, and how many of them run concurrently.
 const HISTORIES: usize = 400;
@@ -87,7 +88,11 @@ impl Actor {
 
 impl Stage {
     async fn new() -> Self {
-        let world = spawn().await;
+        let world = spawn_with(|config| {
+            config.country = Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
+            config.trusted_proxies = vec!["127.0.0.1/32".parse().expect("a network")];
+        })
+        .await;
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).tls_certs_only([]);
         // In some zones clocks go back while the first half of the histories lasts, and forward while the second does.
         let begins = ["2026-10-23T00:00:00Z", "2027-03-26T00:00:00Z"];
@@ -184,7 +189,7 @@ impl Stage {
                 } else {
                     self.http.get(format!("{base}/r/{}", actor.link(link))).header("accept", "text/html")
                 };
-                visit = visit.header("user-agent", AGENTS[agent].0);
+                visit = visit.header("user-agent", AGENTS[agent].0).header("cf-ipcountry", country(link, agent).0);
                 if let Some(referer) = referer {
                     visit = visit.header("referer", REFERERS[referer].0);
                 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use deeplink_core::funnel::{ConversionSum, Credit, Funnel, FunnelGroup, GroupBy, LinkStats, Revenue};
 use deeplink_core::time::Timestamp;
 
-use super::events::{AGENTS, Ask, Event, LINKS, REFERERS};
+use super::events::{AGENTS, Ask, Event, LINKS, REFERERS, country};
 
 /// A tenant's history, in the order of arrival.
 #[derive(Debug, Default)]
@@ -316,6 +316,7 @@ impl Truth {
                 GroupBy::Kind => kind,
                 _ if !matches!(kind, "human" | "agent") => continue,
                 GroupBy::Platform => platform,
+                GroupBy::Country => country(click.link, click.agent).1,
                 // A program that a page reports is a person's; one that visits is an agent.
                 GroupBy::Browser | GroupBy::Os | GroupBy::Device | GroupBy::InApp if kind == "agent" => "unknown",
                 GroupBy::Browser => AGENTS[click.agent].3[0],

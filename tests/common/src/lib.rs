@@ -10,6 +10,7 @@ mod check;
 mod database;
 pub mod dl;
 pub mod double;
+pub mod geo;
 mod leaks;
 pub mod operations;
 mod people;

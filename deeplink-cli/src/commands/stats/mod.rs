@@ -34,7 +34,7 @@ const TOP: u32 = 25;
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
     "dl stats --group-by day --tz Europe/Berlin",
     "dl stats --top link --from 7d",
-    "dl stats --top referer_host --limit 10 -o csv",
+    "dl stats --top country --limit 10 -o csv",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
 ]
 ))]
@@ -51,7 +51,7 @@ pub(crate) struct Stats {
     /// Which touch is credited: last_touch, first_touch or touched
     #[arg(long, value_name = "TOUCH", default_value = "last_touch")]
     credit: String,
-    /// Break down by day, hour or link, or clicks alone by platform, os, device, browser, in_app, referer_host or kind
+    /// Break down by day, hour or link, or clicks alone by country, platform, os, device, browser, in_app, referer_host or kind
     #[arg(long, value_name = "WHAT")]
     group_by: Option<String>,
     /// The groups with the most clicks, such as --top link: the same as --group-by WHAT --order clicks --limit 25
@@ -60,7 +60,7 @@ pub(crate) struct Stats {
     /// How many groups are named, 1 to 100; the clicks of the rest are the group other. Not with day and hour
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Order of the groups: clicks, the most first, or -key, the last key first
+    /// Order of the groups that are named: clicks, the most first, or -key, the last key first
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     order: Option<String>,
     /// With --group-by day: the days of this time zone, such as Europe/Berlin
@@ -138,6 +138,12 @@ fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> 
         }
         (Format::Id, _) if groups.is_none() => {
             report.link_ids.iter().try_for_each(|id| ctx.out.line(id))?;
+            ctx.out.flush()?;
+        }
+        // The clicks of all other links have no id.
+        (Format::Id, _) if report.group_by == Some(GroupBy::Link) => {
+            let links = groups.unwrap_or_default().iter().filter(|group| group.new_users.is_some());
+            links.map(|group| &group.key).try_for_each(|id| ctx.out.line(id))?;
             ctx.out.flush()?;
         }
         (Format::Table, None) if ctx.out.terminal => {

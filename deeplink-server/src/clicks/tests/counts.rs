@@ -148,6 +148,7 @@ struct Made {
     kind: u8,
     platform: u8,
     agent_code: u32,
+    country: u16,
     referer: Option<usize>,
 }
 
@@ -176,8 +177,17 @@ fn moment() -> impl Strategy<Value = i64> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let referer = prop::option::of(0..REFERERS.len());
     let agent_code = prop_oneof![Just(0), Just(33), Just(u32::MAX)];
-    let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, agent_code, referer).prop_map(
-        |(link, at, kind, platform, agent_code, referer)| Made { link, at, kind, platform, agent_code, referer },
+    let country = prop_oneof![Just(0), Just(1), Just(676)];
+    let click = (1..=LINKS, moment(), 0..4_u8, 0..5_u8, agent_code, country, referer).prop_map(
+        |(link, at, kind, platform, agent_code, country, referer)| Made {
+            link,
+            at,
+            kind,
+            platform,
+            agent_code,
+            country,
+            referer,
+        },
     );
     let links = prop::collection::btree_set(1..=LINKS, 0..=4).prop_map(|links| links.into_iter().collect());
     let step = prop_oneof![
@@ -194,8 +204,8 @@ const START: i64 = NOW - NOW % HOUR;
 
 impl Made {
     fn row(&self) -> NewClick {
-        let Self { link, at, kind, platform, agent_code, referer } = *self;
-        NewClick { link, at: START + at, kind, platform, agent_code, agent: None, referer: referer.map(hash) }
+        let Self { link, at, kind, platform, agent_code, country, referer } = *self;
+        NewClick { link, at: START + at, kind, platform, agent_code, country, agent: None, referer: referer.map(hash) }
     }
 
     fn is_of(&self, kinds: Kinds) -> bool {
@@ -216,6 +226,7 @@ impl Made {
             By::Kind => self.kind.into(),
             By::Platform => self.platform.into(),
             By::UserAgent => self.agent_code.into(),
+            By::Country => self.country.into(),
         }
     }
 
@@ -241,14 +252,15 @@ async fn check_counts(db: &Db, all: &[Made], links: &[i64], (from, to): (i64, i6
     let inside = |kinds: Kinds| {
         all.iter().filter(move |made| links.contains(&made.link) && (from..=to).contains(&made.at) && made.is_of(kinds))
     };
-    for by in [By::Nothing, By::Day, By::Hour, By::Link, By::Kind, By::UserAgent, By::Platform] {
+    for by in [By::Nothing, By::Day, By::Hour, By::Link, By::Kind, By::UserAgent, By::Platform, By::Country] {
         let one = Kinds::One(deeplink_core::visitor::ClickKind::Preview);
         for kinds in
-            [Kinds::Funnel, one, Kinds::All].into_iter().filter(|kinds| by != By::Platform || *kinds == Kinds::Funnel)
+            [Kinds::Funnel, one, Kinds::All].into_iter().filter(|kinds| !of_funnel(by) || *kinds == Kinds::Funnel)
         {
-            let expected = tally(inside(kinds).map(|made| made.key(by)));
+            let known = |made: &&Made| by != By::Country || made.country > 0;
+            let expected = tally(inside(kinds).filter(known).map(|made| made.key(by)));
             let counted = clicks::count(&mut reader.conn(), Scope { kinds, ..window }, by).await.expect("counts");
-            let all_there = !is_swept || by != By::Platform;
+            let all_there = !is_swept || !of_funnel(by);
             assert!(
                 if all_there { counted == expected } else { is_part(&counted, &expected) },
                 "{counted:?} instead of {expected:?}: {by:?} of {kinds:?} clicks on {links:?} from {from} to {to}"
@@ -263,12 +275,25 @@ async fn check_counts(db: &Db, all: &[Made], links: &[i64], (from, to): (i64, i6
     );
 }
 
+/// Whether only the funnel's clicks are counted so.
+fn of_funnel(by: By) -> bool {
+    matches!(by, By::Platform | By::Country)
+}
+
 fn is_part<K: Ord>(counted: &BTreeMap<K, i64>, of: &BTreeMap<K, i64>) -> bool {
     counted.iter().all(|(key, clicks)| of.get(key).is_some_and(|most| clicks <= most))
 }
 
 async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps: Vec<Step>) {
-    for table in ["clicks", "click_hours", "click_days", "click_facets", "click_facet_days"] {
+    for table in [
+        "clicks",
+        "click_hours",
+        "click_days",
+        "click_facets",
+        "click_facet_days",
+        "click_countries",
+        "click_country_days",
+    ] {
         other.run_all(format!("DELETE FROM {table}")).await;
     }
     other.run("UPDATE click_marks SET position = 0").await;
@@ -364,6 +389,7 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
             kind: 0,
             platform: u8::try_from(host % 3).expect("small"),
             agent_code: 0,
+            country: 0,
             agent: None,
             referer: Some(hash(host)),
         };
@@ -409,25 +435,42 @@ async fn links_with_many_clicks_are_found_among_many() {
         let rare = (round * 100..(round + 1) * 100).map(|link| (link, 1));
         let popular = (RARE..RARE + 10).filter(|_| round > 5).map(|link| (link, 30 + link - RARE));
         let clicks = rare.chain(popular).flat_map(|(link, clicks)| {
-            let click =
-                NewClick { link, at: START + round, kind: 0, platform: 0, agent_code: 0, agent: None, referer: None };
+            let click = NewClick {
+                link,
+                at: START + round,
+                kind: 0,
+                platform: 0,
+                agent_code: 0,
+                country: 0,
+                agent: None,
+                referer: None,
+            };
             (0..clicks).map(move |_| (click, String::new()))
         });
         store(&db, &head, START, clicks.collect(), false).await;
     }
-    let mut reader = db.read().await.expect("a reader");
-    let most = clicks::most_clicked(&mut reader.conn(), -2, [START, START + 1]).await.expect("links");
-    let most: Vec<i64> = most.iter().map(|link| link.position).collect();
-    assert_eq!(most[..9], [9, 8, 7, 6, 5, 4, 3, 2, 1].map(|nth| RARE + nth), "the tenth is deleted");
-    assert_eq!(most.len(), 100);
-    let next = clicks::most_clicked(&mut reader.conn(), -2, [START + 24 * HOUR, START + 48 * HOUR]).await;
-    assert!(next.expect("links").is_empty(), "another day");
+    let most = async |from: i64, to: i64, asked: usize| {
+        let mut reader = db.read().await.expect("a reader");
+        let found = clicks::candidates(&mut reader.conn(), -2, [START + from, START + to], asked).await.expect("links");
+        found.into_iter().map(|link| link.position - RARE).collect::<Vec<_>>()
+    };
+    let popular = [9, 8, 7, 6, 5, 4, 3, 2, 1];
+    assert_eq!(
+        most(-72 * HOUR, 1, 3).await,
+        [&popular[..], &[-3_000, -2_999, -2_998]].concat(),
+        "the tenth is deleted"
+    );
+    let named = most(0, 1, 3).await;
+    assert!(named.len() > 200 && named[..9] == popular, "all that a short window names");
+    assert_eq!(most(24 * HOUR, 48 * HOUR, 3).await, [0; 0], "another day");
+    // The links with the most clicks are deleted: others come into their place.
+    other.run_all(format!("UPDATE links SET deleted_at = 1 WHERE position >= {RARE} OR position < 190")).await;
+    assert_eq!(most(-72 * HOUR, 1, 1).await, [-2_810, -2_809, -2_808, -2_807]);
     let mut conn = other.conn();
     let (named, exact): (i64, i64) = on!(&mut conn, c => sqlx::query_as(
         "SELECT COUNT(*), COUNT(CASE WHEN link < 200 THEN 1 END) FROM account_links").fetch_one(c).await)
     .expect("counts");
     assert!((250..=800).contains(&named) && exact == 200, "{named} are named, {exact} of the first 200");
-    drop(reader);
     db.close().await;
 }
 
@@ -457,7 +500,10 @@ async fn clicks_count_to_the_month_of_their_account() {
             (4, november, 0),
         ];
         let rows = clicks.into_iter().map(|(link, at, kind)| {
-            (NewClick { link, at, kind, platform: 0, agent_code: 0, agent: None, referer: None }, String::new())
+            (
+                NewClick { link, at, kind, platform: 0, agent_code: 0, country: 0, agent: None, referer: None },
+                String::new(),
+            )
         });
         store(&db, &head, NOW, rows.collect(), true).await;
     }

@@ -116,6 +116,7 @@ async fn what_is_no_segment_is_set_aside_and_a_folder_has_one_process() {
             kind: 0,
             platform: 1,
             agent_code: 2,
+            country: 3,
             agent: 9,
             referer: 0,
         },
@@ -370,7 +371,15 @@ async fn what_a_crash_of_the_database_undid_is_stored_again() {
         assert_eq!((other.counted().await, home.segments().len()), ((all, all), 0), "closed: {is_closed}");
         assert!(other.stored().await.iter().all(|click| click.5.is_some()), "each has its texts");
         assert_eq!(intake.progress.borrow().counted, intake.journal.appended());
-        for table in ["clicks", "click_hours", "click_days", "click_facets", "click_facet_days"] {
+        for table in [
+            "clicks",
+            "click_hours",
+            "click_days",
+            "click_facets",
+            "click_facet_days",
+            "click_countries",
+            "click_country_days",
+        ] {
             other.run_all(format!("DELETE FROM {table}")).await;
         }
     }

@@ -207,7 +207,16 @@ fn click_at(texts: &super::Texts, link: i64, at: i64) -> Click {
     let agent = texts.agent(Some(format!("agent {}", link % 7).as_bytes())).text();
     let referer = (link % 3 == 0).then(|| format!("https://example.com/{}", link % 5));
     let referer = texts.referer(referer.as_deref().map(str::as_bytes));
-    Click { link, at, kind: u8::try_from(link % 4).expect("small"), platform: 1, agent_code: 5, agent, referer }
+    Click {
+        link,
+        at,
+        kind: u8::try_from(link % 4).expect("small"),
+        platform: 1,
+        agent_code: 5,
+        country: 77,
+        agent,
+        referer,
+    }
 }
 
 /// Waits until all clicks of a process are counted.

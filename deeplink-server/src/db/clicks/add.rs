@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::ClickKind;
-use sqlx::{AssertSqlSafe, FromRow, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::sets::{padded, placeholders};
 use super::super::tenants::is_account;
+use super::super::upsert::{Column, Upsert};
 use super::super::{Conn, DbError, on};
-use super::batch::{MAX_ROWS, SizedStatements, count};
 use super::hosts::{self, Named, OTHER};
 use super::{NewClick, head, links, position_at};
 
@@ -31,6 +31,7 @@ pub(crate) struct Group {
     pub(crate) kind: u8,
     pub(crate) platform: u8,
     pub(crate) agent_code: u32,
+    pub(crate) country: u16,
     /// Of the referer; empty when there is none.
     pub(crate) host: String,
     pub(crate) clicks: i64,
@@ -41,9 +42,9 @@ pub(crate) struct Group {
 impl Group {
     /// The group of one click.
     pub(crate) fn of_one(click: &NewClick, host: String) -> Self {
-        let NewClick { link, at, kind, platform, agent_code, .. } = *click;
+        let NewClick { link, at, kind, platform, agent_code, country, .. } = *click;
         let hour = at - at.rem_euclid(HOUR);
-        Self { link, hour, kind, platform, agent_code, host, clicks: 1, first_at: at, last_at: at }
+        Self { link, hour, kind, platform, agent_code, country, host, clicks: 1, first_at: at, last_at: at }
     }
 
     pub(super) fn in_funnel(&self) -> bool {
@@ -60,7 +61,7 @@ impl Group {
     }
 }
 
-/// Link, time, visitor or platform, and host.
+/// Link, time, visitor, platform or country, and host.
 type Key = (i64, i64, i64, String);
 
 /// Clicks, between which positions they stand, and when the first and the last happened.
@@ -77,17 +78,26 @@ struct Sum {
 struct Rollup {
     table: &'static str,
     time: &'static str,
-    /// By platform and host rather than by visitor.
-    has_facets: bool,
+    by: By,
     /// Whether it says where in the log its clicks stand.
     has_positions: bool,
 }
 
-const ROLLUPS: [Rollup; 4] = [
-    Rollup { table: "click_hours", time: "hour", has_facets: false, has_positions: true },
-    Rollup { table: "click_days", time: "day", has_facets: false, has_positions: false },
-    Rollup { table: "click_facets", time: "hour", has_facets: true, has_positions: true },
-    Rollup { table: "click_facet_days", time: "day", has_facets: true, has_positions: false },
+/// What a table tells clicks of a link and a time apart by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Visitor,
+    PlatformAndHost,
+    Country,
+}
+
+const ROLLUPS: [Rollup; 6] = [
+    Rollup { table: "click_hours", time: "hour", by: By::Visitor, has_positions: true },
+    Rollup { table: "click_days", time: "day", by: By::Visitor, has_positions: false },
+    Rollup { table: "click_facets", time: "hour", by: By::PlatformAndHost, has_positions: true },
+    Rollup { table: "click_facet_days", time: "day", by: By::PlatformAndHost, has_positions: false },
+    Rollup { table: "click_countries", time: "hour", by: By::Country, has_positions: true },
+    Rollup { table: "click_country_days", time: "day", by: By::Country, has_positions: false },
 ];
 
 /// Adds groups to the counts of their links and accounts, with `months` also to those of their accounts' months. Their clicks
@@ -106,11 +116,7 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
     for of_accounts in [false, true] {
         for (nth, rows) in rollups.iter().enumerate() {
             let rows: Vec<(&Key, &Sum)> = rows.iter().filter(|row| is_account(&[row.0.0]) == of_accounts).collect();
-            match db {
-                _ if rows.is_empty() => {}
-                Conn::Sqlite(c) => store_on_sqlite(c, nth, &rows).await?,
-                Conn::Postgres(c) => store_on_postgres(c, nth, &rows).await?,
-            }
+            store(db, nth, &rows).await?;
         }
     }
     links::add(db, groups.iter().filter_map(|group| Some((owners.get(&group.link)?.account?, group)))).await?;
@@ -123,14 +129,14 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
 }
 
 /// The rows that groups come to in each table.
-fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> [BTreeMap<Key, Sum>; 4] {
-    let mut rollups: [BTreeMap<Key, Sum>; 4] = Default::default();
+fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> [BTreeMap<Key, Sum>; ROLLUPS.len()] {
+    let mut rollups: [BTreeMap<Key, Sum>; ROLLUPS.len()] = Default::default();
     for group in groups {
-        let Group { link, hour, platform, clicks, first_at, last_at, .. } = *group;
+        let Group { link, hour, platform, country, clicks, first_at, last_at, .. } = *group;
         // No click has a position before its own time.
         let sum = Sum { clicks, first_position: position_at(first_at), last_position, first_at, last_at };
         let (day, visitor, platform) = (group.day(), group.visitor(), i64::from(platform));
-        let [hours, days, facets, facet_days] = &mut rollups;
+        let [hours, days, facets, facet_days, countries, country_days] = &mut rollups;
         add(hours, (link, hour, visitor, String::new()), sum);
         add(days, (link, day, visitor, String::new()), sum);
         if group.in_funnel() {
@@ -140,6 +146,11 @@ fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> 
             }
             add(facet_days, (link, day, platform, named.2.clone()), sum);
             add(facets, (link, hour, platform, named.2), sum);
+            // What is of no country is the rest.
+            if country > 0 {
+                add(countries, (link, hour, country.into(), String::new()), sum);
+                add(country_days, (link, day, country.into(), String::new()), sum);
+            }
         }
     }
     rollups
@@ -203,49 +214,30 @@ fn months_of(groups: &[Group], owners: &HashMap<i64, Owner>) -> BTreeMap<(String
     months
 }
 
-/// Adds to the months of accounts, in the order of their keys.
+/// Adds to the months of accounts.
 async fn store_months(db: &mut Conn<'_>, months: &BTreeMap<(String, i64), i64>) -> Result<(), DbError> {
-    const INTO: &str = "tenant_months (tenant_id, month, events)";
-    const THEN: &str = "ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events";
-    static SQLITE: LazyLock<SizedStatements> = LazyLock::new(|| SizedStatements::new(INTO, 3, THEN));
-    static POSTGRES: LazyLock<String> = LazyLock::new(|| {
-        format!("INSERT INTO {INTO} SELECT * FROM unnest($1::TEXT[], $2::BIGINT[], $3::BIGINT[]) {THEN}")
+    static UPSERT: LazyLock<Upsert> = LazyLock::new(|| {
+        Upsert::new(
+            "tenant_months",
+            &[("tenant_id", "TEXT"), ("month", "BIGINT"), ("events", "BIGINT")],
+            "ON CONFLICT (tenant_id, month) DO UPDATE SET events = tenant_months.events + excluded.events",
+        )
     });
-    let rows: Vec<(&str, i64, i64)> =
-        months.iter().map(|((tenant, month), clicks)| (tenant.as_str(), *month, *clicks)).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    match db {
-        Conn::Sqlite(c) => {
-            for rows in rows.chunks(MAX_ROWS) {
-                let mut query = sqlx::query(SQLITE.for_rows(rows.len())).bind(count(rows.len()));
-                for (tenant, month, clicks) in rows {
-                    query = query.bind(*tenant).bind(month).bind(clicks);
-                }
-                query.execute(&mut **c).await?;
-            }
-        }
-        Conn::Postgres(c) => {
-            sqlx::query(sqlx::AssertSqlSafe(POSTGRES.as_str()))
-                .bind(rows.iter().map(|row| row.0).collect::<Vec<_>>())
-                .bind(rows.iter().map(|row| row.1).collect::<Vec<_>>())
-                .bind(rows.iter().map(|row| row.2).collect::<Vec<_>>())
-                .execute(&mut **c)
-                .await?;
-        }
-    }
-    Ok(())
+    let tenants = months.keys().map(|(tenant, _)| tenant.as_str()).collect();
+    let starts = months.keys().map(|(_, month)| *month).collect();
+    let columns =
+        [Column::Texts(tenants), Column::Numbers(starts), Column::Numbers(months.values().copied().collect())];
+    UPSERT.store(db, &columns).await
 }
 
 impl Rollup {
     /// Table and columns, with the types that PostgreSQL needs to know.
     fn columns(&self) -> Vec<(&'static str, &'static str)> {
         let mut columns = vec![("link", "BIGINT"), (self.time, "BIGINT")];
-        if self.has_facets {
-            columns.extend([("platform", "BIGINT"), ("host", "TEXT")]);
-        } else {
-            columns.push(("visitor", "BIGINT"));
+        match self.by {
+            By::Visitor => columns.push(("visitor", "BIGINT")),
+            By::PlatformAndHost => columns.extend([("platform", "BIGINT"), ("host", "TEXT")]),
+            By::Country => columns.push(("country", "BIGINT")),
         }
         columns.push(("clicks", "BIGINT"));
         if self.has_positions {
@@ -254,15 +246,14 @@ impl Rollup {
         columns
     }
 
-    fn target(&self) -> String {
-        let names: Vec<_> = self.columns().iter().map(|column| column.0).collect();
-        format!("{} ({})", self.table, names.join(", "))
-    }
-
     /// What becomes of a row that is there.
     fn then(&self) -> String {
         let Self { table, time, .. } = self;
-        let by = if self.has_facets { "platform, host" } else { "visitor" };
+        let by = match self.by {
+            By::Visitor => "visitor",
+            By::PlatformAndHost => "platform, host",
+            By::Country => "country",
+        };
         let mut sets = vec![format!("clicks = {table}.clicks + excluded.clicks")];
         if self.has_positions {
             let ends = [("first_position", "<"), ("last_position", ">"), ("first_at", "<"), ("last_at", ">")];
@@ -277,49 +268,20 @@ impl Rollup {
     }
 }
 
-async fn store_on_sqlite(c: &mut SqliteConnection, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
-    static SQL: LazyLock<[SizedStatements; 4]> = LazyLock::new(|| {
-        ROLLUPS.map(|rollup| SizedStatements::new(&rollup.target(), rollup.columns().len(), &rollup.then()))
-    });
-    for rows in rows.chunks(MAX_ROWS) {
-        let mut query = sqlx::query(SQL[nth].for_rows(rows.len())).bind(count(rows.len()));
-        for ((link, time, kind, host), sum) in rows {
-            query = query.bind(link).bind(time).bind(kind);
-            if ROLLUPS[nth].has_facets {
-                query = query.bind(host);
-            }
-            query = query.bind(sum.clicks);
-            if ROLLUPS[nth].has_positions {
-                query = query.bind(sum.first_position).bind(sum.last_position).bind(sum.first_at).bind(sum.last_at);
-            }
-        }
-        query.execute(&mut *c).await?;
+/// Stores rows of the `nth` table.
+async fn store(db: &mut Conn<'_>, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
+    static UPSERTS: LazyLock<[Upsert; ROLLUPS.len()]> =
+        LazyLock::new(|| ROLLUPS.map(|rollup| Upsert::new(rollup.table, &rollup.columns(), &rollup.then())));
+    let keys = |value: fn(&Key) -> i64| Column::Numbers(rows.iter().map(|(key, _)| value(key)).collect());
+    let sums = |value: fn(&Sum) -> i64| Column::Numbers(rows.iter().map(|(_, sum)| value(sum)).collect());
+    let mut columns = vec![keys(|key| key.0), keys(|key| key.1), keys(|key| key.2)];
+    if ROLLUPS[nth].by == By::PlatformAndHost {
+        columns.push(Column::Texts(rows.iter().map(|(key, _)| key.3.as_str()).collect()));
     }
-    Ok(())
-}
-
-async fn store_on_postgres(c: &mut PgConnection, nth: usize, rows: &[(&Key, &Sum)]) -> Result<(), DbError> {
-    static SQL: LazyLock<[String; 4]> = LazyLock::new(|| {
-        ROLLUPS.map(|rollup| {
-            let columns = rollup.columns();
-            let arrays = columns.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 1));
-            let arrays = arrays.collect::<Vec<_>>().join(", ");
-            format!("INSERT INTO {} SELECT * FROM unnest({arrays}) {}", rollup.target(), rollup.then())
-        })
-    });
-    let keys = |value: fn(&Key) -> i64| rows.iter().map(|(key, _)| value(key)).collect::<Vec<_>>();
-    let sums = |value: fn(&Sum) -> i64| rows.iter().map(|(_, sum)| value(sum)).collect::<Vec<_>>();
-    // Made above from constants alone.
-    let query = sqlx::query(sqlx::AssertSqlSafe(SQL[nth].as_str()));
-    let mut query = query.bind(keys(|key| key.0)).bind(keys(|key| key.1)).bind(keys(|key| key.2));
-    if ROLLUPS[nth].has_facets {
-        query = query.bind(rows.iter().map(|(key, _)| key.3.as_str()).collect::<Vec<_>>());
-    }
-    query = query.bind(sums(|sum| sum.clicks));
+    columns.push(sums(|sum| sum.clicks));
     if ROLLUPS[nth].has_positions {
-        query = query.bind(sums(|sum| sum.first_position)).bind(sums(|sum| sum.last_position));
-        query = query.bind(sums(|sum| sum.first_at)).bind(sums(|sum| sum.last_at));
+        columns.extend([sums(|sum| sum.first_position), sums(|sum| sum.last_position)]);
+        columns.extend([sums(|sum| sum.first_at), sums(|sum| sum.last_at)]);
     }
-    query.execute(c).await?;
-    Ok(())
+    UPSERTS[nth].store(db, &columns).await
 }

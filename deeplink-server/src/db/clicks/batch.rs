@@ -9,6 +9,7 @@ use deeplink_core::visitor::referer_host;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use super::super::sets::{PADDED_UP_TO, padded_length, placeholders};
+use super::super::upsert::{MAX_ROWS, SizedStatements, count};
 use super::super::{Conn, DbError, on};
 use super::{AppendPosition, Hash, Head, NewClick};
 
@@ -17,42 +18,6 @@ use super::{AppendPosition, Hash, Head, NewClick};
 pub(crate) struct NewText<'a> {
     pub(crate) hash: Hash,
     pub(crate) text: &'a str,
-}
-
-/// Rows of the prepared statements on SQLite. A batch takes the smallest that holds it; rows that stay empty cost
-/// nothing but the reset of their parameters.
-const SIZES: [usize; 4] = [16, 64, 256, 1_024];
-
-/// One statement for each of [`SIZES`]. Its first parameter is the number of rows that count. The parameters have no
-/// numbers: SQLite looks a numbered one up in a list, which for thousands of them takes longer than storing the rows.
-pub(super) struct SizedStatements([String; SIZES.len()]);
-
-impl SizedStatements {
-    /// A statement that inserts rows of so many columns and does `then` with those that are there.
-    pub(super) fn new(into: &str, columns: usize, then: &str) -> Self {
-        let row = format!("({})", vec!["?"; columns].join(","));
-        Self(SIZES.map(|rows| {
-            let values = vec![row.as_str(); rows].join(",");
-            format!(
-                "WITH rows (count) AS (SELECT ?) INSERT INTO {into} SELECT * FROM (VALUES {values}) \
-                 WHERE true LIMIT (SELECT count FROM rows) {then}"
-            )
-        }))
-    }
-
-    /// The statement for so many rows.
-    pub(super) fn for_rows(&'static self, rows: usize) -> AssertSqlSafe<&'static str> {
-        let nth = SIZES.iter().position(|&size| rows <= size).unwrap_or(SIZES.len() - 1);
-        // Made above from constants alone.
-        AssertSqlSafe(self.0[nth].as_str())
-    }
-}
-
-/// Most rows of one statement.
-pub(super) const MAX_ROWS: usize = SIZES[SIZES.len() - 1];
-
-pub(super) fn count(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// Appends clicks to the log. Gives the position of the first; the others follow it.
@@ -76,7 +41,7 @@ pub(crate) async fn insert(
 
 async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewClick]) -> Result<(), sqlx::Error> {
     static SQL: LazyLock<SizedStatements> = LazyLock::new(|| {
-        SizedStatements::new("clicks (position, link, at, kind, platform, agent_code, agent, referer)", 8, "")
+        SizedStatements::new("clicks (position, link, at, kind, platform, agent_code, country, agent, referer)", 9, "")
     });
     let mut query = sqlx::query(SQL.for_rows(clicks.len())).bind(count(clicks.len()));
     for (position, click) in (first..).zip(clicks) {
@@ -87,6 +52,7 @@ async fn insert_on_sqlite(c: &mut SqliteConnection, first: i64, clicks: &[NewCli
             .bind(i64::from(click.kind))
             .bind(i64::from(click.platform))
             .bind(i64::from(click.agent_code))
+            .bind(i64::from(click.country))
             .bind(click.agent.as_ref().map(Hash::as_slice))
             .bind(click.referer.as_ref().map(Hash::as_slice));
     }
@@ -101,10 +67,10 @@ async fn insert_on_postgres(c: &mut PgConnection, to: AppendPosition, clicks: &[
             UPDATE click_marks SET position = CASE WHEN position >= $1 THEN position ELSE $1 END + $9 + $2
             WHERE name = 'head' RETURNING position - $2 AS before
         ), stored AS (
-            INSERT INTO clicks (position, link, at, kind, platform, agent_code, agent, referer)
-            SELECT before + nth, link, at, kind, platform, agent_code, agent, referer
-            FROM moved, unnest($3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $10::BIGINT[], $7::BYTEA[], $8::BYTEA[])
-                WITH ORDINALITY AS click (link, at, kind, platform, agent_code, agent, referer, nth)
+            INSERT INTO clicks (position, link, at, kind, platform, agent_code, country, agent, referer)
+            SELECT before + nth, link, at, kind, platform, agent_code, country, agent, referer
+            FROM moved, unnest($3::BIGINT[], $4::BIGINT[], $5::BIGINT[], $6::BIGINT[], $10::BIGINT[], $11::BIGINT[], $7::BYTEA[], $8::BYTEA[])
+                WITH ORDINALITY AS click (link, at, kind, platform, agent_code, country, agent, referer, nth)
         )
         SELECT before + 1 FROM moved";
     let column = |value: fn(&NewClick) -> i64| clicks.iter().map(value).collect::<Vec<_>>();
@@ -122,6 +88,7 @@ async fn insert_on_postgres(c: &mut PgConnection, to: AppendPosition, clicks: &[
         .bind(texts(|click| click.referer.as_ref()))
         .bind(to.gap)
         .bind(column(|click| i64::from(click.agent_code)))
+        .bind(column(|click| i64::from(click.country)))
         .fetch_one(c)
         .await?;
     Ok(first)

@@ -73,6 +73,8 @@ pub(crate) enum By {
     Platform,
     /// By the code of the user agent.
     UserAgent,
+    /// By the code of the country; clicks without one are in no group.
+    Country,
 }
 
 /// Clicks by what they are grouped by; groups without any may be absent.
@@ -85,6 +87,7 @@ pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result
         By::Kind => Key::Kind,
         By::Platform => Key::Platform,
         By::UserAgent => Key::UserAgent,
+        By::Country => Key::Country,
     };
     let counted = count_keys(db, scope, key).await?;
     Ok(counted.into_iter().map(|((number, _), clicks)| (number, clicks)).collect())
@@ -111,11 +114,47 @@ pub(super) enum Key {
     Platform,
     Host,
     UserAgent,
+    Country,
+}
+
+/// The tables that a question is answered from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Visitors,
+    /// By platform and host; of the funnel's clicks.
+    Facets,
+    /// By country; of the funnel's clicks.
+    Countries,
+}
+
+impl Source {
+    /// Those of hours and of days.
+    fn tables(self) -> [&'static str; 2] {
+        match self {
+            Self::Visitors => ["click_hours", "click_days"],
+            Self::Facets => ["click_facets", "click_facet_days"],
+            Self::Countries => ["click_countries", "click_country_days"],
+        }
+    }
+
+    /// Code, platform and host of a row of the hours, or what stands for those that it has not. The code is that of the visitor
+    /// or the country.
+    pub(super) fn columns(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Visitors => ("visitor", "CAST(0 AS BIGINT)", "''"),
+            Self::Facets => ("CAST(0 AS BIGINT)", "platform", "host"),
+            Self::Countries => ("country", "CAST(0 AS BIGINT)", "''"),
+        }
+    }
 }
 
 impl Key {
-    pub(super) fn is_facet(self) -> bool {
-        matches!(self, Self::Platform | Self::Host)
+    pub(super) fn source(self) -> Source {
+        match self {
+            Self::Platform | Self::Host => Source::Facets,
+            Self::Country => Source::Countries,
+            _ => Source::Visitors,
+        }
     }
 
     /// The number and the text that a row is grouped by, where its moment is `time`.
@@ -128,6 +167,7 @@ impl Key {
             Self::Kind => format!("visitor % {KINDS}"),
             Self::UserAgent => format!("visitor / {KINDS}"),
             Self::Platform => "platform".to_owned(),
+            Self::Country => "country".to_owned(),
         };
         (number, if self == Self::Host { "host" } else { "''" })
     }
@@ -139,8 +179,9 @@ impl Key {
             Self::Day => cell.hour - cell.hour % DAY,
             Self::Hour => cell.hour,
             Self::Link => cell.link,
-            Self::Kind => cell.visitor % KINDS,
-            Self::UserAgent => cell.visitor / KINDS,
+            Self::Kind => cell.code % KINDS,
+            Self::UserAgent => cell.code / KINDS,
+            Self::Country => cell.code,
             Self::Platform => cell.platform,
         };
         (number, if self == Self::Host { cell.host.clone() } else { String::new() })
@@ -156,9 +197,9 @@ pub(super) struct Cell {
     pub(super) host: String,
     pub(super) clicks: i64,
     pub(super) link: i64,
-    /// 0 where rows are by platform and host.
-    pub(super) visitor: i64,
-    /// 0 where rows are by visitor.
+    /// Of the visitor or the country; 0 where rows are by platform and host.
+    pub(super) code: i64,
+    /// 0 where rows are not by platform.
     pub(super) platform: i64,
     pub(super) hour: i64,
     /// When the first and the last click happened, and between which positions of the log they stand.
@@ -170,11 +211,11 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn name(&self) -> Name {
-        (self.link, self.visitor, self.platform, self.host.clone())
+        (self.link, self.code, self.platform, self.host.clone())
     }
 }
 
-/// What tells the rows of an hour apart: link, visitor, platform and host.
+/// What tells the rows of an hour apart: link, code, platform and host.
 pub(super) type Name = (i64, i64, i64, String);
 
 /// The whole days and hours of a window, and the hours that it cuts.
@@ -207,7 +248,10 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
     if scope.links.is_empty() || scope.from > scope.to {
         return Ok(counted);
     }
-    debug_assert!(!key.is_facet() || scope.kinds == Kinds::Funnel, "only the funnel's clicks have facets");
+    debug_assert!(
+        key.source() == Source::Visitors || scope.kinds == Kinds::Funnel,
+        "only the funnel's clicks have these counts"
+    );
     let rows = read(db, scope, key).await?;
     // Where a rest was summed up, a host that has no row of its own may be one of it.
     let has_rest = rows.iter().any(|row| row.is_cell == 0 && key == Key::Host && row.number == REST);
@@ -254,9 +298,11 @@ async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>
 
 fn statement(kinds: Kinds, key: Key, links: usize) -> String {
     let (links, kinds) = (placeholders(9, links), kinds.list());
-    let (hours_of, days_of) =
-        if key.is_facet() { ("click_facets", "click_facet_days") } else { ("click_hours", "click_days") };
-    let of_kinds = if key.is_facet() { String::new() } else { format!("AND visitor % {KINDS} IN ({kinds})") };
+    let [hours_of, days_of] = key.source().tables();
+    let of_kinds = match key.source() {
+        Source::Visitors => format!("AND visitor % {KINDS} IN ({kinds})"),
+        _ => String::new(),
+    };
     let sums = |table: &str, time: &str, from: u32| {
         let until = from + 1;
         let (number, host) = key.columns(time);
@@ -266,9 +312,9 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
             key.group(time)
         )
     };
-    let (visitor, platform, host) = cell_columns(key);
+    let (code, platform, host) = key.source().columns();
     let cells = format!(
-        "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {visitor}, {platform}, hour, first_at, last_at, \
+        "SELECT CAST(1 AS BIGINT), CAST(0 AS BIGINT), {host}, clicks, link, {code}, {platform}, hour, first_at, last_at, \
          first_position, last_position FROM {hours_of} WHERE link IN ({links}) AND hour IN ($7, $8) {of_kinds}"
     );
     let [days, hours, more] = [(days_of, "day", 1), (hours_of, "hour", 3), (hours_of, "hour", 5)]
@@ -296,14 +342,9 @@ fn largest_hosts(sums: &str, cells: &str) -> String {
 }
 
 /// What a sum has in the columns of a cell.
-const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS visitor, CAST(0 AS BIGINT) AS platform, \
+const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS code, CAST(0 AS BIGINT) AS platform, \
     CAST(0 AS BIGINT) AS hour, CAST(0 AS BIGINT) AS first_at, CAST(0 AS BIGINT) AS last_at, \
     CAST(0 AS BIGINT) AS first_position, CAST(0 AS BIGINT) AS last_position";
-
-/// Visitor, platform and host of a row of the hours, or what stands for those that it has not.
-pub(super) fn cell_columns(key: Key) -> (&'static str, &'static str, &'static str) {
-    if key.is_facet() { ("CAST(0 AS BIGINT)", "platform", "host") } else { ("visitor", "CAST(0 AS BIGINT)", "''") }
-}
 
 impl Key {
     /// The GROUP BY clause.

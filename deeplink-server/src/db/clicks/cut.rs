@@ -8,7 +8,7 @@ use super::super::sets::{padded, placeholders};
 use super::super::tenants::is_account;
 use super::super::{Conn, DbError, on};
 use super::add::KINDS;
-use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, cell_columns};
+use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, Source};
 use super::hosts::OTHER;
 use super::position_at;
 
@@ -86,7 +86,7 @@ fn span(cells: &[Cell]) -> (i64, i64) {
 #[derive(FromRow)]
 struct Part {
     link: i64,
-    visitor: i64,
+    code: i64,
     platform: i64,
     host: String,
     clicks: i64,
@@ -108,18 +108,23 @@ async fn scan(
     links.sort_unstable();
     links.dedup();
     let links = padded(&links);
-    let (visitor, join, host) = if key.is_facet() {
-        let join = "LEFT JOIN visitor_texts t ON t.hash = clicks.referer";
-        ("CAST(0 AS BIGINT)".to_owned(), join, "COALESCE(t.host, '')")
-    } else {
-        (format!("kind + {KINDS} * agent_code"), "", "''")
+    let (mut code, platform, mut host) = key.source().columns();
+    let (visitor, mut join) = (format!("kind + {KINDS} * agent_code"), "");
+    let by = match key.source() {
+        Source::Visitors => {
+            code = &visitor;
+            "kind, agent_code".to_owned()
+        }
+        Source::Facets => {
+            (join, host) = ("LEFT JOIN visitor_texts t ON t.hash = clicks.referer", "COALESCE(t.host, '')");
+            format!("platform, {host}")
+        }
+        Source::Countries => code.to_owned(),
     };
-    let platform = cell_columns(key).1;
-    let by = if key.is_facet() { format!("platform, {host}") } else { "kind, agent_code".to_owned() };
     let of_account = is_account(&links);
     let these = if of_account { String::new() } else { format!("AND link IN ({})", placeholders(7, links.len())) };
     let mut sql = format!(
-        "SELECT link, {visitor} AS visitor, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
+        "SELECT link, {code} AS code, {platform} AS platform, {host} AS host, COUNT(*) AS clicks, \
          CAST(SUM(CASE WHEN at >= $3 AND at <= $4 THEN 1 ELSE 0 END) AS BIGINT) AS inside FROM clicks {join} \
          WHERE position > $1 AND position <= $2 AND at >= $5 AND at <= $6 \
          {these} AND kind IN ({}) GROUP BY link, {by}",
@@ -134,9 +139,9 @@ async fn scan(
             )
         };
         sql = format!(
-            "SELECT CAST($7 AS BIGINT) AS link, visitor, platform, host, CAST(SUM(clicks) AS BIGINT) AS clicks, \
+            "SELECT CAST($7 AS BIGINT) AS link, code, platform, host, CAST(SUM(clicks) AS BIGINT) AS clicks, \
              CAST(SUM(inside) AS BIGINT) AS inside FROM ({sql}) AS counted \
-             WHERE {} OR {} GROUP BY visitor, platform, host",
+             WHERE {} OR {} GROUP BY code, platform, host",
             own("links"),
             own("deleted_links")
         );
@@ -152,7 +157,7 @@ async fn scan(
     let names: HashSet<Name> = cells.iter().map(Cell::name).collect();
     let mut found: HashMap<Name, (i64, i64)> = HashMap::new();
     for part in parts {
-        let mut name = (part.link, part.visitor, part.platform, part.host);
+        let mut name = (part.link, part.code, part.platform, part.host);
         if !names.contains(&name) {
             OTHER.clone_into(&mut name.3);
         }
@@ -184,7 +189,7 @@ mod tests {
             host: String::new(),
             clicks: 2,
             link: 1,
-            visitor: 0,
+            code: 0,
             platform: 0,
             hour: BEGIN,
             first_at: early.1,

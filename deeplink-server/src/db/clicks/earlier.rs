@@ -61,6 +61,7 @@ pub(crate) async fn next_uncounted(db: &mut Conn<'_>) -> Result<Option<Uncounted
         kind: small(row.kind),
         platform: small(row.platform),
         agent_code: 0,
+        country: 0,
         host: row.host.clone(),
         clicks: 1,
         first_at: row.at,

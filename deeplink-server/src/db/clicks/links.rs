@@ -9,18 +9,19 @@ use std::sync::LazyLock;
 use sqlx::{AssertSqlSafe, FromRow};
 
 use super::super::sets::padded_length;
+use super::super::upsert::{Column, Upsert};
 use super::super::{Conn, DbError, on};
 use super::add::{DAY, Group};
-use super::batch::{MAX_ROWS, SizedStatements, count};
 
 /// Links of a day that are named in any case. Each time that as many more are named, a click is [`LESS`] times less likely to
-/// name another one.
+/// name another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
 const ROOM: usize = 200;
 const LESS: u64 = 16;
-/// Maximum links that a day names.
-const MAX_NAMED: usize = 4 * ROOM;
-/// Links that a report looks at.
-const MAX_CANDIDATES: i64 = 100;
+const MAX_TIMES: usize = 7;
+/// In a window of up to two days, all links that they name are looked at, because a link with many clicks of an hour may have few
+/// of its day; in longer ones this many times the links that are asked for.
+const SHORT: i64 = 2 * DAY;
+const TIMES_ASKED: i64 = 4;
 /// Days of accounts that are looked up at one time.
 const MAX_DAYS: usize = 100;
 
@@ -56,75 +57,44 @@ pub(super) async fn add<'a>(db: &mut Conn<'_>, groups: impl Iterator<Item = (i64
 
 /// Whether a link is named from now on, where so many are. The same links come out whenever the same clicks are counted.
 fn is_sampled(named: usize, link: i64, first_at: i64, clicks: i64) -> bool {
-    let Ok(times) = u32::try_from(named / ROOM) else { return false };
+    let times = u32::try_from((named / ROOM).min(MAX_TIMES)).unwrap_or(0);
     let mixed = (link.cast_unsigned() ^ first_at.cast_unsigned().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    named < MAX_NAMED && (mixed >> 32) % LESS.pow(times) < clicks.unsigned_abs()
+    (mixed >> 32) % LESS.pow(times) < clicks.unsigned_abs()
 }
 
-#[derive(FromRow)]
-struct Named {
-    account: i64,
-    day: i64,
-    link: i64,
-}
-
+/// The links that days of accounts name.
 async fn named_links(db: &mut Conn<'_>, days: &[(i64, i64)]) -> Result<HashMap<(i64, i64), HashSet<i64>>, DbError> {
     let length = padded_length(days.len());
     let pairs = (0..length).map(|nth| format!("(${}, ${})", 2 * nth + 1, 2 * nth + 2)).collect::<Vec<_>>().join(", ");
+    // As one text for each day, because a row for each link costs several times as much.
     let sql = format!(
         "WITH asked (account, day) AS (VALUES {pairs})
-        SELECT DISTINCT n.account, n.day, n.link
-        FROM asked JOIN account_links n ON n.account = asked.account AND n.day = asked.day"
+        SELECT asked.account, asked.day, (SELECT string_agg(CAST(n.link AS TEXT), ',') FROM account_links n
+            WHERE n.account = asked.account AND n.day = asked.day) FROM asked"
     );
-    let rows: Vec<Named> = on!(db, c => {
+    let rows: Vec<(i64, i64, Option<String>)> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql));
         for (account, day) in days.iter().chain(days.last()).cycle().take(length) {
             query = query.bind(*account).bind(*day);
         }
         query.fetch_all(c).await
     })?;
-    let mut named: HashMap<_, HashSet<i64>> = HashMap::new();
-    for Named { account, day, link } in rows {
-        named.entry((account, day)).or_default().insert(link);
-    }
-    Ok(named)
+    let links =
+        |text: Option<String>| text.iter().flat_map(|text| text.split(',')).filter_map(|n| n.parse().ok()).collect();
+    Ok(rows.into_iter().map(|(account, day, text)| ((account, day), links(text))).collect())
 }
 
-/// Adds rows in the order of their keys.
 async fn store(db: &mut Conn<'_>, rows: &[(Key, i64)]) -> Result<(), DbError> {
-    const INTO: &str = "account_links (account, day, link, clicks)";
-    const THEN: &str = "ON CONFLICT (account, day, link) DO UPDATE SET clicks = account_links.clicks + excluded.clicks";
-    static SQLITE: LazyLock<SizedStatements> = LazyLock::new(|| SizedStatements::new(INTO, 4, THEN));
-    static POSTGRES: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "INSERT INTO {INTO} SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[]) {THEN}"
+    static UPSERT: LazyLock<Upsert> = LazyLock::new(|| {
+        Upsert::new(
+            "account_links",
+            &["account", "day", "link", "clicks"].map(|name| (name, "BIGINT")),
+            "ON CONFLICT (account, day, link) DO UPDATE SET clicks = account_links.clicks + excluded.clicks",
         )
     });
-    if rows.is_empty() {
-        return Ok(());
-    }
-    match db {
-        Conn::Sqlite(c) => {
-            for rows in rows.chunks(MAX_ROWS) {
-                let mut query = sqlx::query(SQLITE.for_rows(rows.len())).bind(count(rows.len()));
-                for ((account, day, link), clicks) in rows {
-                    query = query.bind(account).bind(day).bind(link).bind(clicks);
-                }
-                query.execute(&mut **c).await?;
-            }
-        }
-        Conn::Postgres(c) => {
-            let column = |value: fn(&(Key, i64)) -> i64| rows.iter().map(value).collect::<Vec<_>>();
-            sqlx::query(AssertSqlSafe(POSTGRES.as_str()))
-                .bind(column(|row| row.0.0))
-                .bind(column(|row| row.0.1))
-                .bind(column(|row| row.0.2))
-                .bind(column(|row| row.1))
-                .execute(&mut **c)
-                .await?;
-        }
-    }
-    Ok(())
+    let column = |value: fn(&(Key, i64)) -> i64| Column::Numbers(rows.iter().map(value).collect());
+    let columns = [column(|row| row.0.0), column(|row| row.0.1), column(|row| row.0.2), column(|row| row.1)];
+    UPSERT.store(db, &columns).await
 }
 
 /// A link by its position and its id.
@@ -134,22 +104,23 @@ pub(crate) struct Candidate {
     pub(crate) link_id: String,
 }
 
-/// Links of an account that may have the most clicks in a window, deleted ones excluded: at most 100.
-pub(crate) async fn most_clicked(
+/// Links of an account among which are those with the most clicks in a window, deleted ones excluded.
+pub(crate) async fn candidates(
     db: &mut Conn<'_>,
     account: i64,
     [from, to]: [i64; 2],
+    asked: usize,
 ) -> Result<Vec<Candidate>, DbError> {
-    // Twice as many before it is looked up which of them are deleted.
     const SQL: &str = "
         SELECT l.position, l.link_id FROM (
-            SELECT link, SUM(clicks) AS clicks FROM account_links
-            WHERE account = $1 AND day > $2 AND day <= $3
-            GROUP BY link ORDER BY 2 DESC, 1 LIMIT $4) AS most
+            SELECT link, SUM(clicks) AS clicks FROM account_links WHERE account = $1 AND day > $2 AND day <= $3
+            GROUP BY link) AS most
         JOIN links l ON l.position = most.link AND l.deleted_at IS NULL
-        ORDER BY most.clicks DESC, l.position LIMIT $5";
+        ORDER BY most.clicks DESC, l.position LIMIT $4";
+    let is_short = to.saturating_sub(from) <= SHORT;
+    let limit = if is_short { i64::MAX } else { TIMES_ASKED * i64::try_from(asked).unwrap_or(i64::MAX / TIMES_ASKED) };
     Ok(on!(db, c => sqlx::query_as(SQL)
-        .bind(account).bind(from.saturating_sub(DAY)).bind(to).bind(2 * MAX_CANDIDATES).bind(MAX_CANDIDATES)
+        .bind(account).bind(from.saturating_sub(DAY)).bind(to).bind(limit)
         .fetch_all(c).await)?)
 }
 
@@ -164,6 +135,10 @@ mod tests {
         assert!((200..320).contains(&share(ROOM, 1)), "{}", share(ROOM, 1));
         assert!((5..40).contains(&share(2 * ROOM, 1)), "{}", share(2 * ROOM, 1));
         assert_eq!(share(2 * ROOM, 256), 4_096);
-        assert_eq!((share(MAX_NAMED - 1, 4_096), share(MAX_NAMED, i64::MAX)), (4_096, 0));
+        assert_eq!(
+            (share(100 * ROOM, 1), share(100 * ROOM, 1 << 28)),
+            (0, 4_096),
+            "many clicks name a link on any day"
+        );
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use earlier::{StoredBatch, count_earlier, is_stored, next_uncounted};
 pub(crate) use hosts::OTHER;
 pub(crate) use journals::{Claim, JournalState, claim_count, claim_piece, journal_state, note_counted, touch_journal};
-pub(crate) use links::{Candidate, most_clicked};
+pub(crate) use links::{Candidate, candidates};
 pub(crate) use sweep::{forget_journals, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 pub(super) use sweep::{keeps_longer, past_due_since};
 
@@ -46,6 +46,8 @@ pub(crate) struct NewClick {
     pub(crate) platform: u8,
     /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code); 0 if nothing is known.
     pub(crate) agent_code: u32,
+    /// [`Country::code`](deeplink_core::visitor::Country::code).
+    pub(crate) country: u16,
     pub(crate) agent: Option<Hash>,
     pub(crate) referer: Option<Hash>,
 }

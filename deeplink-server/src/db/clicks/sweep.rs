@@ -95,8 +95,8 @@ pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool,
     Ok(i64::try_from(removed) == Ok(TEXTS))
 }
 
-/// Removes counts by platform and host of hours before the one, and of days before the other. `true` when there may be
-/// more.
+/// Removes counts by platform, host and country of hours before the one, and of days before the other. `true` when there may
+/// be more.
 pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> Result<bool, DbError> {
     const HOURS: &str = "
         DELETE FROM click_facets WHERE (link, hour, platform, host) IN (
@@ -104,7 +104,13 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
     const DAYS: &str = "
         DELETE FROM click_facet_days WHERE (link, day, platform, host) IN (
             SELECT link, day, platform, host FROM click_facet_days WHERE day < $1 ORDER BY day LIMIT $2)";
-    for (sql, before) in [(HOURS, hours), (DAYS, days)] {
+    const COUNTRY_HOURS: &str = "
+        DELETE FROM click_countries WHERE (link, hour, country) IN (
+            SELECT link, hour, country FROM click_countries WHERE hour < $1 ORDER BY hour LIMIT $2)";
+    const COUNTRY_DAYS: &str = "
+        DELETE FROM click_country_days WHERE (link, day, country) IN (
+            SELECT link, day, country FROM click_country_days WHERE day < $1 ORDER BY day LIMIT $2)";
+    for (sql, before) in [(HOURS, hours), (DAYS, days), (COUNTRY_HOURS, hours), (COUNTRY_DAYS, days)] {
         let removed = execute!(db, sql; before, FACETS)?;
         if i64::try_from(removed) == Ok(FACETS) {
             return Ok(true);

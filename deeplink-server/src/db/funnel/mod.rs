@@ -318,13 +318,14 @@ fn clamped(sum: i128) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
+mod changes;
 mod credits;
 mod labels;
 mod revenue;
 mod rows;
 mod sums;
 
-pub(super) use sums::{add_binding, add_conversions, add_touch, move_touch};
+pub(super) use changes::{Changes, Conversion};
 
 #[cfg(test)]
 mod tests;

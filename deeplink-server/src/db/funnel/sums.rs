@@ -1,125 +1,31 @@
-//! What all links of an account led to, summed up by hour and by day in the write that stores it. A report adds the sums of
+//! What all links of an account led to, summed up by hour and by day ([`super::changes`]). A report adds the sums of
 //! the hours or days that lie wholly inside its window, and reads single rows at both ends of it.
 
 use std::collections::BTreeSet;
 
 use deeplink_core::funnel::Funnel;
-use deeplink_core::id::TenantId;
 use sqlx::AssertSqlSafe;
 
-use super::super::credits::Range;
-use super::super::{Conn, DbError, execute, on};
+use super::super::{Conn, DbError, on};
 use super::credits::{BINDINGS, CONVERSIONS};
-use super::labels::{MAX_ROWS, MAX_TYPES};
+use super::labels::MAX_TYPES;
 use super::{Run, Scope, Split, Tally, exact, rows};
 
-const HOUR: i64 = 3_600_000;
-const DAY: i64 = 86_400_000;
+pub(super) const HOUR: i64 = 3_600_000;
+pub(super) const DAY: i64 = 86_400_000;
 /// Hours know the hour of the opening before only if it is at most this old: what days of any length need.
-const MAX_LAG: i64 = 25 * HOUR;
+pub(super) const MAX_LAG: i64 = 25 * HOUR;
 /// Instead of the time of the opening before.
-const NEVER: i64 = -1;
+pub(super) const NEVER: i64 = -1;
+/// Maximum sums of a report: more than its groups have, if few enough types are named.
+const MAX_SUMS: usize = 200_000;
 
 // What is summed up: `account_sums.effect`.
-const INSTALLED: i64 = 0;
-const OPENED: i64 = 1;
-const BOUND: i64 = 2;
-const CONVERTED: i64 = 3;
-const REVENUE: i64 = 4;
-
-/// A change of one sum by one event.
-#[derive(Debug, Clone, Copy)]
-struct Change {
-    effect: i64,
-    at: i64,
-    /// `installs.bound_as`, of a binding.
-    bound_as: Option<i64>,
-    /// Of an opening that is not the install's first: when the one before was.
-    before: Option<i64>,
-    count: i64,
-}
-
-/// A link of the account opened an install.
-pub(in super::super) async fn add_touch(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    at: i64,
-    number: i64,
-    before: Option<i64>,
-) -> Result<(), DbError> {
-    let effect = if number == 1 { INSTALLED } else { OPENED };
-    add(db, tenant, Change { effect, at, bound_as: None, before, count: 1 }).await
-}
-
-/// An opening that is stored turned out to have another one before it.
-pub(in super::super) async fn move_touch(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    at: i64,
-    [from, to]: [Option<i64>; 2],
-) -> Result<(), DbError> {
-    for (before, count) in [(from, -1), (to, 1)] {
-        add(db, tenant, Change { effect: OPENED, at, bound_as: None, before, count }).await?;
-    }
-    Ok(())
-}
-
-/// An install was bound to a user.
-pub(in super::super) async fn add_binding(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    at: i64,
-    bound_as: i64,
-) -> Result<(), DbError> {
-    add(db, tenant, Change { effect: BOUND, at, bound_as: Some(bound_as), before: None, count: 1 }).await
-}
-
-async fn add(db: &mut Conn<'_>, tenant: &TenantId, change: Change) -> Result<(), DbError> {
-    const SQL: &str = "
-        INSERT INTO account_sums (account, width, start, effect, label, since, count, high, low)
-        SELECT account, $2, $3, $4, $5, $6, $7, 0, 0 FROM tenants WHERE id = $1 AND account IS NOT NULL
-        ON CONFLICT (account, width, start, effect, label, since) DO UPDATE SET count = account_sums.count + excluded.count";
-    let Change { effect, at, bound_as, before, count } = change;
-    let label = bound_as.map_or_else(String::new, |bound_as| bound_as.to_string());
-    for width in [HOUR, DAY] {
-        let start = at - at % width;
-        let since = match (effect, before.map(|before| before - before % width)) {
-            (OPENED, Some(before)) if width == DAY || start - before <= MAX_LAG => before,
-            (OPENED, _) => NEVER,
-            _ => 0,
-        };
-        execute!(db, SQL; tenant.as_str(), width, start, effect, &label, since, count)?;
-    }
-    Ok(())
-}
-
-/// Adds what the account is credited with of the conversions of a range, or takes it away again with `times` -1.
-pub(in super::super) async fn add_conversions(db: &mut Conn<'_>, range: Range, times: i64) -> Result<(), DbError> {
-    // In the order of their keys, because several writes may wait for each other at these rows.
-    const SQL: &str = "
-        INSERT INTO account_sums (account, width, start, effect, label, since, count, high, low)
-        SELECT * FROM (
-            SELECT link, width, at - at % width AS start, effect,
-                CASE effect WHEN 3 THEN conversion_type ELSE currency END AS label, 0 AS since, $6 * COUNT(*) AS count,
-                $6 * CAST(SUM(CASE effect WHEN 3 THEN 0 ELSE amount_cents >> 32 END) AS BIGINT) AS high,
-                $6 * CAST(SUM(CASE effect WHEN 3 THEN 0 ELSE amount_cents & 4294967295 END) AS BIGINT) AS low
-            FROM (
-                SELECT k.link, k.at, k.conversion_type, k.amount_cents, k.currency
-                FROM conversions c JOIN conversion_credits k ON k.conversion = c.position
-                WHERE c.app_user = $1 AND (c.at, c.position) > ($2, $3) AND (c.at, c.position) <= ($4, $5) AND k.link < 0
-            ) AS credited
-            CROSS JOIN (SELECT CAST(3600000 AS BIGINT) AS width UNION ALL SELECT 86400000) AS widths
-            CROSS JOIN (SELECT CAST(3 AS BIGINT) AS effect UNION ALL SELECT 4) AS effects
-            WHERE effect = 3 OR amount_cents IS NOT NULL
-            GROUP BY 1, 2, 3, 4, 5
-        ) AS changes WHERE true ORDER BY 1, 2, 3, 4, 5
-        ON CONFLICT (account, width, start, effect, label, since) DO UPDATE SET
-            count = account_sums.count + excluded.count, high = account_sums.high + excluded.high,
-            low = account_sums.low + excluded.low";
-    let Range { user, after, upto } = range;
-    execute!(db, SQL; user, after.at, after.position, upto.at, upto.position, times)?;
-    Ok(())
-}
+pub(super) const INSTALLED: i64 = 0;
+pub(super) const OPENED: i64 = 1;
+pub(super) const BOUND: i64 = 2;
+pub(super) const CONVERTED: i64 = 3;
+pub(super) const REVENUE: i64 = 4;
 
 /// Whole groups of a report that lie inside its window, and the sums that they are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +76,7 @@ pub(super) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>)
     let Some(middle) = Middle::of(scope, split) else { return Ok(None) };
     let mut tally = Tally::default();
     let sums: Vec<Row> = read(db, sums_sql(middle.width, split), middle, scope, &[]).await?;
-    if sums.len() > MAX_ROWS {
+    if sums.len() > MAX_SUMS {
         return Ok(None);
     }
     for sum in sums {
@@ -210,7 +116,7 @@ impl Tally {
 /// The number of openings in whole days, none of them the install's first, with none before them since the day `$4`.
 pub(super) const OPENED_BEFORE: &str = "
     SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM account_sums
-    WHERE account = $3 AND width = 86400000 AND start >= $1 AND start < $2 AND effect = 1 AND since < $4";
+    WHERE account = $3 AND width = 86400000 AND effect = 1 AND start >= $1 AND start < $2 AND since < $4";
 /// Those of them with one before them between `$4` and `$5`.
 pub(super) const OPENED_BEGINNING: &str = "
     SELECT COUNT(*) FROM touches
@@ -219,7 +125,8 @@ pub(super) const OPENED_BEGINNING: &str = "
 /// How many installs links of the account opened again in the window.
 pub(super) async fn opened(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<i64, DbError> {
     let Some(middle) = Middle::of(scope, Split::Nothing) else { return rows::opened(db, scope, scope.from).await };
-    let day = scope.from - scope.from.rem_euclid(DAY);
+    // What has no opening before it is before any time.
+    let day = (scope.from - scope.from.rem_euclid(DAY)).max(0);
     let mut counts: Vec<(i64,)> = read(db, OPENED_BEFORE.into(), middle, scope, &[day]).await?;
     if day < scope.from {
         counts.extend(read::<(i64,)>(db, OPENED_BEGINNING.into(), middle, scope, &[day, scope.from]).await?);
@@ -236,9 +143,10 @@ pub(super) fn sums_sql(width: i64, split: Split<'_>) -> String {
     format!(
         "SELECT {key}, effect, label, CAST(SUM(count) AS BIGINT), CAST(SUM(high) AS BIGINT), CAST(SUM(low) AS BIGINT) \
          FROM (SELECT start AS at, effect, label, count, high, low FROM account_sums \
-            WHERE account = $3 AND width = {width} AND start >= $1 AND start < $2 AND effect <> {OPENED}) AS inside \
+            WHERE account = $3 AND width = {width} AND effect IN ({INSTALLED}, {BOUND}, {CONVERTED}, {REVENUE}) \
+                AND start >= $1 AND start < $2) AS inside \
          GROUP BY 1, 2, 3 HAVING SUM(count) > 0 LIMIT {}",
-        MAX_ROWS + 1,
+        MAX_SUMS + 1,
         key = split.key(),
     )
 }
@@ -247,7 +155,7 @@ pub(super) fn sums_sql(width: i64, split: Split<'_>) -> String {
 pub(super) fn opened_sql(width: i64, split: Split<'_>) -> String {
     format!(
         "SELECT {key}, CAST(SUM(count) AS BIGINT) FROM (SELECT start AS at, since, count FROM account_sums \
-            WHERE account = $3 AND width = {width} AND start >= $1 AND start < $2 AND effect = {OPENED}) AS inside \
+            WHERE account = $3 AND width = {width} AND effect = {OPENED} AND start >= $1 AND start < $2) AS inside \
          WHERE since < {key} GROUP BY 1",
         key = split.key(),
     )

@@ -111,7 +111,7 @@ async fn reports_on_accounts_read_sums_and_few_rows() {
         return;
     }
     let mut reader = scratch.db.read().await.expect("a reader");
-    let sums = "SEARCH account_sums USING INDEX sqlite_autoindex_account_sums_1 (account=? AND width=? AND start>? AND start<?)";
+    let sums = "SEARCH account_sums USING INDEX sqlite_autoindex_account_sums_1 (account=? AND width=? AND effect=? AND start>? AND start<?)";
     let touches = "SEARCH touches USING COVERING INDEX touches_account (account=? AND at>? AND at<?)";
     let before =
         "SEARCH touches USING COVERING INDEX touches_before (account=? AND account_before>? AND account_before<?)";

@@ -1,0 +1,129 @@
+//! Where visitors come from: the country that a proxy tells, or the one that a database has for their address. The address
+//! itself is not kept.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use deeplink_core::visitor::Country;
+use http::HeaderMap;
+use http::header::HeaderName;
+use ipnet::IpNet;
+use maxminddb::{PathElement, Reader};
+
+use crate::http::client_ip::{client_ip, is_trusted};
+use crate::watched_file::{self, LoadError, Stamp};
+
+/// Maximum size of a database, in bytes. It is kept in memory.
+const MAX_BYTES: u64 = 512 << 20;
+/// Networks that are looked at to see whether a database knows countries.
+const PROBED: usize = 10_000;
+/// Where databases of countries and of cities have it.
+const PATH: [PathElement<'static>; 2] = [PathElement::Key("country"), PathElement::Key("iso_code")];
+
+/// A database of countries by address, in MaxMind's format.
+pub(crate) struct Database(Reader<Vec<u8>>);
+
+impl Database {
+    /// Loads the file.
+    pub(crate) fn from_file(path: &Path) -> Result<(Arc<Self>, Stamp), LoadError> {
+        let (bytes, stamp) = watched_file::read(path, MAX_BYTES)?;
+        let reader = Reader::from_source(bytes)
+            .map_err(|error| LoadError::Invalid(format!("not a MaxMind database: {error}")))?;
+        let database = Self(reader);
+        if !database.has_countries() {
+            return Err(LoadError::Invalid("it has no countries".into()));
+        }
+        Ok((Arc::new(database), stamp))
+    }
+
+    fn has_countries(&self) -> bool {
+        let networks = self.0.networks(maxminddb::WithinOptions::default()).into_iter().flatten();
+        let mut codes = networks.take(PROBED).flatten().map(|found| found.decode_path::<&str>(&PATH));
+        codes.any(|code| matches!(code, Ok(Some(_))))
+    }
+
+    fn country(&self, address: IpAddr) -> Country {
+        let code = self.0.lookup(address).and_then(|found| found.decode_path::<&str>(&PATH));
+        code.ok().flatten().map_or(Country::UNKNOWN, |code| Country::read(code.as_bytes()))
+    }
+}
+
+/// The database's file, and its content at startup.
+#[derive(Clone)]
+pub struct GeoFile {
+    pub(crate) path: PathBuf,
+    pub(crate) initial: Arc<Database>,
+    pub(crate) stamp: Stamp,
+}
+
+impl std::fmt::Debug for GeoFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.path.display(), self.initial.0.metadata().database_type)
+    }
+}
+
+impl GeoFile {
+    /// Loads a database that has countries.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let (initial, stamp) =
+            Database::from_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Ok(Self { path: path.to_owned(), initial, stamp })
+    }
+}
+
+/// Where the country comes from, as configured.
+#[derive(Debug, Clone)]
+pub enum CountrySource {
+    /// A header that trusted proxies set.
+    Header(HeaderName),
+    /// A database of addresses.
+    File(GeoFile),
+}
+
+/// Tells the country of a visitor.
+pub(crate) enum Countries {
+    /// Nothing is configured.
+    None,
+    Header(HeaderName),
+    /// `None` while the file cannot be read.
+    File(RwLock<Option<Arc<Database>>>),
+}
+
+impl Countries {
+    pub(crate) fn new(source: Option<&CountrySource>) -> Self {
+        match source {
+            None => Self::None,
+            Some(CountrySource::Header(name)) => Self::Header(name.clone()),
+            Some(CountrySource::File(file)) => Self::File(RwLock::new(Some(Arc::clone(&file.initial)))),
+        }
+    }
+
+    pub(crate) fn is_configured(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Replaces the database.
+    pub(crate) fn replace(&self, database: Option<Arc<Database>>) {
+        if let Self::File(current) = self {
+            *current.write().unwrap_or_else(PoisonError::into_inner) = database;
+        }
+    }
+
+    /// The country of the client of a request.
+    pub(crate) fn of(&self, peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Country {
+        match self {
+            Self::None => Country::UNKNOWN,
+            // Anybody else could send it as well. The last value is that of the nearest proxy.
+            Self::Header(name) if is_trusted(peer.to_canonical(), trusted) => {
+                let told = headers.get_all(name).iter().next_back();
+                told.map_or(Country::UNKNOWN, |code| Country::read(code.as_bytes()))
+            }
+            Self::Header(_) => Country::UNKNOWN,
+            Self::File(database) => {
+                let database = database.read().unwrap_or_else(PoisonError::into_inner).clone();
+                database.map_or(Country::UNKNOWN, |database| database.country(client_ip(peer, headers, trusted)))
+            }
+        }
+    }
+}
