@@ -3,21 +3,19 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::Country;
-use http::HeaderMap;
 use http::header::HeaderName;
-use ipnet::IpNet;
-use maxminddb::{PathElement, Reader};
+use maxminddb::{PathElement, Reader, WithinOptions};
 
-use crate::http::client_ip::{client_ip, is_trusted};
 use crate::watched_file::{self, LoadError, Stamp};
 
 /// Maximum size of a database, in bytes. It is kept in memory.
 const MAX_BYTES: u64 = 512 << 20;
-/// Networks that are looked at to see whether a database knows countries.
-const PROBED: usize = 10_000;
+/// Networks, those without data too, that are looked at to see whether a database knows countries.
+const PROBED: usize = 100_000;
 /// Where databases of countries and of cities have it.
 const PATH: [PathElement<'static>; 2] = [PathElement::Key("country"), PathElement::Key("iso_code")];
 
@@ -32,15 +30,22 @@ impl Database {
             .map_err(|error| LoadError::Invalid(format!("not a MaxMind database: {error}")))?;
         let database = Self(reader);
         if !database.has_countries() {
-            return Err(LoadError::Invalid("it has no countries".into()));
+            return Err(LoadError::Invalid("no network in it has country.iso_code".into()));
         }
         Ok((Arc::new(database), stamp))
     }
 
     fn has_countries(&self) -> bool {
-        let networks = self.0.networks(maxminddb::WithinOptions::default()).into_iter().flatten();
+        let networks = self.0.networks(WithinOptions::default().include_networks_without_data()).into_iter().flatten();
         let mut codes = networks.take(PROBED).flatten().map(|found| found.decode_path::<&str>(&PATH));
         codes.any(|code| matches!(code, Ok(Some(_))))
+    }
+
+    /// Its type, and when it was made.
+    pub(crate) fn about(&self) -> String {
+        let metadata = self.0.metadata();
+        let millis = i64::try_from(metadata.build_epoch).unwrap_or(0).saturating_mul(1_000);
+        format!("{} of {}", metadata.database_type, Timestamp::from_millis(millis))
     }
 
     fn country(&self, address: IpAddr) -> Country {
@@ -49,17 +54,18 @@ impl Database {
     }
 }
 
-/// The database's file, and its content at startup.
+/// The database's file, and its content at startup until the service takes it: it is large, and replaced later.
 #[derive(Clone)]
 pub struct GeoFile {
     pub(crate) path: PathBuf,
-    pub(crate) initial: Arc<Database>,
     pub(crate) stamp: Stamp,
+    about: String,
+    initial: Arc<Mutex<Option<Arc<Database>>>>,
 }
 
 impl std::fmt::Debug for GeoFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.path.display(), self.initial.0.metadata().database_type)
+        write!(f, "{} ({})", self.path.display(), self.about)
     }
 }
 
@@ -68,7 +74,8 @@ impl GeoFile {
     pub fn read(path: &Path) -> Result<Self, String> {
         let (initial, stamp) =
             Database::from_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        Ok(Self { path: path.to_owned(), initial, stamp })
+        let (about, initial) = (initial.about(), Arc::new(Mutex::new(Some(initial))));
+        Ok(Self { path: path.to_owned(), stamp, about, initial })
     }
 }
 
@@ -95,7 +102,12 @@ impl Countries {
         match source {
             None => Self::None,
             Some(CountrySource::Header(name)) => Self::Header(name.clone()),
-            Some(CountrySource::File(file)) => Self::File(RwLock::new(Some(Arc::clone(&file.initial)))),
+            Some(CountrySource::File(file)) => {
+                let initial = file.initial.lock().unwrap_or_else(PoisonError::into_inner).take();
+                // A second service of the same settings, as in tests.
+                let again = || Database::from_file(&file.path).ok().map(|(database, _)| database);
+                Self::File(RwLock::new(initial.or_else(again)))
+            }
         }
     }
 
@@ -110,20 +122,10 @@ impl Countries {
         }
     }
 
-    /// The country of the client of a request.
-    pub(crate) fn of(&self, peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Country {
-        match self {
-            Self::None => Country::UNKNOWN,
-            // Anybody else could send it as well. The last value is that of the nearest proxy.
-            Self::Header(name) if is_trusted(peer.to_canonical(), trusted) => {
-                let told = headers.get_all(name).iter().next_back();
-                told.map_or(Country::UNKNOWN, |code| Country::read(code.as_bytes()))
-            }
-            Self::Header(_) => Country::UNKNOWN,
-            Self::File(database) => {
-                let database = database.read().unwrap_or_else(PoisonError::into_inner).clone();
-                database.map_or(Country::UNKNOWN, |database| database.country(client_ip(peer, headers, trusted)))
-            }
-        }
+    /// The country of an address, by the database.
+    pub(crate) fn at(&self, address: IpAddr) -> Country {
+        let Self::File(database) = self else { return Country::UNKNOWN };
+        let database = database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        database.map_or(Country::UNKNOWN, |database| database.country(address))
     }
 }

@@ -38,7 +38,8 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<(Vec<u8>, Stamp), Load
         return Err(LoadError::NotAFile);
     }
     let mut file = std::fs::File::open(path)?;
-    let mut bytes = Vec::new();
+    let length = file.metadata()?.len().min(max_bytes) + 1;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     if (&mut file).take(max_bytes + 1).read_to_end(&mut bytes)? as u64 > max_bytes {
         return Err(LoadError::TooLarge(max_bytes));
     }

@@ -1,15 +1,15 @@
 //! Clicks by country: where it comes from, and what becomes of a database that is gone.
 
 use std::path::Path;
+use std::time::Duration;
 
 use deeplink_server::country::{CountrySource, GeoFile};
+use http::Method;
 use serde_json::{Value, json};
 
+use deeplink_doubles::geo::{database, endless_database};
 use deeplink_doubles::wait::PATIENCE;
-use deeplink_testing::geo::database;
 use deeplink_testing::{World, eventually, log_mark, logged_since, spawn, spawn_with};
-use http::Method;
-use std::time::Duration;
 
 const HERE: &str = "127.0.0.1/32";
 
@@ -34,7 +34,9 @@ async fn without_a_source_there_are_no_countries() {
         assert_eq!(reply.outcome(), "503 geo_not_configured", "{query}");
         assert!(!reply.headers.contains_key("retry-after"), "later it is the same");
     }
-    assert_eq!(world.db.number("SELECT CAST(SUM(country) AS BIGINT) FROM clicks").await, 0);
+    let report = world.a.get("/v1/analytics/stats").await.json();
+    assert_eq!(report["funnel"]["clicks"], 1);
+    assert_eq!(world.db.number("SELECT COUNT(*) FROM clicks WHERE country = 0").await, 1);
 }
 
 /// Whoever visits can send any header, so it counts from a trusted proxy alone, and there the last value.
@@ -51,10 +53,11 @@ async fn a_trusted_proxy_tells_the_country() {
     }
     visit(&world, &[]).await;
     visit(&world, &[("cf-ipcountry", "US"), ("cf-ipcountry", "FR")]).await;
-    let expected = json!([{"key": "unknown", "clicks": 5}, {"key": "DE", "clicks": 2}, {"key": "FR", "clicks": 2}]);
+    visit(&world, &[("cf-ipcountry", "US, FR")]).await;
+    let expected = json!([{"key": "unknown", "clicks": 5}, {"key": "FR", "clicks": 3}, {"key": "DE", "clicks": 2}]);
     assert_eq!(countries(&world).await, expected);
     let account = world.a.get("/v1/analytics/stats?group_by=country&limit=1").await.json();
-    assert_eq!(account["groups"], json!([{"key": "unknown", "clicks": 5}, {"key": "other", "clicks": 4}]));
+    assert_eq!(account["groups"], json!([{"key": "unknown", "clicks": 5}, {"key": "other", "clicks": 5}]));
     let stranger = spawn_with(|config| config.country = header()).await;
     stranger.a.make("spring-42").await;
     visit(&stranger, &[("cf-ipcountry", "DE")]).await;
@@ -66,8 +69,14 @@ async fn a_trusted_proxy_tells_the_country() {
 async fn a_database_has_the_country_of_an_address() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("countries.mmdb");
-    std::fs::write(&path, database(&[(192, Some("DE")), (198, Some("FR")), (127, Some("US")), (10, None)]))
-        .expect("a file");
+    let known = [
+        ("192.0.0.0/8", Some("DE")),
+        ("198.51.100.0/24", Some("FR")),
+        ("127.0.0.1/32", Some("US")),
+        ("10.0.0.0/8", None),
+        ("2001:db8::/32", Some("JP")),
+    ];
+    std::fs::write(&path, database(&known)).expect("a file");
     let file = || GeoFile::read(&path).expect("a database");
     let world = spawn_with(|config| {
         config.country = Some(CountrySource::File(file()));
@@ -75,15 +84,23 @@ async fn a_database_has_the_country_of_an_address() {
     })
     .await;
     world.a.make("spring-42").await;
-    for address in
-        ["192.0.2.7", "192.0.2.8", "198.51.100.1", "203.0.113.1", "10.0.0.1", "2001:db8::1", "192.0.2.9, 198.51.100.7"]
-    {
+    for address in [
+        "192.0.2.7",
+        "::ffff:192.0.2.8",
+        "198.51.100.1",
+        "203.0.113.1",
+        "10.0.0.1",
+        "2001:db8::1",
+        "2001:db9::1",
+        "192.0.2.9, 198.51.100.7",
+    ] {
         visit(&world, &[("x-forwarded-for", address)]).await;
     }
     let body = json!({"link_id": "spring-42"});
     assert_eq!(world.a.post("/v1/lifecycle/click", &body).await.outcome(), "200");
     let expected = json!([
-        {"key": "unknown", "clicks": 3}, {"key": "DE", "clicks": 2}, {"key": "FR", "clicks": 2}, {"key": "US", "clicks": 1}
+        {"key": "unknown", "clicks": 3}, {"key": "DE", "clicks": 2}, {"key": "FR", "clicks": 2}, {"key": "JP", "clicks": 1},
+        {"key": "US", "clicks": 1}
     ]);
     assert_eq!(countries(&world).await, expected);
 }
@@ -98,7 +115,7 @@ fn replace(path: &Path, content: &[u8]) {
 async fn a_database_is_reloaded_and_one_that_is_gone_is_said_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("countries.mmdb");
-    replace(&path, &database(&[(127, Some("DE"))]));
+    replace(&path, &database(&[("127.0.0.0/8", Some("DE"))]));
     let file = GeoFile::read(&path).expect("a database");
     let world = spawn_with(|config| config.country = Some(CountrySource::File(file.clone()))).await;
     world.a.make("spring-42").await;
@@ -121,7 +138,7 @@ async fn a_database_is_reloaded_and_one_that_is_gone_is_said_once() {
         .await;
     };
     grows("the database at the start", "DE").await;
-    replace(&path, &database(&[(127, Some("FR")), (128, Some("GB"))]));
+    replace(&path, &database(&[("127.0.0.0/8", Some("FR")), ("128.0.0.0/8", Some("GB"))]));
     grows("another database", "FR").await;
     let mark = log_mark();
     let path_shown = path.display().to_string();
@@ -132,21 +149,33 @@ async fn a_database_is_reloaded_and_one_that_is_gone_is_said_once() {
             .count()
     };
     for (content, why) in
-        [(&b"<html>"[..], "not a MaxMind database"), (&database(&[(127, None)]), "it has no countries")]
+        [(&b"<html>"[..], "not a MaxMind database"), (&database(&[("127.0.0.0/8", None)]), "no network in it")]
     {
         let said = warnings();
         replace(&path, content);
         grows(why, "unknown").await;
         eventually(why, PATIENCE, || async { warnings() == said + 1 }).await;
-        replace(&path, &database(&[(127, Some("FR")), (64, Some("GB"))]));
+        replace(&path, &database(&[("127.0.0.0/8", Some("FR")), ("64.0.0.0/8", Some("GB"))]));
         grows("a good one again", "FR").await;
     }
-    std::fs::remove_file(&path).expect("removed");
-    replace(&path, &database(&[(127, Some("JP"))]));
-    grows("it is back", "JP").await;
-    std::fs::remove_file(&path).expect("removed");
-    grows("it is gone", "unknown").await;
-    assert_eq!(warnings(), 3, "each of them once");
-    replace(&path, &database(&[(127, Some("JP"))]));
-    grows("the same is back", "JP").await;
+    let away = path.with_extension("away");
+    for gone in 3..5 {
+        std::fs::rename(&path, &away).expect("renamed");
+        grows("it is gone", "unknown").await;
+        eventually("that is said", PATIENCE, || async { warnings() == gone }).await;
+        // The same file, with the same time.
+        std::fs::rename(&away, &path).expect("renamed");
+        grows("it is back", "FR").await;
+    }
+    assert_eq!(warnings(), 4, "each of them once");
+}
+
+/// A file that is small and would take for ever to search is refused.
+#[test]
+fn a_database_is_looked_through_in_bounded_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("countries.mmdb");
+    std::fs::write(&path, endless_database()).expect("a file");
+    let refusal = GeoFile::read(&path).expect_err("no countries");
+    assert!(refusal.contains("no network in it has country.iso_code"), "{refusal}");
 }

@@ -80,8 +80,7 @@ async fn buttons_copy_what_stands_before_them() {
     .await;
 }
 
-/// A page that came over plain http has no clipboard, and without scripts there are no buttons.
-/// The links with the most clicks lead to their pages; countries have names, and two letters without scripts.
+/// The links with the most clicks lead to their pages, and countries have names.
 #[tokio::test]
 async fn the_overview_names_links_and_countries() {
     let world = spawn_with(|config| {
@@ -109,6 +108,7 @@ async fn the_overview_names_links_and_countries() {
     .await;
 }
 
+/// A page that came over plain http has no clipboard, and without scripts there are no buttons.
 #[tokio::test]
 async fn without_a_clipboard_the_text_is_selected_and_without_scripts_there_are_no_buttons() {
     let world = spawn().await;

@@ -59,6 +59,7 @@ pub(crate) fn report(ids: &[&str], group_by: Option<&str>) -> Value {
             "key": "2026-11-19", "clicks": 0, "new_users": {"installed": 0, "identified": 0},
             "returning_users": {"reinstalled": 0, "new_device": 0, "engaged": 0}, "conversions": {}, "revenue": [],
         }, group("2026-11-20")]),
+        Some("link") if ids == [""] => json!([group("spring-42"), {"key": "other", "clicks": 20}]),
         Some("link") => ids.iter().map(|id| group(id)).collect(),
         Some(_) => json!([{"key": "example.com", "clicks": 100}, {"key": "", "clicks": 20}]),
     };

@@ -39,6 +39,8 @@ fn a_report_is_what_the_service_answered() {
         "key,clicks,conversions\r\ntotal,120,3\r\n"
     );
     assert_eq!(dl.run("stats spring-42 spring-43 -o id -q").ok(), "spring-42\nspring-43\n");
+    assert_eq!(dl.run("stats --top link -o id -q").ok(), "spring-42\n", "the clicks of all others have no id");
+    assert_eq!(dl.run("stats --top link -q --fields key,clicks").ok(), "spring-42\t120\nother\t20\n");
     assert_eq!(dl.run("stats spring-42 --group-by day -o id -q").ok(), "2026-11-19\n2026-11-20\n");
     let lines = dl.run("stats spring-42 --group-by day -o jsonl -q");
     assert_eq!(lines.ok().lines().count(), 2);

@@ -44,7 +44,8 @@ const FLOORS: &[&[&str]] = &[
     &["shares"],
     &["ttl_cache"],
     &["config"],
-    &["threats"],
+    &["country", "threats"],
+    &["watched_file"],
     &["private"],
     &["clock"],
 ];

@@ -36,8 +36,8 @@ use crate::state::{App, Shared};
 /// currency; with `touched`, several groups by link share a conversion. History before `from` counts for the credit; the
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest conversion
 /// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
-/// day, and beyond 1,000 of the account on one day. Hourly platforms and hosts are kept for 35 days; before that, clicks
-/// of a day that the window cuts have the platform `unknown` and the host `other`. Browser, os, device and in-app browser
+/// day, and beyond 1,000 of the account on one day. Hourly platforms, hosts and countries are kept for 35 days; before that,
+/// clicks of a day that the window cuts have the platform and the country `unknown` and the host `other`. Browser, os, device and in-app browser
 /// are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were recorded, and
 /// where it names none. By link without
 /// `link_ids`: if more than 200 links of the account are clicked in a day, they are found by sampling, and one with many clicks
@@ -59,7 +59,7 @@ use crate::state::{App, Shared};
         (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
         FullKey,
         (status = 400, description = "A parameter is missing, malformed or given twice, or the window is too long", body = ErrorBody),
-        (status = 503, description = "By country, of which the service is not told (`geo_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Grouped by country, and the service is not told countries (`geo_not_configured`); otherwise repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn funnel(
@@ -225,7 +225,7 @@ impl Found {
         let most = self.most_clicked(db, scope, scope.limit.unwrap_or(MAX_LINKS)).await?;
         let links: Vec<i64> = most.iter().map(|(_, _, position)| *position).collect();
         let scope_of_links = Scope { links: &links, ..self.credited(scope, &scope.credit) };
-        let mut tally = funnel::tally(db, scope_of_links, Split::Link).await?;
+        let mut tally = funnel::tally(db, scope_of_links, Split::LinksAlone).await?;
         let rest = total.clicks - most.iter().map(|(clicks, ..)| clicks).sum::<i64>();
         let group = |(clicks, id, position): Clicked| {
             let counts = tally.groups.remove(&position).unwrap_or_default();
@@ -249,10 +249,7 @@ impl Found {
         let Some(account) = self.links.first() else { return Ok(Vec::new()) };
         let candidates = clicks::candidates(db, *account, [clicked.from, clicked.to], limit).await?;
         let links: Vec<i64> = candidates.iter().map(|link| link.position).collect();
-        let mut counted = BTreeMap::new();
-        for links in links.chunks(MAX_LINKS) {
-            counted.extend(clicks::count(db, clicks::Scope { links, ..clicked }, By::Link).await?);
-        }
+        let counted = clicks::count(db, clicks::Scope { links: &links, ..clicked }, By::Link).await?;
         let with_clicks = |link: Candidate| Some((*counted.get(&link.position)?, link.link_id, link.position));
         let mut most: Vec<Clicked> = candidates.into_iter().filter_map(with_clicks).collect();
         most.sort_by(|(clicks, id, _), (more, other, _)| more.cmp(clicks).then_with(|| id.cmp(other)));

@@ -195,6 +195,21 @@ fn errors_name_the_variable_of_an_invalid_value() {
     }
 }
 
+#[test]
+fn the_country_has_one_source() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("countries.mmdb");
+    std::fs::write(&path, deeplink_doubles::geo::database(&[("192.0.2.0/24", Some("DE"))])).expect("a file");
+    let file = format!("--geo-db={}", path.display());
+    let shown = |config: Config| format!("{:?}", config.country);
+    let from_file = shown(read(&[&file], &[]).expect("a database"));
+    assert!(from_file.contains("Test-Country of 1970-01-01"), "{from_file}");
+    let header = ["--country-header=CF-IPCountry", "--trusted-proxies=192.0.2.1"];
+    assert!(shown(read(&header, &[]).expect("a header")).contains("cf-ipcountry"));
+    let both = read(&[header[0], header[1], &file], &[]).expect_err("one of them");
+    assert_eq!(both.variable, "DEEPLINK_GEO_DB");
+}
+
 /// Database URLs, SMTP URLs and keys are secrets: neither errors nor `Debug` repeat them.
 #[test]
 fn x17_errors_and_debug_do_not_show_secrets() {

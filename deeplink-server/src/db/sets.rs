@@ -2,9 +2,9 @@
 //! prepared.
 
 /// The longest of the lengths that others are rounded up to.
-pub(super) const PADDED_UP_TO: usize = 100;
+pub(super) const PADDED_UP_TO: usize = 400;
 /// Lengths of lists.
-const SIZES: [usize; 4] = [1, 4, 25, PADDED_UP_TO];
+const SIZES: [usize; 5] = [1, 4, 25, 100, PADDED_UP_TO];
 
 /// The length to which a list of this length is padded, by repeating its last member.
 pub(super) fn padded_length(length: usize) -> usize {
@@ -32,7 +32,7 @@ mod tests {
         assert_eq!(padded(&[7]), [7]);
         assert_eq!(padded(&[7, 8]), [7, 8, 8, 8]);
         assert_eq!(padded(&(0..26).collect::<Vec<_>>()).len(), 100);
-        assert_eq!(padded(&(0..101).collect::<Vec<_>>()).len(), 101);
+        assert_eq!(padded(&(0..401).collect::<Vec<_>>()).len(), 401);
         assert_eq!(placeholders(11, 3), "$11,$12,$13");
     }
 }

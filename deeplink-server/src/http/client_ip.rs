@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
+use crate::country::Countries;
 use crate::error::ApiError;
 use crate::rate_limit::Limiter;
 use crate::state::App;
@@ -76,7 +77,17 @@ impl App {
 
     /// The country of the client.
     pub(crate) fn country_of(&self, peer: IpAddr, headers: &HeaderMap) -> Country {
-        self.countries.of(peer, headers, &self.config.trusted_proxies)
+        let trusted = &self.config.trusted_proxies;
+        match &self.countries {
+            // Anybody else could send it as well. The last value is that of the nearest proxy.
+            Countries::Header(name) if is_trusted(peer.to_canonical(), trusted) => {
+                let line = headers.get_all(name).iter().next_back();
+                let told = line.and_then(|line| line.as_bytes().rsplit(|byte| *byte == b',').next());
+                told.map_or(Country::UNKNOWN, Country::read)
+            }
+            Countries::File(_) => self.countries.at(client_ip(peer, headers, trusted)),
+            Countries::Header(_) | Countries::None => Country::UNKNOWN,
+        }
     }
 
     /// The key by which the client of a request in the router is limited.

@@ -103,6 +103,8 @@ pub(super) struct Charts {
     pub(super) hosts: Vec<Bar>,
     /// By country, named by its two letters; empty where the service is not told it.
     pub(super) countries: Vec<Bar>,
+    /// Whether that of some clicks is not known.
+    pub(super) has_no_country: bool,
     /// The same by browser, and by the app whose own browser showed the page.
     pub(super) browsers: Vec<Bar>,
     pub(super) apps: Vec<Bar>,
@@ -269,6 +271,7 @@ impl Charts {
             unattributed_revenue: in_brackets(report.unattributed_revenue.as_deref().unwrap_or_default()),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
+            has_no_country: countries.iter().any(|of| of.key == "unknown"),
             countries: bars(countries.iter().map(|of| (country(&of.key), of.clicks)), Some(clicks)),
             browsers: bars(
                 user_agents.iter().map(|(of, clicks)| (of.browser.title().to_owned(), *clicks)),

@@ -25,7 +25,7 @@ pub(super) async fn run(app: Weak<App>, file: GeoFile) {
             let path = watch.path.display();
             match loaded {
                 Some(Ok(database)) => {
-                    tracing::info!(%path, "country database loaded");
+                    tracing::info!(file = format!("{path} ({})", database.about()), "country database loaded");
                     app.countries.replace(Some(database));
                 }
                 Some(Err(error)) => {

@@ -82,8 +82,8 @@
   };
 
   // Countries are two letters; the browser knows their names.
+  const names = new Intl.DisplayNames("en", { type: "region" });
   const spellOut = (country) => {
-    const names = new Intl.DisplayNames("en", { type: "region" });
     if (/^[A-Z]{2}$/.test(country.textContent)) country.textContent = names.of(country.textContent);
   };
 

@@ -10,7 +10,6 @@ mod check;
 mod database;
 pub mod dl;
 pub mod double;
-pub mod geo;
 mod leaks;
 pub mod operations;
 mod people;

@@ -8,6 +8,7 @@ pub mod authority;
 pub mod decisions;
 pub mod dns;
 pub mod facilitator;
+pub mod geo;
 pub mod machine;
 pub mod meter;
 pub mod provider;

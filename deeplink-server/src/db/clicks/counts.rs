@@ -26,7 +26,7 @@ const REST: i64 = 1;
 /// What is counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
-    /// `links.position` of each link, at most 100; or `tenants.account`, alone.
+    /// `links.position` of each link, at most 400; or `tenants.account`, alone.
     pub(crate) links: &'a [i64],
     /// Unix milliseconds, included.
     pub(crate) from: i64,

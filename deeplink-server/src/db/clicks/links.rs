@@ -18,9 +18,10 @@ use super::add::{DAY, Group};
 const ROOM: usize = 200;
 const LESS: u64 = 16;
 const MAX_TIMES: usize = 7;
-/// In a window of up to two days, all links that they name are looked at, because a link with many clicks of an hour may have few
-/// of its day; in longer ones this many times the links that are asked for.
+/// In a window of up to two days, so many links are looked at, because a link with many clicks of an hour may have few of its
+/// day; in longer ones this many times the links that are asked for.
 const SHORT: i64 = 2 * DAY;
+const MAX_CANDIDATES: i64 = 400;
 const TIMES_ASKED: i64 = 4;
 /// Days of accounts that are looked up at one time.
 const MAX_DAYS: usize = 100;
@@ -118,7 +119,8 @@ pub(crate) async fn candidates(
         JOIN links l ON l.position = most.link AND l.deleted_at IS NULL
         ORDER BY most.clicks DESC, l.position LIMIT $4";
     let is_short = to.saturating_sub(from) <= SHORT;
-    let limit = if is_short { i64::MAX } else { TIMES_ASKED * i64::try_from(asked).unwrap_or(i64::MAX / TIMES_ASKED) };
+    let asked = i64::try_from(asked).map_or(MAX_CANDIDATES, |asked| asked.saturating_mul(TIMES_ASKED));
+    let limit = if is_short { MAX_CANDIDATES } else { asked.min(MAX_CANDIDATES) };
     Ok(on!(db, c => sqlx::query_as(SQL)
         .bind(account).bind(from.saturating_sub(DAY)).bind(to).bind(limit)
         .fetch_all(c).await)?)

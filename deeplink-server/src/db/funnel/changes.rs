@@ -1,5 +1,5 @@
-//! Changes of an account's sums by one write, stored together at its end: writes of an account wait for each other at these
-//! rows, so they are taken late and in one order.
+//! Changes of an account's sums, stored together: those of conversions after their events are published, then those of the touch
+//! or binding. Writes of an account wait for each other at these rows, so they are taken late and in one order.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -52,7 +52,7 @@ pub(super) async fn add(
     split: Split<'_>,
     tally: &mut Tally,
 ) -> Result<(), DbError> {
-    let once = scope.links.len() == 1 || *scope.credit != Credit::Touched;
+    let once = scope.links.len() == 1 || *scope.credit != Credit::Touched || split == Split::LinksAlone;
     for credits in [&BINDINGS, &CONVERSIONS] {
         let rows = labels::credits(db, scope, credits, split, once).await?;
         add_rows(rows, once, credits, tally);
@@ -135,7 +135,7 @@ impl Credits {
             );
         }
         let (key, value_of_all, some) = (
-            if split == Split::Link { "bucket_link" } else { "CAST(0 AS BIGINT)" },
+            if split.is_by_link() { "bucket_link" } else { "CAST(0 AS BIGINT)" },
             if once {
                 "CAST(SUM(value) AS BIGINT), CAST(NULL AS TEXT)"
             } else {

@@ -35,6 +35,8 @@ pub(crate) enum Split<'a> {
     Days(&'a [Run]),
     /// The key is `links.position`.
     Link,
+    /// The same, without the counts of all of them together, which take longer.
+    LinksAlone,
 }
 
 /// Days of one length, one after the other, in unix milliseconds.
@@ -79,8 +81,12 @@ impl Split<'_> {
                     format!("CASE {} ELSE {} END", others.join(" "), start(last))
                 }
             }
-            Self::Link => "link".into(),
+            Self::Link | Self::LinksAlone => "link".into(),
         }
+    }
+
+    fn is_by_link(self) -> bool {
+        matches!(self, Self::Link | Self::LinksAlone)
     }
 
     /// The start of the interval in which an install that a link opened again counts once.
@@ -90,7 +96,7 @@ impl Split<'_> {
                 let key = self.key();
                 format!("CASE WHEN {key} < $1 THEN $1 ELSE {key} END")
             }
-            Self::Nothing | Self::Link => "$1".into(),
+            Self::Nothing | Self::Link | Self::LinksAlone => "$1".into(),
         }
     }
 }
@@ -216,7 +222,7 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tall
     for (key, opened, installs) in again {
         let distinct = total.add(installs.as_deref());
         tally.groups.entry(key).or_default().returning_users.engaged =
-            if split == Split::Link { opened } else { distinct };
+            if split.is_by_link() { opened } else { distinct };
     }
     tally.total.returning_users.engaged = total.count();
     Ok(())
@@ -266,8 +272,10 @@ fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
     } else {
         ("COUNT(*)", String::new())
     };
+    let installs =
+        if split == Split::LinksAlone { "CAST(NULL AS TEXT)" } else { "string_agg(CAST(install AS TEXT), ',')" };
     format!(
-        "SELECT {key}, CAST({count} AS BIGINT), string_agg(CAST(install AS TEXT), ',') FROM touches \
+        "SELECT {key}, CAST({count} AS BIGINT), {installs} FROM touches \
          WHERE link IN ({links}) AND number > 1 AND at >= $1 AND at <= $2 \
          AND (opened_before IS NULL OR opened_before < {begin}){credited} GROUP BY 1"
     )

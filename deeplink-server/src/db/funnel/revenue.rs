@@ -36,7 +36,7 @@ pub(super) fn sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
         Credit::Touched => "",
         _ => "AND is_last = TRUE",
     };
-    let once = links == 1 || *credit != Credit::Touched || split == Split::Link;
+    let once = links == 1 || *credit != Credit::Touched || split.is_by_link();
     let of = if once { "link" } else { "DISTINCT conversion" };
     format!(
         "SELECT {key}, currency, CAST(SUM(amount_cents >> 32) AS BIGINT), CAST(SUM(amount_cents & 4294967295) AS BIGINT) \

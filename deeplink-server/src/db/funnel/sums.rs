@@ -48,7 +48,7 @@ impl Middle {
             Split::Nothing | Split::Time(DAY) => whole(DAY),
             Split::Time(HOUR) => whole(HOUR),
             Split::Days(runs) => Self::of_days(runs, from, until)?,
-            Split::Time(_) | Split::Link => return None,
+            Split::Time(_) | Split::Link | Split::LinksAlone => return None,
         };
         (middle.from < middle.until).then_some(middle)
     }

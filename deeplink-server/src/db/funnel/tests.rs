@@ -46,10 +46,15 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
             });
             let runs = Run::of(&days);
             assert_eq!(runs.len(), 2);
-            for split in
-                [Split::Nothing, Split::Link, Split::Time(86_400_000), Split::Time(3_600_000), Split::Days(&runs)]
-            {
-                let once = links == 1 || *credit != Credit::Touched;
+            for split in [
+                Split::Nothing,
+                Split::Link,
+                Split::LinksAlone,
+                Split::Time(86_400_000),
+                Split::Time(3_600_000),
+                Split::Days(&runs),
+            ] {
+                let once = links == 1 || *credit != Credit::Touched || split == Split::LinksAlone;
                 let in_window =
                     |index: &str| format!("SEARCH touches USING COVERING INDEX {index} (link=? AND at>? AND at<?)");
                 let bucket = "link=? AND is_last=? AND is_first=?";
