@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use deeplink_doubles::geo::{database, endless_database};
 use deeplink_doubles::wait::PATIENCE;
-use deeplink_testing::{World, eventually, log_mark, logged_since, spawn, spawn_with};
+use deeplink_testing::{World, eventually, log_mark, logged_since, spawn, spawn_with, told_countries};
 
 const HERE: &str = "127.0.0.1/32";
 
@@ -42,11 +42,7 @@ async fn without_a_source_there_are_no_countries() {
 /// Whoever visits can send any header, so it counts from a trusted proxy alone, and there the last value.
 #[tokio::test]
 async fn a_trusted_proxy_tells_the_country() {
-    let header = || Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
-    let world = spawn_with(|config| {
-        (config.country, config.trusted_proxies) = (header(), vec![HERE.parse().expect("a network")]);
-    })
-    .await;
+    let world = spawn_with(told_countries).await;
     world.a.make("spring-42").await;
     for country in ["DE", "de", "fr", "XX", "T1", "Germany", ""] {
         visit(&world, &[("cf-ipcountry", country)]).await;
@@ -58,7 +54,11 @@ async fn a_trusted_proxy_tells_the_country() {
     assert_eq!(countries(&world).await, expected);
     let account = world.a.get("/v1/analytics/stats?group_by=country&limit=1").await.json();
     assert_eq!(account["groups"], json!([{"key": "unknown", "clicks": 5}, {"key": "other", "clicks": 5}]));
-    let stranger = spawn_with(|config| config.country = header()).await;
+    let stranger = spawn_with(|config| {
+        told_countries(config);
+        config.trusted_proxies.clear();
+    })
+    .await;
     stranger.a.make("spring-42").await;
     visit(&stranger, &[("cf-ipcountry", "DE")]).await;
     assert_eq!(countries(&stranger).await, json!([{"key": "unknown", "clicks": 1}]));

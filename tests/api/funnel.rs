@@ -6,8 +6,7 @@ use std::time::Duration;
 use deeplink_core::funnel::{FunnelReport, GroupBy};
 use serde_json::{Value, json};
 
-use deeplink_server::country::CountrySource;
-use deeplink_testing::{Caller, Reply, World, eventually, spawn, spawn_with};
+use deeplink_testing::{Caller, Reply, World, eventually, spawn, spawn_with, told_countries};
 
 const FUNNEL: &str = "/v1/analytics/stats";
 
@@ -247,11 +246,7 @@ async fn c7_questions_are_read_strictly() {
 /// foreign and for a random id are the same bytes.
 #[tokio::test]
 async fn i4_foreign_links_count_as_unknown_ones_do() {
-    let world = spawn_with(|config| {
-        config.country = Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
-        config.trusted_proxies = vec!["127.0.0.1/32".parse().expect("a network")];
-    })
-    .await;
+    let world = spawn_with(told_countries).await;
     busy(&world, &world.a, "mine-0001").await;
     busy(&world, &world.b, "yours-001").await;
     let own = counts(1, 1, &json!({"purchase": 1}));

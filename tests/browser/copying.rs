@@ -9,8 +9,7 @@ use crate::axe;
 use crate::browser::{Browser, browse};
 use crate::device::{IPHONE, WINDOWS};
 use crate::plain::press;
-use deeplink_server::country::CountrySource;
-use deeplink_testing::{Role, spawn, spawn_with};
+use deeplink_testing::{Role, spawn, spawn_with, told_countries};
 use http::Method;
 
 async fn allow_the_clipboard(browser: &Browser) {
@@ -83,11 +82,7 @@ async fn buttons_copy_what_stands_before_them() {
 /// The links with the most clicks lead to their pages, and countries have names.
 #[tokio::test]
 async fn the_overview_names_links_and_countries() {
-    let world = spawn_with(|config| {
-        config.country = Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
-        config.trusted_proxies = vec!["127.0.0.1/32".parse().expect("a network")];
-    })
-    .await;
+    let world = spawn_with(told_countries).await;
     world.a.make("spring-42").await;
     for country in ["JP", "JP", "XX"] {
         let visit = world.nobody.browse(Method::GET, "/r/spring-42").header("cf-ipcountry", country);

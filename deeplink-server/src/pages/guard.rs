@@ -6,7 +6,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::ErrorCode;
 use http::header::{ALLOW, RETRY_AFTER};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
+use url::form_urlencoded;
 
 use super::frame::{self, Frame};
 use super::headers::see_other;
@@ -28,7 +29,7 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
         return see_other("/signin?error=invalid_request");
     }
     let id = request_id::of(&parts.headers);
-    let path = parts.uri.path().to_owned();
+    let path = first_page(&parts.uri);
     let mut response = next.run(Request::from_parts(parts, body)).await;
     match response.extensions_mut().remove::<Record>() {
         Some(record) => {
@@ -38,6 +39,15 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
         }
         None => response,
     }
+}
+
+/// Path and query of the first page of the list that was asked for.
+fn first_page(uri: &Uri) -> String {
+    let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(query.filter(|(name, _)| name != "cursor"))
+        .finish();
+    if query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) }
 }
 
 /// The page for an error of a request that no page has taken.

@@ -24,8 +24,7 @@ use tokio::time::Instant;
 
 use self::events::{AGENTS, Ask, Event, History, LINKS, REFERERS, clock, country, history};
 use self::truth::{Outcome, Truth, currency, kind_name};
-use deeplink_server::country::CountrySource;
-use deeplink_testing::{World, spawn_with};
+use deeplink_testing::{World, spawn_with, told_countries};
 
 /// Histories of one run, unless `MODEL_HISTORIES` is set, and how many of them run concurrently.
 const HISTORIES: usize = 400;
@@ -88,11 +87,7 @@ impl Actor {
 
 impl Stage {
     async fn new() -> Self {
-        let world = spawn_with(|config| {
-            config.country = Some(CountrySource::Header("cf-ipcountry".parse().expect("a name")));
-            config.trusted_proxies = vec!["127.0.0.1/32".parse().expect("a network")];
-        })
-        .await;
+        let world = spawn_with(told_countries).await;
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).tls_certs_only([]);
         // In some zones clocks go back while the first half of the histories lasts, and forward while the second does.
         let begins = ["2026-10-23T00:00:00Z", "2027-03-26T00:00:00Z"];

@@ -131,6 +131,9 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert_eq!(broken.status, 400);
     assert!(text_of(&broken).contains("This list has changed"));
     assert!(text_of(&broken).contains("<a class=\"main\" href=\"/account/links\">Back to the first page</a>"));
+    let searched = visitor.get("/account/links?q=a+%26b&cursor=x").await;
+    let back = "<a class=\"main\" href=\"/account/links?q=a+%26b\">Back to the first page</a>";
+    assert!(searched.status == 400 && text_of(&searched).contains(back), "the search stays: {}", text_of(&searched));
     assert_eq!(visitor.get("/account/links/link-29").await.text().matches("<figcaption><b>3</b> clicks").count(), 1);
 
     // A search, whose pages are pages of the search.

@@ -22,7 +22,7 @@ pub use caller::Caller;
 pub use database::{Away, Database, Dump, Held};
 pub use leaks::{Mark, log_everything, log_mark, logged_since};
 pub use people::insist;
-pub use world::{Role, World, code_in, spawn, spawn_nodes, spawn_nodes_with, spawn_with, token_in};
+pub use world::{Role, World, code_in, spawn, spawn_nodes, spawn_nodes_with, spawn_with, token_in, told_countries};
 
 pub use deeplink_doubles::wait::{at_once, eventually};
 pub use deeplink_doubles::{dns, facilitator, provider, smtp, stripe};

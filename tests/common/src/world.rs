@@ -1,6 +1,7 @@
 //! One world: a server or several nodes, a database, a clock that the test moves, and the people of `security.md`:
 //! tenants A and B, affiliates of theirs, and nobody.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,11 @@ use deeplink_core::session::SESSION_SECS;
 use deeplink_core::time::Timestamp;
 use deeplink_server::clock::Clock;
 use deeplink_server::config::Config;
+use deeplink_server::country::CountrySource;
 use deeplink_server::http::listen::{Limits, Stop};
 use deeplink_server::start::{Running, StartError, start_with};
 use deeplink_server::vault::sealed_columns;
+use http::HeaderName;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
@@ -78,6 +81,12 @@ pub async fn spawn() -> World {
 /// A world whose settings the test changes first.
 pub async fn spawn_with(adjust: impl Fn(&mut Config)) -> World {
     make(1, adjust).await
+}
+
+/// For [`spawn_with`]: the header `cf-ipcountry` tells the country of a visitor.
+pub fn told_countries(config: &mut Config) {
+    config.country = Some(CountrySource::Header(HeaderName::from_static("cf-ipcountry")));
+    config.trusted_proxies = vec![IpAddr::from([127, 0, 0, 1]).into()];
 }
 
 /// A world with `n` nodes on one database. A SQLite file has one server, so there every node is that one.

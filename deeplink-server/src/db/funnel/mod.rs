@@ -212,8 +212,15 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tall
         tally.total.new_users.installed += installed;
     }
     if scope.links.len() == 1 && split == Split::Nothing {
-        let opened: (i64,) = read(db, opened_sql(scope.credit), scope, &links).await?.pop().unwrap_or_default();
+        let opened = format!("SELECT {}", opened_by(scope.credit, "$3"));
+        let opened: (i64,) = read(db, opened, scope, &links).await?.pop().unwrap_or_default();
         tally.total.returning_users.engaged = opened.0;
+        return Ok(());
+    }
+    if split == Split::LinksAlone {
+        for (link, opened) in read::<(i64, i64)>(db, opened_each_sql(scope.credit, links.len()), scope, &links).await? {
+            tally.groups.entry(link).or_default().returning_users.engaged = opened;
+        }
         return Ok(());
     }
     let mut total = Distinct::default();
@@ -222,7 +229,7 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tall
     for (key, opened, installs) in again {
         let distinct = total.add(installs.as_deref());
         tally.groups.entry(key).or_default().returning_users.engaged =
-            if split.is_by_link() { opened } else { distinct };
+            if split == Split::Link { opened } else { distinct };
     }
     tally.total.returning_users.engaged = total.count();
     Ok(())
@@ -254,14 +261,25 @@ fn firsts_sql(split: Split<'_>, links: usize) -> String {
 
 /// How many installs one link opened again: all its touches, minus the first ones, and minus repeats within the window.
 /// Adjacent rows of an index are counted several times as fast as rows that are read.
-fn opened_sql(credit: &Credit) -> String {
-    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = $3 AND at <= $2 AND {which})");
+fn opened_by(credit: &Credit, link: &str) -> String {
+    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = {link} AND at <= $2 AND {which})");
     if *credit == Credit::FirstTouch {
-        let own = "number > 1 AND first_link = link AND (opened_before IS NULL OR opened_before < $1)";
-        return format!("SELECT {}", count(&format!("at >= $1 AND {own}")));
+        return count(
+            "at >= $1 AND number > 1 AND first_link = link AND (opened_before IS NULL OR opened_before < $1)",
+        );
     }
     let [all, first, between] = ["at >= $1", "at >= $1 AND number = 1", "opened_before >= $1"].map(count);
-    format!("SELECT {all} - {first} - {between}")
+    format!("{all} - {first} - {between}")
+}
+
+/// The same of each link.
+fn opened_each_sql(credit: &Credit, links: usize) -> String {
+    let links = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect::<Vec<_>>().join(", ");
+    format!(
+        "WITH links_asked (own_link) AS (SELECT DISTINCT * FROM (VALUES {links}) AS named) \
+         SELECT own_link, {} FROM links_asked",
+        opened_by(credit, "own_link")
+    )
 }
 
 /// Installs that the links opened again: the number, since one link never counts an install twice, and their ids.
@@ -272,10 +290,8 @@ fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
     } else {
         ("COUNT(*)", String::new())
     };
-    let installs =
-        if split == Split::LinksAlone { "CAST(NULL AS TEXT)" } else { "string_agg(CAST(install AS TEXT), ',')" };
     format!(
-        "SELECT {key}, CAST({count} AS BIGINT), {installs} FROM touches \
+        "SELECT {key}, CAST({count} AS BIGINT), string_agg(CAST(install AS TEXT), ',') FROM touches \
          WHERE link IN ({links}) AND number > 1 AND at >= $1 AND at <= $2 \
          AND (opened_before IS NULL OR opened_before < {begin}){credited} GROUP BY 1"
     )

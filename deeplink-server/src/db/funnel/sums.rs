@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 
 use deeplink_core::funnel::Funnel;
-use sqlx::AssertSqlSafe;
 
-use super::super::{Conn, DbError, on};
+use super::super::{Conn, DbError};
 use super::credits::{BINDINGS, CONVERSIONS};
 use super::labels::MAX_TYPES;
-use super::{Run, Scope, Split, Tally, exact, rows};
+use super::{Run, Scope, Split, Tally, exact, read, rows};
 
 pub(super) const HOUR: i64 = 3_600_000;
 pub(super) const DAY: i64 = 86_400_000;
@@ -61,6 +60,11 @@ impl Middle {
         runs.iter().all(is_whole).then_some(Self { from, until, width: HOUR })
     }
 
+    /// The same as a window whose end is not included, as the statements on sums have it.
+    fn scope(self, scope: Scope<'_>) -> Scope<'_> {
+        Scope { from: self.from, to: self.until, ..scope }
+    }
+
     /// What of the window lies before and after it.
     fn edges(self, scope: Scope<'_>) -> impl Iterator<Item = Scope<'_>> {
         let edges = [Scope { to: self.from - 1, ..scope }, Scope { from: self.until, ..scope }];
@@ -75,7 +79,7 @@ type Row = (i64, i64, String, i64, i64, i64);
 pub(super) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>) -> Result<Option<Tally>, DbError> {
     let Some(middle) = Middle::of(scope, split) else { return Ok(None) };
     let mut tally = Tally::default();
-    let sums: Vec<Row> = read(db, sums_sql(middle.width, split), middle, scope, &[]).await?;
+    let sums: Vec<Row> = read(db, sums_sql(middle.width, split), middle.scope(scope), scope.links).await?;
     if sums.len() > MAX_SUMS {
         return Ok(None);
     }
@@ -83,7 +87,8 @@ pub(super) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>)
         tally.add_sum(sum);
     }
     if split != Split::Nothing {
-        let opened: Vec<(i64, i64)> = read(db, opened_sql(middle.width, split), middle, scope, &[]).await?;
+        let opened: Vec<(i64, i64)> =
+            read(db, opened_sql(middle.width, split), middle.scope(scope), scope.links).await?;
         for (key, opened) in opened {
             tally.groups.entry(key).or_default().returning_users.engaged += opened;
         }
@@ -127,9 +132,10 @@ pub(super) async fn opened(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<i64, D
     let Some(middle) = Middle::of(scope, Split::Nothing) else { return rows::opened(db, scope, scope.from).await };
     // What has no opening before it is before any time.
     let day = (scope.from - scope.from.rem_euclid(DAY)).max(0);
-    let mut counts: Vec<(i64,)> = read(db, OPENED_BEFORE.into(), middle, scope, &[day]).await?;
+    let (inside, since) = (middle.scope(scope), |more: &[i64]| [scope.links, more].concat());
+    let mut counts: Vec<(i64,)> = read(db, OPENED_BEFORE.into(), inside, &since(&[day])).await?;
     if day < scope.from {
-        counts.extend(read::<(i64,)>(db, OPENED_BEGINNING.into(), middle, scope, &[day, scope.from]).await?);
+        counts.extend(read::<(i64,)>(db, OPENED_BEGINNING.into(), inside, &since(&[day, scope.from])).await?);
     }
     let mut opened = counts.iter().map(|count| count.0).sum();
     for edge in middle.edges(scope) {
@@ -159,26 +165,4 @@ pub(super) fn opened_sql(width: i64, split: Split<'_>) -> String {
          WHERE since < {key} GROUP BY 1",
         key = split.key(),
     )
-}
-
-async fn read<T>(
-    db: &mut Conn<'_>,
-    sql: String,
-    middle: Middle,
-    scope: Scope<'_>,
-    more: &[i64],
-) -> Result<Vec<T>, DbError>
-where
-    T: for<'r> sqlx::FromRow<'r, sqlx::sqlite::SqliteRow>
-        + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>
-        + Send
-        + Unpin,
-{
-    Ok(on!(db, c => {
-        let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(middle.from).bind(middle.until);
-        for number in scope.links.iter().chain(more) {
-            query = query.bind(*number);
-        }
-        query.fetch_all(c).await
-    })?)
 }
