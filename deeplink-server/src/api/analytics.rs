@@ -37,11 +37,10 @@ use crate::state::{App, Shared};
 /// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest conversion
 /// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
 /// day, and beyond 1,000 of the account on one day. Hourly platforms, hosts and countries are kept for 35 days; before that,
-/// clicks of a day that the window cuts have the platform and the country `unknown` and the host `other`. Browser, os, device and in-app browser
-/// are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were recorded, and
-/// where it names none. By link without
-/// `link_ids`: if more than 200 links of the account are clicked in a day, they are found by sampling, and one with many clicks
-/// is almost certainly found; the clicks of deleted links are in `other`.
+/// clicks of a day that the window cuts have the platform and the country `unknown` and the host `other`. Browser, os, device
+/// and in-app browser are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were
+/// recorded, and where it names none. By link without `link_ids`: if more than 200 links of the account are clicked in a day,
+/// they are found by sampling, and one with many clicks is almost certainly found; the clicks of deleted links are in `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
@@ -51,7 +50,7 @@ use crate::state::{App, Shared};
         ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
         ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; all others break down clicks alone"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "How many groups are named, those with the most clicks; the clicks of the rest are the group `other`, the last, and so are those of a class that is called `other`. When absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "How many groups are named, those with the most clicks; the clicks of the rest are the last group, `other`. If groups are left out, a browser or system `other` is among the rest. When absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
         ("order" = Option<GroupOrder>, Query, description = "The order of the groups that are named: `clicks`, the most first, or `-key`, the last key first. When absent: days and hours oldest first, links of `link_ids` as asked, others by clicks"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
     ),

@@ -1,7 +1,7 @@
 //! Which links of an account have the most clicks. A day names some hundreds of its links, found by sample and hold (Estan and
-//! Varghese, "New directions in traffic measurement and accounting", 2002): a link with many clicks is among them all but
-//! surely, and what it costs does not depend on how many links there are. They are candidates only: how many clicks each has
-//! is read from its own counts.
+//! Varghese, "New directions in traffic measurement and accounting", 2002): a link with many clicks is almost certainly among
+//! them, and what it costs does not depend on how many links there are. They are candidates only: how many clicks each has is
+//! read from its own counts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
