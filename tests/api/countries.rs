@@ -39,7 +39,7 @@ async fn without_a_source_there_are_no_countries() {
     assert_eq!(world.db.number("SELECT COUNT(*) FROM clicks WHERE country = 0").await, 1);
 }
 
-/// Whoever visits can send any header, so it counts from a trusted proxy alone, and there the last value.
+/// Any visitor can send the header, so it is read only from trusted proxies; of several values the last one counts.
 #[tokio::test]
 async fn a_trusted_proxy_tells_the_country() {
     let world = spawn_with(told_countries).await;

@@ -14,7 +14,7 @@ const SIZES: [usize; 4] = [16, 64, 256, 1_024];
 pub(super) struct SizedStatements([String; SIZES.len()]);
 
 impl SizedStatements {
-    /// A statement that inserts rows of so many columns and does `then` with those that are there.
+    /// A statement that inserts rows with this number of columns; `then` says what to do on a conflict.
     pub(super) fn new(into: &str, columns: usize, then: &str) -> Self {
         let row = format!("({})", vec!["?"; columns].join(","));
         Self(SIZES.map(|rows| {
@@ -26,7 +26,7 @@ impl SizedStatements {
         }))
     }
 
-    /// The statement for so many rows.
+    /// The smallest statement that takes this number of rows.
     pub(super) fn for_rows(&'static self, rows: usize) -> AssertSqlSafe<&'static str> {
         let nth = SIZES.iter().position(|&size| rows <= size).unwrap_or(SIZES.len() - 1);
         // Made above from constants alone.
@@ -63,7 +63,7 @@ pub(super) struct Upsert {
 }
 
 impl Upsert {
-    /// Stores rows of these columns, each with its type on PostgreSQL, and does `then` with those that are there.
+    /// Stores rows of these columns, each with its type on PostgreSQL; `then` says what to do on a conflict.
     pub(super) fn new(table: &str, columns: &[(&str, &str)], then: &str) -> Self {
         let names: Vec<&str> = columns.iter().map(|column| column.0).collect();
         let into = format!("{table} ({})", names.join(", "));

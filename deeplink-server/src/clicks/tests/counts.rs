@@ -285,17 +285,7 @@ fn is_part<K: Ord>(counted: &BTreeMap<K, i64>, of: &BTreeMap<K, i64>) -> bool {
 }
 
 async fn check(home: &Home, db: &Db, other: &mut Other, head: &Arc<Head>, steps: Vec<Step>) {
-    for table in [
-        "clicks",
-        "click_hours",
-        "click_days",
-        "click_facets",
-        "click_facet_days",
-        "click_countries",
-        "click_country_days",
-    ] {
-        other.run_all(format!("DELETE FROM {table}")).await;
-    }
+    other.forget_clicks().await;
     other.run("UPDATE click_marks SET position = 0").await;
     store_referers(db).await;
     let mut all: Vec<Made> = Vec::new();

@@ -137,6 +137,21 @@ impl Other {
         }
     }
 
+    /// Empties the log and all its counts.
+    async fn forget_clicks(&mut self) {
+        for table in [
+            "clicks",
+            "click_hours",
+            "click_days",
+            "click_facets",
+            "click_facet_days",
+            "click_countries",
+            "click_country_days",
+        ] {
+            self.run_all(format!("DELETE FROM {table}")).await;
+        }
+    }
+
     async fn run(&mut self, sql: &'static str) {
         self.run_all(sql.to_owned()).await;
     }

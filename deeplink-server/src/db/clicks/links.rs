@@ -18,8 +18,8 @@ use super::add::{DAY, Group};
 const ROOM: usize = 200;
 const LESS: u64 = 16;
 const MAX_TIMES: usize = 7;
-/// In a window of up to two days, so many links are looked at, because a link with many clicks of an hour may have few of its
-/// day; in longer ones this many times the links that are asked for.
+/// The number of candidates that a report considers: [`MAX_CANDIDATES`] in a window of up to [`SHORT`], because a link that is
+/// popular for an hour may rank low in its day; in a longer window [`TIMES_ASKED`] times the number of links asked for.
 const SHORT: i64 = 2 * DAY;
 const MAX_CANDIDATES: i64 = 400;
 const TIMES_ASKED: i64 = 4;
@@ -56,7 +56,8 @@ pub(super) async fn add<'a>(db: &mut Conn<'_>, groups: impl Iterator<Item = (i64
     store(db, &rows).await
 }
 
-/// Whether a link is named from now on, where so many are. The same links come out whenever the same clicks are counted.
+/// Whether a link is named from now on, on a day that already names `named` others. Deterministic: the same clicks give the
+/// same answer.
 fn is_sampled(named: usize, link: i64, first_at: i64, clicks: i64) -> bool {
     let times = u32::try_from((named / ROOM).min(MAX_TIMES)).unwrap_or(0);
     let mixed = (link.cast_unsigned() ^ first_at.cast_unsigned().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
