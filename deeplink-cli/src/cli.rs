@@ -3,11 +3,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing, completions::Completions,
-    config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help, imports::Imports, keys::Keys,
-    links::Links, login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand,
-    sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, team::Team, token::Token,
-    webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
+    account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
+    completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
+    imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk,
+    profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, team::Team,
+    token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Team(Team),
     Keys(Keys),
     Pk(Pk),
+    Account(Account),
     Audit(Audit),
     Billing(Billing),
     Login(Login),

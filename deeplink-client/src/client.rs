@@ -3,8 +3,8 @@
 use url::Url;
 
 use crate::api::{
-    Affiliates, Analytics, Apps, Audit, Billing, Domains, Events, Keys, Lifecycle, Links, Public, PublishableKeys,
-    Sessions, Sources, Team, Webhooks,
+    AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Domains, Events, Keys, Lifecycle, Links, Public,
+    PublishableKeys, Sessions, Sources, Team, Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::ClientBuilder;
@@ -117,6 +117,11 @@ impl Client {
     /// What links led to.
     pub fn analytics(&self) -> Analytics {
         Analytics(self.0.clone())
+    }
+
+    /// The account's settings.
+    pub fn account(&self) -> AccountSettings {
+        AccountSettings(self.0.clone())
     }
 
     /// Who changed what in the account.

@@ -55,9 +55,9 @@ pub mod webhook;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier, EventStream, Events,
-        Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources, StreamState, Team,
-        Webhooks,
+        Acceptance, AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier,
+        EventStream, Events, Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn,
+        Sources, StreamState, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -74,6 +74,7 @@ pub use {
 
 /// The types of the wire and their rules, shared with the service.
 pub use deeplink_core;
+pub use deeplink_core::account::{Account, DeleteAccount, UpdateAccount};
 pub use deeplink_core::affiliate::{
     AffiliateDetail, AffiliateList, AffiliateStatus, CreateAffiliate, CreatedCredential, CredentialDetail,
     CredentialList, UpdateAffiliate,

@@ -322,11 +322,11 @@ pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     }
 }
 
-fn icon(text: &str) -> Result<String, Invalid> {
+pub(crate) fn icon(text: &str) -> Result<String, Invalid> {
     url::web(text).map_err(|why| Invalid::field(ErrorCode::InvalidIconUrl, "icon_url", format!("icon_url: {why}")))
 }
 
-fn colour(text: String) -> Result<String, Invalid> {
+pub(crate) fn colour(text: String) -> Result<String, Invalid> {
     if Rgb::parse(&text).is_some() {
         return Ok(text);
     }

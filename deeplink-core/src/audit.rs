@@ -12,6 +12,12 @@ words! {
     AuditAction {
         /// The account was opened.
         AccountCreated = "account.created",
+        /// The account's settings were changed.
+        AccountUpdated = "account.updated",
+        /// The deletion of the account was scheduled; the detail is when.
+        DeletionScheduled = "account.deletion_scheduled",
+        /// The deletion of the account was canceled.
+        DeletionCanceled = "account.deletion_canceled",
         /// The operator suspended the account.
         AccountSuspended = "account.suspended",
         /// The operator ended the suspension.

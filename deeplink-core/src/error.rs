@@ -106,6 +106,8 @@ codes! {
     InvalidTier = "invalid_tier", 400;
     /// There is no subscription to cancel.
     NoSubscription = "no_subscription", 400;
+    /// The account has a subscription that would be renewed; cancel it first.
+    SubscriptionActive = "subscription_active", 409;
     /// The account has never paid, so the payment processor does not know it.
     NoCustomer = "no_customer", 400;
     /// The request must be paid for, and its payment is missing or was refused.

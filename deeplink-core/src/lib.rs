@@ -22,6 +22,7 @@
 //! | [`x402`] | paying for one request |
 //! | [`routes`] | one entry for each operation of the service |
 
+pub mod account;
 pub mod affiliate;
 pub mod app;
 pub mod association;

@@ -218,6 +218,14 @@ routes! {
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
     /// Lists who changed what in the account.
     LIST_AUDIT_LOG = "list_audit_log" GET "/v1/audit" SecretKey;
+    /// Shows the account's settings.
+    GET_ACCOUNT = "get_account" GET "/v1/account" SecretKey;
+    /// Changes the account's settings.
+    UPDATE_ACCOUNT = "update_account" PATCH "/v1/account" SecretKey;
+    /// Schedules the deletion of the account.
+    DELETE_ACCOUNT = "delete_account" POST "/v1/account/deletion" SecretKey;
+    /// Cancels the deletion of the account.
+    CANCEL_DELETION = "cancel_account_deletion" DELETE "/v1/account/deletion" SecretKey;
     /// Shows the account's plan and its usage.
     BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
     /// Ends the subscription with its period.

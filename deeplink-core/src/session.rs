@@ -162,8 +162,12 @@ pub struct MyUser {
 pub struct MyTenant {
     /// The account's id.
     pub id: TenantId,
+    /// What its people call it; null if it has no name, and for an affiliate's credential.
+    pub name: Option<String>,
     /// When it was opened.
     pub created_at: Timestamp,
+    /// When it will be deleted with everything in it; null unless its deletion was requested.
+    pub deletes_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -21,11 +21,44 @@ pub struct Day {
     pub date: String,
 }
 
+/// UTC.
+impl Default for Zone {
+    fn default() -> Self {
+        Self(TimeZone::UTC)
+    }
+}
+
+/// Whether a name is that of a place, rather than an older name of one or an offset.
+fn is_place(name: &str) -> bool {
+    const AREAS: [&str; 10] =
+        ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
+    name.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
+}
+
+static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
 impl Zone {
+    /// The names of places, such as `Europe/Berlin`, to choose one of, in the order of the alphabet.
+    pub fn places() -> &'static [String] {
+        static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
+            let names = ZONES.available().map(|name| name.as_str().to_owned());
+            let mut places: Vec<String> = names.filter(|name| is_place(name)).collect();
+            places.sort_unstable();
+            places
+        });
+        &PLACES
+    }
+
     /// The zone of this name, without regard to case; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
-        static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
         ZONES.get(name).ok().filter(|zone| !zone.is_unknown()).map(Self)
+    }
+
+    /// The moment at which UTC has the time and date that the zone has at this one, for people to read.
+    #[must_use]
+    pub fn as_utc(&self, at: Timestamp) -> Timestamp {
+        let moment = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+        at.plus_millis(i64::from(self.0.to_offset(moment).seconds()) * 1_000)
     }
 
     /// Its name, as the database writes it.

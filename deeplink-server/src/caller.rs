@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use deeplink_core::id::{AffiliateId, PublishableKeyId, SecretKeyId, SessionId, TenantId, UserId};
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 
 use crate::uses::LastUse;
 
@@ -99,7 +100,12 @@ pub(crate) struct SignedIn {
     pub(crate) email: String,
     pub(crate) verified: bool,
     pub(crate) is_owner: bool,
+    pub(crate) tenant_name: Option<String>,
     pub(crate) tenant_created_at: Timestamp,
+    /// When the account will be deleted.
+    pub(crate) tenant_deletes_at: Option<Timestamp>,
+    /// The time zone of the account.
+    pub(crate) zone: Zone,
     pub(crate) is_suspended: bool,
 }
 

@@ -11,8 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify, domains,
-    earlier, event_log, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth,
+    account, affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify,
+    domains, earlier, event_log, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth,
     publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, timeseries,
     users, webhooks, whoami,
 };
@@ -100,6 +100,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(event_log::list))
         .routes(routes!(events::stream))
         .routes(routes!(audit::list))
+        .routes(routes!(account::get, account::update))
+        .routes(routes!(account::delete, account::keep))
         .routes(routes!(billing::status))
         .routes(routes!(billing::cancel))
         .routes(routes!(stripe::checkout))

@@ -112,6 +112,18 @@ async fn each_change_is_one_entry() {
     assert_eq!(a.patch("/v1/domains/go.example.com", &json!({"root_url": "https://example.com/"})).await.status, 200);
     told.expect(AuditAction::DomainUpdated, "go.example.com", None).await;
 
+    // Settings.
+    assert_eq!(a.patch("/v1/account", &json!({"name": "Example", "theme_color": null})).await.status, 200);
+    told.expect(AuditAction::AccountUpdated, a.tenant.as_str(), Some("name, theme_color")).await;
+    let deletion = async || a.post("/v1/account/deletion", &json!({"confirm": a.tenant})).await.member("deletes_at");
+    let at = deletion().await;
+    told.expect(AuditAction::DeletionScheduled, a.tenant.as_str(), Some(&at)).await;
+    assert_eq!(deletion().await, at, "again, which is no change");
+    for _ in 0..2 {
+        assert_eq!(a.delete("/v1/account/deletion").await.status, 200);
+    }
+    told.expect(AuditAction::DeletionCanceled, a.tenant.as_str(), None).await;
+
     // Keys.
     let session = world.session_of(a).await;
     let made = world.nobody.ask(Method::POST, "/v1/auth/secret-keys/issue").session(&session).json(&json!({}));

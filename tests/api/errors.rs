@@ -371,7 +371,7 @@ async fn x2_what_failed_inside_stays_inside() {
     let hide = "ALTER TABLE links RENAME TO hidden; ALTER TABLE users RENAME TO hidden_users;
         ALTER TABLE domains RENAME TO hidden_domains; ALTER TABLE apps RENAME TO hidden_apps;
         ALTER TABLE affiliates RENAME COLUMN partner_key TO hidden; ALTER TABLE secret_keys RENAME COLUMN key_prefix TO hidden;
-        ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE publishable_keys RENAME TO hidden_keys;
+        ALTER TABLE tenants RENAME COLUMN link_count TO hidden; ALTER TABLE tenants RENAME COLUMN theme_color TO hidden_color; ALTER TABLE publishable_keys RENAME TO hidden_keys;
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
         ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states;
@@ -390,6 +390,10 @@ async fn x2_what_failed_inside_stays_inside() {
     let others = vec![
         world.a.ask(Method::GET, "/v1/events/stream").header("last-event-id", "evt_0123456789abcdef01234567"),
         world.a.ask(Method::GET, "/v1/sources"),
+        world.a.ask(Method::GET, "/v1/account"),
+        world.a.ask(Method::PATCH, "/v1/account").json(&json!({"name": "Example"})),
+        world.a.ask(Method::POST, "/v1/account/deletion").json(&json!({"confirm": world.a.tenant})),
+        world.a.ask(Method::DELETE, "/v1/account/deletion"),
         world.a.ask(Method::GET, "/v1/audit"),
         world.a.ask(Method::GET, "/v1/analytics/events"),
         world.a.ask(Method::POST, "/v1/sources").json(&json!({"name": "Shop", "source_type": "custom"})),

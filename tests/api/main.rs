@@ -1,6 +1,7 @@
 //! The service as its callers see it: a real server, a real database, the real client. Rules of decisions and threats
 //! are tables; a test named after a threat states the rule in its comment.
 
+mod account;
 mod affiliates;
 mod apps;
 mod audit;
@@ -12,6 +13,7 @@ mod challenges;
 mod confirmations;
 mod countries;
 mod cursors;
+mod deletion;
 mod deliveries;
 mod domains;
 mod errors;

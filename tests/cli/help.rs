@@ -1,5 +1,6 @@
 //! Help, completions and the manual: every command is in them, and every example works.
 
+use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
 use deeplink_core::routes::{self, Credential};
 use serde_json::json;
@@ -273,6 +274,10 @@ fn every_route_has_a_command() {
         "attribution_click" => "sdk click spring-42 --legacy",
         "attribution_report" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
         "attribution_link" => "sdk identify --install install-1 --user user-7 --legacy",
+        "get_account" => "account show",
+        "update_account" => "account update --name Example",
+        "delete_account" => "account delete --yes",
+        "cancel_account_deletion" => "account keep",
         "list_audit_log" => "audit list",
         "list_events" => "events list",
         "list_sources" => "sources list",
@@ -309,15 +314,22 @@ fn every_route_has_a_command() {
         _ => String::new(),
     };
     for route in routes::ALL.iter().filter(|route| route.credential.is_for_programs()) {
-        // A create first checks whether it will replace an app; a mailed link must have been requested.
+        // A create first checks whether it will replace an app; a mailed link must have been requested; an account is named.
         let first = match route.operation {
+            "delete_account" => Some("GET /v1/account"),
             "create_app" => Some("GET /v1/apps"),
             "callback" => Some("POST /v1/auth/signin"),
             _ => None,
         };
         let double = Double::new(move |request| match request.line().as_str() {
             line if first == Some(line) => {
-                Answer::new(200, if line == "GET /v1/apps" { "[]" } else { r#"{"status":"sent"}"# })
+                let account = serde_json::to_string(&fixtures::account()).expect("JSON");
+                let found = match line {
+                    "GET /v1/apps" => "[]",
+                    "GET /v1/account" => &account,
+                    _ => r#"{"status":"sent"}"#,
+                };
+                Answer::new(200, found)
             }
             _ => Answer::error(500, "internal", "no"),
         });

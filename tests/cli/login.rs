@@ -273,9 +273,10 @@ fn whoami_says_who() {
     let ran = Dl::new().stored("default", &double.url, KEY).run("whoami");
     let shown = ran.ok().replace(&double.url, "URL");
     let shown = shown.lines().filter(|line| !line.starts_with("key_source")).collect::<Vec<_>>().join("\n");
-    insta::assert_snapshot!(shown, @r"
+    insta::assert_snapshot!(shown, @"
     email	you@example.com
     tenant_id	tnt_0123456789abcdef01234567
+    tenant_name	
     affiliate_id	
     affiliate_name	
     profile	default

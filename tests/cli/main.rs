@@ -2,6 +2,7 @@
 //!
 //! Most tests run it against a [`double::Double`] with scripted answers; `end_to_end` runs it against the real service.
 
+mod account;
 mod accounts;
 mod api;
 mod apps;

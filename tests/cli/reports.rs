@@ -96,6 +96,12 @@ pub(crate) fn of_reports(request: &Request) -> Option<Answer> {
         | "PUT /v1/lifecycle/identify"
         | "PUT /v1/attribution/link" => done(),
         "POST /v1/lifecycle/convert" => converted("accepted"),
+        "GET /v1/account" | "PATCH /v1/account" | "DELETE /v1/account/deletion" => {
+            Answer::json(200, &serde_json::to_value(fixtures::account()).expect("JSON"))
+        }
+        "POST /v1/account/deletion" => {
+            Answer::json(200, &serde_json::to_value(fixtures::deleted_account()).expect("JSON"))
+        }
         "GET /v1/audit" => {
             Answer::json(200, &json!({"entries": [fixtures::audit_entry("you@example.com")], "next_cursor": null}))
         }

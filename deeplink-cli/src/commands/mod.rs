@@ -25,6 +25,7 @@ macro_rules! commands {
     };
 }
 
+pub(crate) mod account;
 pub(crate) mod affiliates;
 pub(crate) mod api;
 pub(crate) mod apps;
@@ -90,6 +91,7 @@ impl Command {
         match self {
             Self::Links(command) => command.run(ctx).await,
             Self::Imports(command) => command.run(ctx).await,
+            Self::Account(command) => command.run(ctx).await,
             Self::Apps(command) => command.run(ctx).await,
             Self::Domains(command) => command.run(ctx).await,
             Self::Stats(command) => command.run(ctx).await,

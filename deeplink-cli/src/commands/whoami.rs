@@ -3,6 +3,7 @@
 use clap::Args;
 use deeplink_client::{Auth, BillingStatus, Client, Kind, Limits, LinkFilter};
 use deeplink_core::error::ErrorCode;
+use deeplink_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,6 +51,9 @@ pub(crate) struct Who {
     pub(crate) email: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant_id: Option<String>,
+    /// What the account is called, where it has a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) affiliate_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,13 +120,19 @@ impl Whoami {
             key_id: key.id,
             plan,
         };
-        sheet.one(&identity.to_json())
+        sheet.one(&identity.to_json())?;
+        if let Some(at) = key.deletes_at {
+            ctx.console.warn(&format!("this account will be deleted at {at}; dl account keep cancels that"));
+        }
+        Ok(())
     }
 }
 
 /// What the service says about a key.
 struct KeyReport {
     who: Who,
+    /// When the account will be deleted.
+    deletes_at: Option<Timestamp>,
     scope: Option<String>,
     id: Option<String>,
 }
@@ -133,7 +143,14 @@ async fn ask(ctx: &Context, client: &Client, prefix: &str) -> Outcome<KeyReport>
             let (affiliate_id, affiliate_name) =
                 who.affiliate.map(|affiliate| (affiliate.id.to_string(), affiliate.name)).unzip();
             Ok(KeyReport {
-                who: Who { email: who.email, tenant_id: Some(who.tenant.id.to_string()), affiliate_id, affiliate_name },
+                who: Who {
+                    email: who.email,
+                    tenant_id: Some(who.tenant.id.to_string()),
+                    tenant_name: who.tenant.name,
+                    affiliate_id,
+                    affiliate_name,
+                },
+                deletes_at: who.tenant.deletes_at,
                 scope: Some(who.scope.to_string()),
                 id: Some(who.key_id.to_string()),
             })
@@ -158,7 +175,7 @@ async fn ask_earlier(ctx: &Context, client: &Client, prefix: &str) -> Outcome<Ke
             (None, None)
         }
     };
-    Ok(KeyReport { who: Who::default(), scope, id })
+    Ok(KeyReport { who: Who::default(), deletes_at: None, scope, id })
 }
 
 /// The account's plan, if the service supports plans.

@@ -9,9 +9,16 @@ nouns! {
         columns: "ACCOUNT" = "tenant_id", "KEY" = "key_prefix";
     }
 
+    /// The settings of an account.
+    ACCOUNTS("accounts", id: "id", created: "id") {
+        fields: "id", "name", "time_zone", "icon_url", "theme_color", "created_at": Moment, "deletes_at": Moment;
+        columns: "ID" = "id", "NAME" = "name", "TIME ZONE" = "time_zone", "CREATED" = "created_at",
+            "DELETED" = "deletes_at";
+    }
+
     /// Who `dl` is to the service.
     IDENTITY("identities", id: "key_prefix", created: "key_prefix") {
-        fields: "email", "tenant_id", "affiliate_id", "affiliate_name", "profile", "base_url", "origin", "key_source", "key_prefix", "accepted", "scope", "key_id", "plan",
+        fields: "email", "tenant_id", "tenant_name", "affiliate_id", "affiliate_name", "profile", "base_url", "origin", "key_source", "key_prefix", "accepted", "scope", "key_id", "plan",
             "usage": Lines, "limits": Object;
         columns: "EMAIL" = "email", "ACCOUNT" = "tenant_id", "PROFILE" = "profile", "KEY" = "key_prefix",
             "FROM" = "key_source";
@@ -20,7 +27,7 @@ nouns! {
     /// The signed-in person.
     SIGNED_IN("people", id: "user.id", created: "user.email") {
         fields: "email" = "user.email", "user_id" = "user.id", "verified" = "user.verified",
-            "is_owner" = "user.is_owner", "tenant_id" = "tenant.id", "tenant_created_at" = "tenant.created_at";
+            "is_owner" = "user.is_owner", "tenant_id" = "tenant.id", "tenant_name" = "tenant.name", "tenant_created_at" = "tenant.created_at";
         columns: "EMAIL" = "email", "ACCOUNT" = "tenant_id";
     }
 

@@ -1,5 +1,6 @@
 //! The operations, one noun per file: each method is a few lines over [`crate::call`].
 
+mod account;
 mod affiliates;
 mod analytics;
 mod apps;
@@ -17,6 +18,7 @@ mod team;
 mod webhooks;
 mod whoami;
 
+pub use account::AccountSettings;
 pub use affiliates::{Affiliates, Credentials};
 pub use analytics::Analytics;
 pub use apps::Apps;

@@ -6,8 +6,8 @@ use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
     CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, FunnelQuery, Identify,
     InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries, RequestSecretKey,
-    SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAffiliate,
-    UpdateDomain, UpdateLink, UpdateWebhook,
+    SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAccount,
+    UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -97,6 +97,10 @@ async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "attribution_click" => lifecycle.earlier().click(&click).await.map(drop),
         "attribution_report" => lifecycle.earlier().report(&opened).await.map(drop),
         "attribution_link" => lifecycle.earlier().link(&who).await.map(drop),
+        "get_account" => dl.account().get().await.map(drop),
+        "update_account" => dl.account().update(&UpdateAccount::new().name("Example")).await.map(drop),
+        "delete_account" => dl.account().delete(&fixtures::account().id).await.map(drop),
+        "cancel_account_deletion" => dl.account().cancel_deletion().await.map(drop),
         "list_audit_log" => dl.audit().list().await.map(drop),
         "list_sources" => sources.list().await.map(drop),
         "create_source" => sources.create(&CreateSource::custom("Shop")).await.map(drop),

@@ -1,5 +1,6 @@
 //! Operations that programs call, one noun a file: parameters, handler, documentation.
 
+pub(crate) mod account;
 pub(crate) mod affiliates;
 pub(crate) mod analytics;
 pub(crate) mod apps;

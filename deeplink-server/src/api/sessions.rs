@@ -30,7 +30,12 @@ use crate::state::Shared;
 pub(crate) async fn me(Session(who): Session) -> Response {
     let user =
         MyUser { id: who.user.clone(), email: who.email.clone(), verified: who.verified, is_owner: who.is_owner };
-    let tenant = MyTenant { id: who.tenant.clone(), created_at: who.tenant_created_at };
+    let tenant = MyTenant {
+        id: who.tenant.clone(),
+        name: who.tenant_name.clone(),
+        created_at: who.tenant_created_at,
+        deletes_at: who.tenant_deletes_at,
+    };
     ([NO_STORE], Json(Me::new(user, tenant))).into_response()
 }
 

@@ -65,14 +65,14 @@ macro_rules! select_where {
 
 /// Up to `limit` accounts with an id after this one, the oldest first.
 pub(crate) async fn after(db: &mut Conn<'_>, id: &str, limit: i64, now: Timestamp) -> Result<Vec<Account>, DbError> {
-    const SQL: &str = select_where!("t.id > $1 ORDER BY t.id LIMIT $2");
+    const SQL: &str = select_where!("t.id > $1 AND t.deleted_at IS NULL ORDER BY t.id LIMIT $2");
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(id).bind(limit).fetch_all(c).await)?;
     rows.into_iter().map(|row| row.account(now)).collect()
 }
 
 /// One account.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Option<Account>, DbError> {
-    const SQL: &str = select_where!("t.id = $1");
+    const SQL: &str = select_where!("t.id = $1 AND (t.deleted_at IS NULL OR t.deletes_at IS NOT NULL)");
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
     row.map(|row| row.account(now)).transpose()
 }

@@ -3,12 +3,11 @@
 
 use deeplink_core::domain::{DomainChange, DomainName, DomainRole};
 use deeplink_core::id::{DomainId, TenantId};
-use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::pages::{self, Span, newest_first};
-use super::{Conn, DbError, execute, on, tenants};
+use super::{Conn, DbError, assignment, execute, on, tenants};
 
 /// A claimed or verified domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,11 +136,7 @@ pub(crate) async fn update(
             not_found_url = CASE WHEN $5 THEN $6 ELSE not_found_url END
         WHERE tenant_id = $1 AND domain = $2
         RETURNING id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url";
-    let [root, not_found] = [&change.root_url, &change.not_found_url].map(|url| match url {
-        Patch::Keep => (false, None),
-        Patch::Clear => (true, None),
-        Patch::Set(url) => (true, Some(url.as_str())),
-    });
+    let [root, not_found] = [&change.root_url, &change.not_found_url].map(assignment);
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL)
         .bind(tenant.as_str()).bind(name.as_str())
         .bind(root.0).bind(root.1).bind(not_found.0).bind(not_found.1)

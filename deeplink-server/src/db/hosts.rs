@@ -66,6 +66,9 @@ pub(crate) struct TenantBranding {
     pub(crate) only_android_package: Option<String>,
     /// Whether the operator suspended the account: visitors see its links disabled.
     pub(crate) is_suspended: bool,
+    /// The account's own icon and colour.
+    pub(crate) icon_url: Option<String>,
+    pub(crate) theme_color: Option<String>,
 }
 
 /// What a page shows of an app.
@@ -83,6 +86,13 @@ impl AppBranding {
     }
 }
 
+#[derive(FromRow, Default)]
+struct AccountRow {
+    is_suspended: bool,
+    icon_url: Option<String>,
+    theme_color: Option<String>,
+}
+
 #[derive(FromRow)]
 struct AppRow {
     platform: String,
@@ -98,11 +108,16 @@ pub(crate) async fn branding_of(
     tenant: &TenantId,
     origin_of: impl Fn(&str) -> String,
 ) -> Result<TenantBranding, DbError> {
+    const ACCOUNT: &str = "
+        SELECT suspended_at IS NOT NULL AS is_suspended, icon_url, theme_color FROM tenants WHERE id = $1";
     const DOMAINS: &str = "
         SELECT domain, role FROM domains WHERE tenant_id = $1 AND verified_at IS NOT NULL ORDER BY created_at, id";
     const APPS: &str = "
         SELECT platform, identifier, app_name, icon_url, theme_color FROM apps WHERE tenant_id = $1
         ORDER BY created_at, id";
+    let account: Option<AccountRow> =
+        on!(db, c => sqlx::query_as(ACCOUNT).bind(tenant.as_str()).fetch_optional(c).await)?;
+    let account = account.unwrap_or_default();
     let domains: Vec<(String, String)> =
         on!(db, c => sqlx::query_as(DOMAINS).bind(tenant.as_str()).fetch_all(c).await)?;
     let apps: Vec<AppRow> = on!(db, c => sqlx::query_as(APPS).bind(tenant.as_str()).fetch_all(c).await)?;
@@ -127,6 +142,8 @@ pub(crate) async fn branding_of(
         android: oldest(android),
         android_is_oldest,
         only_android_package,
-        is_suspended: suspensions::is_suspended(db, tenant).await?,
+        is_suspended: account.is_suspended,
+        icon_url: account.icon_url,
+        theme_color: account.theme_color,
     })
 }

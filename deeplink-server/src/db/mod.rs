@@ -14,6 +14,7 @@ mod sets;
 mod upsert;
 mod writer;
 
+pub(crate) mod account;
 pub(crate) mod account_list;
 pub(crate) mod accounts;
 pub(crate) mod acme;
@@ -29,6 +30,7 @@ pub(crate) mod deliveries;
 pub(crate) mod delivery_log;
 pub(crate) mod domain_proofs;
 pub(crate) mod domains;
+pub(crate) mod erasure;
 pub(crate) mod events;
 pub(crate) mod expired;
 pub(crate) mod funnel;
@@ -72,6 +74,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use deeplink_core::patch::Patch;
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool};
@@ -164,6 +167,15 @@ macro_rules! execute {
     };
 }
 pub(crate) use execute;
+
+/// Whether an update sets a column, and to what, for `CASE WHEN $1 THEN $2 ELSE … END`.
+fn assignment(patch: &Patch<String>) -> (bool, Option<&str>) {
+    match patch {
+        Patch::Keep => (false, None),
+        Patch::Clear => (true, None),
+        Patch::Set(value) => (true, Some(value)),
+    }
+}
 
 /// An error of a write. Lets `Db::write` tell a deadlock, which it retries, from a refusal.
 pub trait WriteError: From<DbError> + Send + 'static {

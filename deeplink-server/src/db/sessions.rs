@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deeplink_core::id::{SessionId, TenantId, UserId};
 use deeplink_core::secret::Token;
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 use sqlx::FromRow;
 
 use super::{Conn, DbError, execute, on};
@@ -40,7 +41,10 @@ struct Row {
     email: String,
     verified: bool,
     is_owner: bool,
+    name: Option<String>,
     opened_at: i64,
+    deletes_at: Option<i64>,
+    time_zone: Option<String>,
     is_suspended: bool,
 }
 
@@ -56,7 +60,10 @@ impl TryFrom<Row> for SignedIn {
             email: row.email,
             verified: row.verified,
             is_owner: row.is_owner,
+            tenant_name: row.name,
             tenant_created_at: Timestamp::from_millis(row.opened_at),
+            tenant_deletes_at: row.deletes_at.map(Timestamp::from_millis),
+            zone: row.time_zone.and_then(|name| Zone::named(&name)).unwrap_or_default(),
             is_suspended: row.is_suspended,
         })
     }
@@ -65,8 +72,8 @@ impl TryFrom<Row> for SignedIn {
 /// The user of a session, by the token's hash.
 pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Result<Option<Arc<SignedIn>>, DbError> {
     const SQL: &str = "
-        SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.created_at AS opened_at,
-            t.suspended_at IS NOT NULL AS is_suspended
+        SELECT s.id, s.user_id, s.tenant_id, u.email, u.verified, u.is_owner, t.name, t.created_at AS opened_at,
+            t.deletes_at, t.time_zone, t.suspended_at IS NOT NULL AS is_suspended
         FROM sessions s JOIN users u ON u.id = s.user_id JOIN tenants t ON t.id = s.tenant_id
         WHERE s.token_hash = $1 AND s.expires_at > $2";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(hash).bind(now.as_millis()).fetch_optional(c).await)?;

@@ -103,7 +103,7 @@ pub(crate) async fn delete_empty(db: &mut Conn<'_>, tenant: &TenantId) -> Result
 
 /// Whether there is any account.
 pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
-    const SQL: &str = "SELECT id FROM tenants LIMIT 1";
+    const SQL: &str = "SELECT id FROM tenants WHERE deleted_at IS NULL LIMIT 1";
     Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
 }
 

@@ -14,7 +14,9 @@ use super::{Conn, DbError, on};
 struct Row {
     id: String,
     key_prefix: String,
+    name: Option<String>,
     opened_at: i64,
+    deletes_at: Option<i64>,
     email: Option<String>,
     affiliate_id: Option<String>,
     affiliate_name: Option<String>,
@@ -30,7 +32,7 @@ pub(crate) async fn find(
     now: Timestamp,
 ) -> Result<Option<Whoami>, DbError> {
     const SQL: &str = "
-        SELECT k.id, k.key_prefix, t.created_at AS opened_at, k.affiliate_id, a.name AS affiliate_name,
+        SELECT k.id, k.key_prefix, t.name, t.created_at AS opened_at, t.deletes_at, k.affiliate_id, a.name AS affiliate_name,
             t.plan_tier, t.comp_tier, t.subscription_status, t.past_due_since,
             COALESCE((SELECT u.email FROM users u WHERE u.id = k.created_by),
                 (SELECT u.email FROM users u WHERE u.tenant_id = t.id AND (u.verified OR u.is_owner)
@@ -55,7 +57,12 @@ impl Row {
         };
         // A partner learns nothing about the account's people and its plan.
         let is_own = affiliate.is_none();
-        let tenant = MyTenant { id: tenant.clone(), created_at: Timestamp::from_millis(self.opened_at) };
+        let tenant = MyTenant {
+            id: tenant.clone(),
+            name: self.name.filter(|_| is_own),
+            created_at: Timestamp::from_millis(self.opened_at),
+            deletes_at: self.deletes_at.filter(|_| is_own).map(Timestamp::from_millis),
+        };
         let scope = if is_own { KeyScope::Account } else { KeyScope::Affiliate };
         let plan = is_own.then(|| self.plan.basis().effective_tier(now));
         let email = self.email.filter(|email| is_own && email != PLACEHOLDER);

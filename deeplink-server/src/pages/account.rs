@@ -71,7 +71,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     }
     let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
-    let range = Range::read("/account", &query, now)?;
+    let range = Range::read("/account", &query, now, &person.who.zone)?;
     let is_default = range.is_default();
     let report = match Report::of_account(&app, &person.caller, range).await {
         report if usage.links == 0 && is_default && report.is_empty() => Report::NoLinks,

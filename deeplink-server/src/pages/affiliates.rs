@@ -171,7 +171,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let cursor = view.cursor()?;
     let (links, next) = links::rows(app, person, links_of(&affiliate), cursor).await?;
     let path = format!("/account/affiliates/{id}");
-    let range = Range::read(path.as_str(), view.query(), app.clock.now())?;
+    let range = Range::read(path.as_str(), view.query(), app.clock.now(), &person.who.zone)?;
     let first = path + &range.query();
     let report = report_of(app, person, &affiliate, range).await?;
     let outcome = if let View::Opened(_) = view { report.status().into() } else { view.outcome() };

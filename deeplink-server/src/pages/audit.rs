@@ -43,6 +43,9 @@ impl From<AuditEntry> for Row {
 fn is_named(action: &AuditAction, has_detail: bool) -> bool {
     match action {
         AuditAction::AccountCreated
+        | AuditAction::AccountUpdated
+        | AuditAction::DeletionScheduled
+        | AuditAction::DeletionCanceled
         | AuditAction::AccountSuspended
         | AuditAction::AccountResumed
         | AuditAction::UserSignedIn

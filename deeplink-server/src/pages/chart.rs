@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelQuery, Revenue};
 use deeplink_core::time::Timestamp;
 use deeplink_core::visitor::{Browser, InApp, OTHER};
+use deeplink_core::zone::Zone;
 use http::StatusCode;
 
 use super::deliveries::capitalised;
@@ -162,8 +163,8 @@ impl std::fmt::Display for Count {
 
 /// An hour, a day or a week of the chart.
 pub(super) struct Column {
-    /// When it begins.
-    pub(super) at: Timestamp,
+    /// When it begins, for machines: a moment, or the date of a day.
+    pub(super) datetime: String,
     pub(super) name: String,
     pub(super) clicks: Count,
     /// Left edge, upper edge and height.
@@ -250,7 +251,8 @@ impl Charts {
         let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
             let height = scaled(clicks, max, SCALE);
             let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
-            Column { at, name: name_of(at, unit), clicks: Count(clicks), x, y, height }
+            let datetime = if unit == Unit::Hour { at.to_string() } else { DisplayTime::from(at).date() };
+            Column { datetime, name: name_of(at, unit, &range.zone), clicks: Count(clicks), x, y, height }
         });
         let returning = &report.funnel.returning_users;
         let clicks = report.funnel.clicks;
@@ -262,7 +264,7 @@ impl Charts {
             before: Count(before.clicks),
             change: change(clicks, before.clicks),
             max: Count(max),
-            busiest: busiest.map(|(at, _)| name_of(at, unit)),
+            busiest: busiest.map(|(at, _)| name_of(at, unit, &range.zone)),
             steps: steps(&report.funnel, before),
             revenue: earned(&report.funnel.revenue, &before.revenue),
             returning: [returning.engaged, returning.reinstalled, returning.new_device].map(Count),
@@ -309,13 +311,13 @@ impl Charts {
     }
 }
 
-/// The start of a group by hour or by day.
+/// The start of a group by hour; of one by day, when its date begins in UTC.
 fn start(key: &str) -> Option<Timestamp> {
     key.parse().or_else(|_| format!("{key}T00:00:00Z").parse()).ok()
 }
 
-fn name_of(at: Timestamp, unit: Unit) -> String {
-    let at = DisplayTime::from(at);
+fn name_of(at: Timestamp, unit: Unit, zone: &Zone) -> String {
+    let at = DisplayTime::from(if unit == Unit::Hour { zone.as_utc(at) } else { at });
     match unit {
         Unit::Hour => at.rfc3339()[11..16].to_owned(),
         Unit::Day => at.to_string(),
@@ -457,7 +459,7 @@ mod tests {
 
     fn charts(query: &str, numbers: &Numbers) -> Charts {
         let now = "2026-11-20T09:30:00Z".parse().expect("a moment");
-        Charts::of("", Range::read("/account", &Query::parse(query), now).expect("a range"), numbers)
+        Charts::of("", Range::read("/account", &Query::parse(query), now, &Zone::default()).expect("a range"), numbers)
     }
 
     fn shares(bars: &[Bar]) -> Vec<(&str, Option<&str>)> {

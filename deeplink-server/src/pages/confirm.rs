@@ -17,6 +17,8 @@ pub(super) struct Question<'a> {
     /// The consequences of the action.
     pub(super) lead: &'a str,
     pub(super) submit: String,
+    /// Whether the subject must be typed to confirm.
+    pub(super) is_typed: bool,
     /// The label of the link that cancels.
     pub(super) keep: &'static str,
     /// The target of that link.
@@ -38,7 +40,7 @@ impl<'a> Question<'a> {
     /// Asks whether to delete something.
     pub(super) fn delete(section: Section, noun: &str, subject: &'a str, lead: &'a str, back: &'a str) -> Self {
         let (title, submit) = (format!("Delete this {noun}?"), format!("Delete {noun}"));
-        Self { section, title, subject, lead, submit, keep: "Cancel", back }
+        Self { section, title, subject, lead, submit, is_typed: false, keep: "Cancel", back }
     }
 
     /// The page; `error` is why the action failed.

@@ -12,6 +12,7 @@ use super::form::View;
 use super::headers::{Allowed, headers, nonce};
 use super::notice;
 use super::person::Person;
+use super::time::DisplayTime;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::state::App;
@@ -109,6 +110,8 @@ pub(super) struct Frame {
     pub(super) email: Option<String>,
     /// Whether the operator suspended the account.
     pub(super) is_suspended: bool,
+    /// The day on which the account will be deleted.
+    pub(super) deletes_on: Option<DisplayTime>,
     /// The result of the previous form.
     pub(super) notice: Option<&'static str>,
     /// Whether the form has an error, which the title then starts with.
@@ -122,8 +125,10 @@ pub(super) struct Frame {
 impl Frame {
     /// The frame of a page of the account.
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
-        let (email, is_suspended) = (Some(person.who.email.clone()), person.who.is_suspended);
-        Self { section: Some(section), email, is_suspended, ..Self::alone(app, title).with_script() }
+        let who = &person.who;
+        let (email, is_suspended) = (Some(who.email.clone()), who.is_suspended);
+        let deletes_on = who.tenant_deletes_at.map(|at| who.zone.as_utc(at).into());
+        Self { section: Some(section), email, is_suspended, deletes_on, ..Self::alone(app, title).with_script() }
     }
 
     /// The frame of a section's list with its form.
@@ -146,6 +151,7 @@ impl Frame {
             section: None,
             email: None,
             is_suspended: false,
+            deletes_on: None,
             notice: None,
             failed: false,
             has_plan: false,

@@ -341,7 +341,7 @@ pub(super) async fn show(
         ("Android app", &link.android_deep_link),
         ("Google Play", &link.android_store_url),
     ];
-    let range = Range::read(format!("/account/links/{id}"), &query, now)?;
+    let range = Range::read(format!("/account/links/{id}"), &query, now, &person.who.zone)?;
     let report = Report::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id), range).await;
     let status = report.status();
     let frame = Frame::of(&app, &person, Section::LINKS, id).after(&query);

@@ -7,6 +7,8 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "link-saved" => "Link updated. The next click uses the new destinations.",
         "link-deleted" => "Link deleted.",
         "domain-added" => "Domain added. Set the DNS records below, then verify it.",
+        "account-kept" => "The account stays. Its deletion was canceled.",
+        "settings-saved" => "Settings updated.",
         "domain-saved" => "Domain updated.",
         "domain-verified" => "Domain verified.",
         "domain-stands" => "The TXT record is in place. The domain stays verified.",

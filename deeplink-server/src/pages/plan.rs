@@ -348,6 +348,7 @@ fn question(app: &App, person: &Person, standing: &Standing, error: Option<&Form
         subject,
         lead: &lead,
         submit: "Cancel subscription".to_owned(),
+        is_typed: false,
         keep: "Keep subscription",
         back: PATH,
     };

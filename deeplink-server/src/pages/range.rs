@@ -1,15 +1,15 @@
-//! The time that a page's numbers are about: a named range up to now, or whole days of one's own. Days are in UTC.
+//! The time that a page's numbers are about: a named range up to now, or whole days of one's own. Days are those of the
+//! account's time zone.
 
 use deeplink_core::funnel::{FunnelQuery, GroupBy};
 use deeplink_core::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::{Day, Zone};
 
 use super::time::DisplayTime;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 
-const HOUR: i64 = 3_600_000;
-const DAY: i64 = 24 * HOUR;
 /// Above this number of days a chart has a bar for each week: a quarter by day still fits the page.
 const MAX_DAILY: i64 = 92;
 
@@ -59,8 +59,12 @@ pub(super) struct Range {
     pub(super) path: String,
     /// As in the query; empty for dates of one's own.
     name: &'static str,
+    /// Whose days they are.
+    pub(super) zone: Zone,
     from: Timestamp,
     to: Timestamp,
+    /// When as many days before it begin.
+    before: Timestamp,
     /// Whether it ends now.
     pub(super) is_open: bool,
     days: i64,
@@ -72,32 +76,52 @@ pub(super) struct Range {
 
 impl Range {
     /// The range that a page's query names; the last 30 days when it names none.
-    pub(super) fn read(path: impl Into<String>, query: &Query, now: Timestamp) -> Result<Self, ApiError> {
+    pub(super) fn read(path: impl Into<String>, query: &Query, now: Timestamp, zone: &Zone) -> Result<Self, ApiError> {
         let [range, from, to] = ["range", "from", "to"].map(|name| query.one(name));
         let (range, from, to) = (range?.unwrap_or_default(), from?.unwrap_or_default(), to?.unwrap_or_default());
-        let mut read = Self::named(path.into(), range, now);
+        let mut read = Self::named(path.into(), range, now, zone);
         if from.is_empty() && to.is_empty() {
             return Ok(read);
         }
         read.entered = [from.to_owned(), to.to_owned()];
-        match dates(from, to, now) {
-            Ok((from, until)) => {
+        match dates(from, to, now, zone) {
+            Ok(days) => {
                 read.name = "";
-                (read.from, read.to) = (from, last(until, now));
-                read.days = (until.as_millis() - from.as_millis()) / DAY;
-                read.is_open = read.to == now;
+                read.set(&days, now);
             }
             Err(error) => read.error = Some(error),
         }
         Ok(read)
     }
 
-    fn named(path: String, name: &str, now: Timestamp) -> Self {
+    fn named(path: String, name: &str, now: Timestamp, zone: &Zone) -> Self {
         let known = NAMED.iter().find(|known| known.0 == name);
         let (name, days) = known.map_or((DEFAULT, DEFAULT_WINDOW_DAYS), |known| (known.0, known.1));
-        let from = midnight(now).plus_days(1 - days);
-        let date = |at: Timestamp| DisplayTime::from(at).date();
-        Self { path, name, from, to: now, is_open: true, days, entered: [date(from), date(now)], error: None }
+        let mut range = Self {
+            path,
+            name,
+            zone: zone.clone(),
+            from: now,
+            to: now,
+            before: now,
+            is_open: true,
+            days,
+            entered: [String::new(), String::new()],
+            error: None,
+        };
+        let days = last_days(zone, days, now);
+        range.set(&days, now);
+        range.entered = [&days[0], &days[days.len() - 1]].map(|day| day.date.clone());
+        range
+    }
+
+    /// Sets the days, of which there is at least one.
+    fn set(&mut self, days: &[Day], now: Timestamp) {
+        let (first, last) = (&days[0], &days[days.len() - 1]);
+        (self.from, self.to) = (first.start, last.end.plus_millis(-1).min(now));
+        self.days = i64::try_from(days.len()).unwrap_or(i64::MAX);
+        self.is_open = self.to == now;
+        self.before = last_days(&self.zone, self.days, first.start.plus_millis(-1))[0].start;
     }
 
     /// The buttons: the query's value, the text, and whether it is this range.
@@ -115,8 +139,8 @@ impl Range {
     pub(super) fn title(&self) -> String {
         match NAMED.iter().find(|known| known.0 == self.name) {
             Some((_, _, _, title)) => (*title).to_owned(),
-            None if self.days == 1 => DisplayTime::from(self.from).to_string(),
-            None => format!("{} to {}", DisplayTime::from(self.from), DisplayTime::from(self.to)),
+            None if self.days == 1 => self.day_of(self.from),
+            None => format!("{} to {}", self.day_of(self.from), self.day_of(self.to)),
         }
     }
 
@@ -151,41 +175,54 @@ impl Range {
         }
     }
 
+    /// A day as people write it.
+    fn day_of(&self, at: Timestamp) -> String {
+        DisplayTime::from(self.zone.as_utc(at)).to_string()
+    }
+
     /// Limits a query to the range, and to as many days before it until the same time.
     pub(super) fn limit(&self, query: &FunnelQuery) -> [FunnelQuery; 2] {
-        let shifted = |days| query.clone().window(Some(self.from.plus_days(days)), Some(self.to.plus_days(days)));
-        [shifted(0).group_by(self.unit().group_by()), shifted(-self.days)]
+        let length = self.to.as_millis() - self.from.as_millis();
+        // The days before are fewer hours where clocks were put forward in them.
+        let until = self.before.plus_millis(length).min(self.from.plus_millis(-1));
+        let mut own = query.clone().window(Some(self.from), Some(self.to)).group_by(self.unit().group_by());
+        if self.unit() != Unit::Hour && self.zone != Zone::default() {
+            own = own.tz(self.zone.name());
+        }
+        [own, query.clone().window(Some(self.before), Some(until))]
     }
 }
 
-fn midnight(at: Timestamp) -> Timestamp {
-    at.plus_millis(-at.as_millis().rem_euclid(DAY))
+/// So many days up to a moment, and at least one.
+fn last_days(zone: &Zone, count: i64, now: Timestamp) -> Vec<Day> {
+    let mut days = zone.days(now.plus_days(-count - 1), now);
+    days.drain(..days.len().saturating_sub(usize::try_from(count).unwrap_or(1)));
+    days
 }
 
-/// The last millisecond before `until` that is not in the future.
-fn last(until: Timestamp, now: Timestamp) -> Timestamp {
-    until.plus_millis(-1).min(now)
-}
-
-/// The first day's beginning and the last day's end; without a last day, today's.
-fn dates(from: &str, to: &str, now: Timestamp) -> Result<(Timestamp, Timestamp), String> {
+/// The days of one's own, up to today; without a last day, it is today.
+fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, String> {
+    let today = zone.as_utc(now);
     let date = |text: &str, name: &str| -> Result<Timestamp, String> {
-        let wrong = || format!("“{name}” is not a date such as {}.", DisplayTime::from(now).date());
-        if text.len() == 10 { format!("{text}T00:00:00Z").parse().map_err(|_| wrong()) } else { Err(wrong()) }
+        let wrong = || format!("“{name}” is not a date such as {}.", DisplayTime::from(today).date());
+        zone.midnight(text).ok_or_else(wrong)
     };
     let first = date(from, "From")?;
-    let end = if to.is_empty() { midnight(now) } else { date(to, "To")? };
+    let end = if to.is_empty() { now } else { date(to, "To")? };
     if first > end {
         return Err("“From” is after “To”.".to_owned());
     }
     if first > now {
         return Err("These dates are in the future.".to_owned());
     }
-    let until = end.min(midnight(now)).plus_days(1);
-    if until > first.plus_days(MAX_WINDOW_DAYS) {
-        return Err(format!("These are more than {MAX_WINDOW_DAYS} days."));
+    let too_many = || format!("These are more than {MAX_WINDOW_DAYS} days.");
+    let until = first.plus_days(MAX_WINDOW_DAYS);
+    if end.min(now) >= until {
+        return Err(too_many());
     }
-    Ok((first, until))
+    let days = zone.days(first, end.min(now));
+    // One of them may have 25 hours.
+    if days.last().is_some_and(|last| last.end > until) { Err(too_many()) } else { Ok(days) }
 }
 
 #[cfg(test)]
@@ -194,7 +231,7 @@ mod tests {
 
     fn read(query: &str) -> Range {
         let now = "2026-11-20T09:30:00Z".parse().expect("a moment");
-        Range::read("/account", &Query::parse(query), now).expect("a range")
+        Range::read("/account", &Query::parse(query), now, &Zone::default()).expect("a range")
     }
 
     #[test]
@@ -246,5 +283,51 @@ mod tests {
             assert!(range.is_own() && range.choices().iter().all(|choice| !choice.2), "{query}");
             assert!(query.contains(&range.entered[0]) && query.contains(&range.entered[1]), "{query}");
         }
+    }
+
+    /// Days begin where the account is, and the days before are as many, also where clocks were changed.
+    #[test]
+    fn days_are_those_of_the_zone() {
+        for (zone, now, query, from, to, before) in [
+            (
+                "Asia/Tokyo",
+                "2026-11-20T16:30:00Z",
+                "range=today",
+                "2026-11-20T15:00:00.000Z",
+                "2026-11-20T16:30:00.000Z",
+                ["2026-11-19T15:00:00.000Z", "2026-11-19T16:30:00.000Z"],
+            ),
+            (
+                "America/New_York",
+                "2026-11-02T02:00:00Z",
+                "from=2026-10-31&to=2026-11-01",
+                "2026-10-31T04:00:00.000Z",
+                "2026-11-02T02:00:00.000Z",
+                ["2026-10-29T04:00:00.000Z", "2026-10-31T02:00:00.000Z"],
+            ),
+            // The first of these days has 25 hours, so that the same length would reach into it.
+            (
+                "Europe/Berlin",
+                "2026-10-27T12:00:00Z",
+                "from=2026-10-25&to=2026-10-25",
+                "2026-10-24T22:00:00.000Z",
+                "2026-10-25T22:59:59.999Z",
+                ["2026-10-23T22:00:00.000Z", "2026-10-24T21:59:59.999Z"],
+            ),
+        ] {
+            let zone = Zone::named(zone).expect("a zone");
+            let now = now.parse().expect("a moment");
+            let range = Range::read("/account", &Query::parse(query), now, &zone).expect("a range");
+            let limits = range.limit(&FunnelQuery::account());
+            let window = |of: &FunnelQuery| [of.from, of.to].map(|at| at.map(|at| at.to_string()).unwrap_or_default());
+            assert_eq!(window(&limits[0]), [from, to], "{query}");
+            assert_eq!(window(&limits[1]), before, "{query}");
+            let by_day = range.unit() == Unit::Day;
+            assert_eq!(limits[0].tz.as_deref(), by_day.then(|| zone.name()), "{query}");
+        }
+        let tokyo = Zone::named("Asia/Tokyo").expect("a zone");
+        let now = "2026-11-20T16:30:00Z".parse().expect("a moment");
+        let range = Range::read("/account", &Query::parse("from=2026-11-21"), now, &tokyo).expect("a range");
+        assert_eq!((&*range.title(), range.error), ("21 Nov 2026", None), "where it is tomorrow already");
     }
 }

@@ -1,14 +1,24 @@
-//! Settings: what programs and support ask for about the account, and who is signed in.
+//! Settings: what the account sets for itself, what programs and support ask for, and who is signed in.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::Response;
+use deeplink_core::account::{Account, DeleteAccount, MAX_ACCOUNT_NAME, UpdateAccount};
+use deeplink_core::zone::Zone;
 
 use super::PageResult;
+use super::confirm::Question;
+use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
 use super::frame::{Frame, Section, answer};
+use super::headers::see_other;
 use super::person::Person;
 use super::time::DisplayTime;
-use crate::state::Shared;
+use crate::api;
+use crate::http::extract::Query;
+use crate::state::{App, Shared};
 
 #[derive(Template)]
 #[template(path = "pages/settings.html")]
@@ -20,11 +30,24 @@ struct SettingsPage<'a> {
     is_owner: bool,
     /// The service's URL.
     base: &'a str,
+    form: FormView,
 }
 
 /// The settings.
-pub(super) async fn show(State(app): State<Shared>, person: Person) -> PageResult {
-    let frame = Frame::of(&app, &person, Section::SETTINGS, "Settings");
+pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let account = api::account::find(&app, &person.caller).await?;
+    Ok(page(&app, &person, &account, &View::Opened(Some(&query))))
+}
+
+fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Response {
+    let stored = Form::with([
+        ("name", account.name.as_deref()),
+        ("time_zone", account.time_zone.as_deref()),
+        ("icon_url", account.icon_url.as_deref()),
+        ("theme_color", account.theme_color.as_deref()),
+    ]);
+    let form = FormView::new(app, groups(account), &stored, view);
+    let frame = Frame::of(app, person, Section::SETTINGS, "Settings").showing(view);
     let page = SettingsPage {
         frame: &frame,
         account: person.who.tenant.as_str(),
@@ -32,6 +55,88 @@ pub(super) async fn show(State(app): State<Shared>, person: Person) -> PageResul
         email: &person.who.email,
         is_owner: person.who.is_owner,
         base: app.public_url.as_str().trim_end_matches('/'),
+        form,
     };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
+    answer(app, view.outcome(), &frame, &page)
+}
+
+fn groups(account: &Account) -> Vec<Group> {
+    let general = vec![
+        Field::line("name", "Name", "Only your team sees it.").max_length(MAX_ACCOUNT_NAME),
+        Field::choice("time_zone", "Time zone", "Reports on these pages count the days of this zone.", zones(account)),
+    ];
+    let branding = vec![
+        Field::url("icon_url", "Icon URL", "A square image, served over https."),
+        Field::line("theme_color", "Button color", "").max_length(7).placeholder("#2e7d4f"),
+    ];
+    let hint = "Optional. Shown on landing pages of links whose app has no icon or color of its own.";
+    vec![Group::plain(general), Group::new("Branding", hint, branding)]
+}
+
+/// Each time zone with its name: UTC, the one that is set, and places.
+fn zones(account: &Account) -> Vec<(Cow<'static, str>, Cow<'static, str>)> {
+    let set = account.time_zone.iter().filter(|name| !Zone::places().contains(name));
+    let set = set.map(|name| (Cow::from(name.clone()), Cow::from(name.clone())));
+    let places = Zone::places().iter().map(|name| (Cow::from(&**name), Cow::from(name.replace('_', " "))));
+    std::iter::once((Cow::from(""), Cow::from("UTC"))).chain(set).chain(places).collect()
+}
+
+/// Changes the settings.
+pub(super) async fn update(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
+    let asked_in = |form: &Form| {
+        let mut asked = UpdateAccount::new();
+        asked.name = form.filled("name").into();
+        asked.time_zone = form.filled("time_zone").into();
+        asked.icon_url = form.filled("icon_url").into();
+        asked.theme_color = form.filled("theme_color").into();
+        asked
+    };
+    let view = match View::checked(&form, |_| None, |form| asked_in(form).check().map(drop)) {
+        Some(refused) => refused,
+        None => match api::account::update_for(&app, Arc::clone(&person.caller), asked_in(&form)).await {
+            Ok(_) => return Ok(see_other("/account/settings?done=settings-saved")),
+            Err(error) => View::refused(&form, error)?,
+        },
+    };
+    let account = api::account::find(&app, &person.caller).await?;
+    Ok(page(&app, &person, &account, &view))
+}
+
+/// Asks for confirmation, with the account's ID.
+pub(super) async fn confirm(State(app): State<Shared>, person: Person) -> PageResult {
+    Ok(question(&app, &person, None))
+}
+
+fn question(app: &App, person: &Person, error: Option<&FormError>) -> Response {
+    let question = Question {
+        is_typed: true,
+        ..Question::delete(
+            Section::SETTINGS,
+            "account",
+            person.who.tenant.as_str(),
+            "In 7 days everything in it is deleted for good: links, which then stop working, clicks and reports, domains, apps, keys and the team. Until then everything works as before, and you can change your mind here.",
+            "/account/settings",
+        )
+    };
+    question.ask(app, person, error)
+}
+
+/// Schedules the deletion of the account.
+pub(super) async fn delete(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
+    let asked = DeleteAccount::new(form.value("confirm"));
+    match api::account::delete_for(&app, Arc::clone(&person.caller), &asked).await {
+        Ok(_) => Ok(see_other("/account/settings")),
+        Err(error) => Ok(question(&app, &person, Some(&FormError::of(error)?))),
+    }
+}
+
+/// Cancels the deletion of the account.
+pub(super) async fn keep(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
+    api::account::keep_for(&app, Arc::clone(&person.caller)).await?;
+    Ok(see_other("/account/settings?done=account-kept"))
+}
+
+/// Redirects to the settings: a bookmark or a sign-in comes back without the form.
+pub(super) async fn back() -> PageResult {
+    Ok(see_other("/account/settings"))
 }

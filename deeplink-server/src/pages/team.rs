@@ -101,6 +101,7 @@ fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&Fo
         subject: &user.email,
         lead: "They are signed out everywhere, and their pending invitation is canceled. Links and keys that they created stay.",
         submit: "Remove from team".to_owned(),
+        is_typed: false,
         keep: "Cancel",
         back: LIST,
     };

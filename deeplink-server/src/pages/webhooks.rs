@@ -273,6 +273,7 @@ fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Optio
         subject: &webhook.url,
         lead: "X-Service-Signature uses the new secret immediately. In webhook-signature, the current secret also signs for 24 hours. Rotating again within 24 hours invalidates the current secret at once. This cannot be undone.",
         submit: "Rotate secret".to_owned(),
+        is_typed: false,
         keep: "Cancel",
         back: &format!("{LIST}/{}", webhook.id),
     };

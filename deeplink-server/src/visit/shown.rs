@@ -71,7 +71,8 @@ pub(super) async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPla
     page_response(app, StatusCode::OK, language, |nonce| landing::render(&page, nonce))
 }
 
-/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest, completed by the other platform's.
+/// The apps to show: the oldest of the visitor's platform, else the tenant's oldest, completed by the other platform's and
+/// then by the account's icon and colour.
 fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
     let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
     let prefers_android = match platform {
@@ -82,11 +83,11 @@ fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
     let (first, second) = if prefers_android { (android, ios) } else { (ios, android) };
     let shown = |of: fn(&AppBranding) -> Option<&str>| first.and_then(of).or(second.and_then(of));
     Apps {
-        display: first.or(second).map(|_| DisplayApp {
+        display: DisplayApp {
             name: shown(AppBranding::name),
-            icon_url: shown(|app| app.icon_url.as_deref()),
-            theme_color: shown(|app| app.theme_color.as_deref()),
-        }),
+            icon_url: shown(|app| app.icon_url.as_deref()).or(branding.icon_url.as_deref()),
+            theme_color: shown(|app| app.theme_color.as_deref()).or(branding.theme_color.as_deref()),
+        },
         ios_name: ios.and_then(AppBranding::name),
         android_name: android.and_then(AppBranding::name),
     }

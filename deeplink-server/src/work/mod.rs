@@ -4,6 +4,7 @@ mod certificates;
 mod countries;
 mod credit;
 mod deliver;
+pub(crate) mod erasure;
 pub(crate) mod link_expiry;
 pub(crate) mod mail;
 pub(crate) mod notices;

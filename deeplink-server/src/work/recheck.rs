@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use deeplink_core::audit::AuditAction;
-use deeplink_core::id::{AuditEntryId, MailId};
+use deeplink_core::id::AuditEntryId;
 use deeplink_core::time::Timestamp;
 use futures_util::{FutureExt, StreamExt, stream};
 
 use super::link_expiry;
-use super::mail::Mail;
+use super::mail::{self, Mail};
 use crate::db::audit::{By, NewEntry};
 use crate::db::domain_proofs::{self, Due};
-use crate::db::{Conn, DbError, domains, mails, users};
+use crate::db::{Conn, DbError, domains};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
@@ -34,8 +34,6 @@ const RETRY_MILLIS: i64 = 3_600_000;
 const DAY_MILLIS: i64 = 24 * 3_600_000;
 /// Random spread of the daily checks, so that they do not come all at once.
 const SPREAD_MILLIS: u64 = 3_600_000;
-/// How many days a mail about a lost domain is tried.
-const MAIL_DAYS: i64 = 3;
 
 pub(super) async fn run(app: Weak<App>) {
     let mut has_local = true;
@@ -183,14 +181,9 @@ pub(crate) fn next_check(app: &App) -> Timestamp {
 }
 
 async fn notify_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
-    if app.config.mail_at(&app.public_url).is_none() {
+    let until = now.plus_days(CLAIM_DAYS);
+    if !mail::to_owners(app, tx, &due.tenant, |owner| Mail::domain_lost(owner, &due.name, &due.token, until)).await? {
         tracing::warn!(domain = %due.name, "domain lost, but mail is not set up; its owner was not notified");
-        return Ok(());
-    }
-    for owner in users::owners_of(tx, &due.tenant).await? {
-        let id = app.random(|random| MailId::new(now, random));
-        let sealed = Mail::domain_lost(owner, &due.name, &due.token, now.plus_days(CLAIM_DAYS)).seal(&app.vault, &id);
-        mails::insert(tx, &id, &sealed, now, now.plus_days(MAIL_DAYS)).await?;
     }
     Ok(())
 }

@@ -288,6 +288,38 @@ fn an_address_names_one_account_or_none() {
     server.stop();
 }
 
+/// An account is deleted beside a running server after the operator confirmed it; the others stay.
+#[test]
+fn an_account_is_deleted_beside_a_running_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let (tenant, key) = account(&home, "leaving@example.com");
+    let (_, other) = account(&home, "other@example.com");
+    let (link, kept) = (server.link(&key), server.link(&other));
+    assert_eq!(server.tap(&link), 302);
+    let named = ["tenant", "delete", "--tenant", "leaving@example.com"];
+    failed(&home.run(&named), 1, "confirm with --yes");
+    failed(&home.run(&[&named[..], &["--json"]].concat()), 2, "--yes");
+    assert_eq!(get(&server, "/v1/links", &key), 200, "nothing was deleted");
+    let told = home.ok(&[&named[..], &["--yes"]].concat());
+    let lines = [&*format!("tenant_id  {tenant}"), "email      leaving@example.com", "links      1", "people     1"];
+    for line in lines {
+        assert!(told.lines().any(|said| said == line), "{line}: {told}");
+    }
+    assert!(told.contains(&format!("{tenant} is deleted: ")) && !told.contains(": 0 rows"), "{told}");
+    eventually_blocking("its key is refused", PATIENCE, || get(&server, "/v1/links", &key) == 401);
+    eventually_blocking("its link is gone", PATIENCE, || server.tap(&link) == 404);
+    assert_eq!((get(&server, "/v1/links", &other), server.tap(&kept)), (200, 302));
+    assert!(!home.ok(&["tenant", "list"]).contains(&tenant));
+    failed(&home.run(&["tenant", "show", "--tenant", &tenant]), 1, "not_found");
+    failed(&home.run(&[&named[..3], &[&*tenant, "--yes"]].concat()), 1, "not_found");
+    let (again, _) = account(&home, "leaving@example.com");
+    let told = read(&home.ok(&["tenant", "delete", "--tenant", &again, "--yes", "--json"]));
+    assert_eq!((&told["tenant_id"], &told["links"], &told["keys"]), (&json!(again), &json!(0), &json!(1)));
+    assert!(told["rows"].as_u64().is_some_and(|rows| rows > 2), "{told}");
+    server.stop();
+}
+
 #[test]
 fn an_account_that_is_not_there_is_said_so() {
     let home = Home::new();
@@ -304,6 +336,7 @@ fn an_account_that_is_not_there_is_said_so() {
         }
         failed(&home.run(&["tenant", command]), 2, "--tenant");
     }
+    failed(&home.run(&["tenant", "delete", "--tenant", NOBODY, "--yes"]), 1, "not_found: no account with id tnt_");
     let blank = ["tenant", "suspend", "--tenant", NOBODY, "--reason"];
     for reason in ["", "  ", "a\u{7}b", &"x".repeat(501)] {
         failed(&home.run(&[&blank[..], &[reason]].concat()), 2, "--reason");
@@ -315,7 +348,7 @@ fn an_account_that_is_not_there_is_said_so() {
 #[test]
 fn help_of_the_commands_has_an_example() {
     let home = Home::new();
-    for command in ["list", "show", "key", "signin", "suspend", "resume"] {
+    for command in ["list", "show", "key", "signin", "suspend", "resume", "delete"] {
         let help = home.ok(&["tenant", command, "--help"]);
         assert!(help.contains(&format!("\n  deeplink-server tenant {command}")), "{help}");
     }

@@ -122,6 +122,15 @@ pub(super) fn matrix() -> Vec<Row> {
         with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
         row("get_link", LINK),
         row("link_qr", LINK),
+        row("get_account", FULL),
+        with("update_account", json!({"name": "Newer"}), FULL),
+        // The body names the account.
+        with(
+            "delete_account",
+            json!({}),
+            refused("401 unauthorized", "400 bad_request confirm", "403 forbidden_scope", "2xx"),
+        ),
+        row("cancel_account_deletion", FULL),
         row("list_audit_log", FULL),
         row("list_events", FULL),
         row("list_sources", FULL),

@@ -83,7 +83,10 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
     let mut body = row.body.clone();
     let name = row.operation.replace('_', "-");
     let path = &operation.path;
-    let ids = if row.operation == "confirm_secret_key" {
+    let ids = if row.operation == "delete_account" {
+        body = Some(json!({"confirm": a.tenant}));
+        vec![]
+    } else if row.operation == "confirm_secret_key" {
         body = Some(json!({"email": "a@example.com", "token": code_of_a(world).await}));
         vec![]
     } else if path.contains("/secret-keys/{key_id}") {

@@ -22,7 +22,7 @@ fn owned(world: &World) -> Map<String, Value> {
     {
         owned.insert(name.to_owned(), json!(MARK));
     }
-    for name in ["created_at", "updated_at", "expires_at", "deleted_at", "last_used_at", "revoked_at"] {
+    for name in ["created_at", "updated_at", "expires_at", "deleted_at", "last_used_at", "revoked_at", "deletes_at"] {
         owned.insert(name.to_owned(), json!(MOMENT));
     }
     for name in ["verified_at", "position", "link_count", "turn"] {

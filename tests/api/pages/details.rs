@@ -115,3 +115,41 @@ async fn settings_name_the_account() {
         assert!(page.contains(part), "{part}: {page}");
     }
 }
+
+/// Settings are saved, refused beside their fields, and emptied; reports show the days of the zone.
+#[tokio::test]
+async fn settings_are_edited() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let settings = "/account/settings";
+    let stored = async || {
+        let account = world.a.client.account().get().await.expect("an account");
+        [account.name, account.time_zone, account.icon_url, account.theme_color].map(Option::unwrap_or_default)
+    };
+    let form = |name: &'static str, zone: &'static str, icon: &'static str, color: &'static str| {
+        [("name", name), ("time_zone", zone), ("icon_url", icon), ("theme_color", color)]
+    };
+    let saved = visitor.post(settings, &form("Example", "Asia/Tokyo", "https://example.com/icon.png", "#2e7d4f")).await;
+    assert_eq!(went(&saved), (303, "/account/settings?done=settings-saved"));
+    let set = ["Example", "Asia/Tokyo", "https://example.com/icon.png", "#2e7d4f"];
+    assert_eq!(stored().await, set);
+    let page = text_of(&visitor.get("/account/settings?done=settings-saved").await);
+    for part in ["Settings updated.", "value=\"Example\"", "value=\"Asia/Tokyo\" selected", "value=\"#2e7d4f\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    world.a.make("spring-42").await;
+    assert_eq!(world.nobody.tap("spring-42").await.status, 302);
+    assert!(text_of(&visitor.get("/account").await).contains("Times are in Asia/Tokyo."));
+
+    let refused = visitor.post(settings, &form("Example", "Mars/Olympus", "", "red")).await;
+    let page = refused.text();
+    assert_eq!(refused.status, 400);
+    for part in ["id=\"time-zone-error\"", "id=\"theme-color-error\"", "value=\"red\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(stored().await, set, "nothing is changed");
+    let emptied = visitor.post(settings, &form("", "", "", "")).await;
+    assert_eq!(went(&emptied), (303, "/account/settings?done=settings-saved"));
+    assert_eq!(stored().await, [""; 4]);
+    assert!(text_of(&visitor.get("/account").await).contains("Times are in UTC."));
+}

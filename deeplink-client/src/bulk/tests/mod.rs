@@ -110,12 +110,17 @@ async fn the_plan_says_how_rows_would_go() {
 
 #[tokio::test]
 async fn concurrency_grows_to_its_limit_and_not_beyond() {
+    const REQUESTS: usize = 600;
     let model = Model::new();
-    model.edit(|state| state.delay = Duration::from_millis(4));
-    import(model.client().bulk_import(same(60_000))).await;
+    // Twenty answers raise it by one; the last requests have no successors.
+    model.edit(|state| {
+        state.together =
+            Some(|came, answered| if came == REQUESTS { 0 } else { (4 + answered.saturating_sub(1) / 20).min(16) });
+    });
+    import(model.client().bulk_import(same(100 * REQUESTS))).await;
     assert_eq!(model.edit(|state| state.most_in_flight), 16);
     let fixed = Model::new();
-    fixed.edit(|state| state.delay = Duration::from_millis(4));
+    fixed.edit(|state| state.together = Some(|came, _| if came == 30 { 0 } else { 3 }));
     import(fixed.client().bulk_import(same(3_000)).concurrency(Concurrency::Fixed(3))).await;
     assert_eq!(fixed.edit(|state| state.most_in_flight), 3);
 }

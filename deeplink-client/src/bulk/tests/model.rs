@@ -13,6 +13,7 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use futures_util::stream;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tokio::sync::Notify;
 
 use crate::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError};
 use crate::{Client, SecretKey};
@@ -74,6 +75,10 @@ pub(crate) struct State {
     pub(crate) in_flight: usize,
     pub(crate) most_in_flight: usize,
     pub(crate) delay: std::time::Duration,
+    /// How many requests must be under way before one is answered, by how many came and how many were answered.
+    pub(crate) together: Option<fn(came: usize, answered: usize) -> usize>,
+    answered: usize,
+    changed: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -98,6 +103,9 @@ impl Model {
             in_flight: 0,
             most_in_flight: 0,
             delay: std::time::Duration::ZERO,
+            together: None,
+            answered: 0,
+            changed: Arc::default(),
         })))
     }
 
@@ -329,6 +337,29 @@ impl Drop for UnderWay {
     }
 }
 
+impl Model {
+    /// Waits until as many requests are under way as [`State::together`] says.
+    async fn enough_under_way(&self) {
+        let changed = self.edit(|state| Arc::clone(&state.changed));
+        changed.notify_waiters();
+        loop {
+            let next = changed.notified();
+            tokio::pin!(next);
+            next.as_mut().enable();
+            let is_enough = self.edit(|state| {
+                let needed = state.together.map_or(0, |together| together(state.log.len(), state.answered));
+                let is_enough = state.in_flight >= needed;
+                state.answered += usize::from(is_enough);
+                is_enough
+            });
+            if is_enough {
+                return;
+            }
+            next.await;
+        }
+    }
+}
+
 impl Transport for Model {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<BodyStream>, TransportError>> {
         Box::pin(async move {
@@ -346,6 +377,7 @@ impl Transport for Model {
                 (fault, state.delay)
             });
             let _under_way = UnderWay(self.clone());
+            self.enough_under_way().await;
             tokio::time::sleep(delay / 2).await;
             let broken = |failure| Err(TransportError::new(failure, "trouble"));
             match fault {

@@ -1,5 +1,6 @@
-//! `tenant`: the operator finds, creates and suspends accounts, grants and shows plans, and forgets subscriptions.
+//! `tenant`: the operator finds, creates, suspends and deletes accounts, grants and shows plans, and forgets subscriptions.
 
+mod delete;
 mod key;
 mod list;
 mod show;
@@ -52,6 +53,9 @@ pub(super) enum Command {
     /// Ends the suspension of an account; everything is as it was before
     #[command(long_about = suspend::ABOUT_RESUME)]
     Resume(suspend::Target),
+    /// Deletes an account with everything in it, at once
+    #[command(long_about = delete::ABOUT)]
+    Delete(delete::Delete),
     /// Grants an account a plan that it does not pay for, or ends the grant
     Comp(Comp),
     /// Shows an account's plan and usage
@@ -156,6 +160,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Signin(signin) => signin::run(signin, config, clock).await,
         Command::Suspend(target) => suspend::run(target, true, config, clock).await,
         Command::Resume(target) => suspend::run(target, false, config, clock).await,
+        Command::Delete(delete) => delete::run(delete, config, clock).await,
         Command::Comp(comp) => grant(comp, config, clock).await,
         Command::Plan(plan) => show_plan(plan, config, clock).await,
         Command::Unsubscribe(unsubscribe) => forget(unsubscribe, config).await,

@@ -80,8 +80,8 @@ pub(crate) struct Agent<'a> {
 /// The tenant's apps on a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Apps<'a> {
-    /// The oldest app of the visitor's platform, else the tenant's oldest.
-    pub(crate) display: Option<DisplayApp<'a>>,
+    /// What the page shows of one: the oldest app of the visitor's platform, else the tenant's oldest.
+    pub(crate) display: DisplayApp<'a>,
     /// Name of the oldest iOS app.
     pub(crate) ios_name: Option<&'a str>,
     /// Name of the oldest Android app.
@@ -89,7 +89,7 @@ pub(crate) struct Apps<'a> {
 }
 
 /// The app whose name, icon and colour a page shows. What it lacks is taken from the tenant's app for the other
-/// platform.
+/// platform, and then from the account.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DisplayApp<'a> {
     /// Its name.
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
         let link = &plan.link;
         let preview = page.preview.unwrap_or_default();
         let agent = page.agent.unwrap_or_default();
-        let app = page.apps.display.unwrap_or_default();
+        let app = page.apps.display;
         let texts = Texts::of(page.language);
         let site = host_of(link.url);
         let title = non_blank(preview.title).or(non_blank(app.name)).unwrap_or(site);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deeplink_core::audit::AuditAction;
-use deeplink_core::id::{AuditEntryId, MailId, TenantId, WebhookId};
+use deeplink_core::id::{AuditEntryId, WebhookId};
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
@@ -13,10 +13,10 @@ use tokio::time::sleep;
 
 use crate::db::audit::{By, NewEntry};
 use crate::db::deliveries::{self, DeliveryState, DeliveryUpdate, Health, MAX_UPDATES};
-use crate::db::{Conn, DbError, mails, users};
+use crate::db::{Conn, DbError};
 use crate::shares::Share;
 use crate::state::{App, Shared};
-use crate::work::mail::Mail;
+use crate::work::mail::{self, Mail};
 
 /// Maximum results that wait to be stored; a tenant's task with another one waits until there is room.
 pub(super) const MAX_WAITING: usize = 1_024;
@@ -26,8 +26,6 @@ const BATCH_WINDOW: Duration = Duration::from_millis(5);
 const DATABASE_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Minimum time between two writes of a webhook's row while its health is unchanged.
 const HEALTH_INTERVAL_MILLIS: u64 = 1_000;
-/// How many days a mail about a paused webhook is tried.
-const MAIL_DAYS: i64 = 3;
 
 /// The result of a delivery, after an attempt or in place of one.
 pub(super) struct DeliveryResult {
@@ -134,30 +132,14 @@ async fn store_all(
             let id = app.random(|random| AuditEntryId::new(now, random));
             let paused = NewEntry::new(id, tenant.clone(), By::Service, AuditAction::WebhookPaused);
             paused.of_url(webhook, &url).store(tx).await?;
-            has_mail |= notify_owners(app, tx, &tenant, &url, since, now).await?;
+            if mail::to_owners(app, tx, &tenant, |owner| Mail::webhook_paused(owner, &url, since)).await? {
+                has_mail = true;
+            } else {
+                tracing::warn!(%tenant, "webhook paused, but mail is not set up; its owners were not notified");
+            }
         }
     }
     Ok(has_mail)
-}
-
-async fn notify_owners(
-    app: &App,
-    tx: &mut Conn<'_>,
-    tenant: &TenantId,
-    url: &str,
-    since: Timestamp,
-    now: Timestamp,
-) -> Result<bool, DbError> {
-    if app.config.mail_at(&app.public_url).is_none() {
-        tracing::warn!(%tenant, "webhook paused, but mail is not set up; its owners were not notified");
-        return Ok(false);
-    }
-    for owner in users::owners_of(tx, tenant).await? {
-        let id = app.random(|random| MailId::new(now, random));
-        let sealed = Mail::webhook_paused(owner, url, since).seal(&app.vault, &id);
-        mails::insert(tx, &id, &sealed, now, now.plus_days(MAIL_DAYS)).await?;
-    }
-    Ok(true)
 }
 
 /// What this node has written of webhooks' health within the last second, so that a busy one's row is not written with

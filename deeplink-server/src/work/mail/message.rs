@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use askama::Template;
 use deeplink_core::domain::DomainName;
-use deeplink_core::id::MailId;
+use deeplink_core::id::{MailId, TenantId};
 use deeplink_core::secret::{ConfirmationCode, Token};
 use deeplink_core::time::Timestamp;
 use deeplink_core::user::{CONFIRM_PATH, Email};
@@ -50,6 +50,14 @@ enum Content {
         webhook_url: String,
         /// Since when no delivery has succeeded.
         failing_since: Timestamp,
+    },
+    /// The account will be deleted.
+    AccountDeletion {
+        /// The account's id.
+        account: String,
+        /// The person who requested it; `None`: it was done with a secret key.
+        requested_by: Option<String>,
+        deletes_at: Timestamp,
     },
     /// Confirm the address of a new account.
     Signup {
@@ -108,6 +116,12 @@ impl Mail {
     /// Tells an owner that a webhook was paused, and how to enable it.
     pub(crate) fn webhook_paused(to: String, url: &str, since: Timestamp) -> Self {
         Self { to, content: Content::WebhookPaused { webhook_url: url.to_owned(), failing_since: since } }
+    }
+
+    /// Tells an owner that the account will be deleted, and how to keep it.
+    pub(crate) fn account_deletion(to: String, account: &TenantId, by: Option<String>, deletes_at: Timestamp) -> Self {
+        let account = account.to_string();
+        Self { to, content: Content::AccountDeletion { account, requested_by: by, deletes_at } }
     }
 
     /// The email as it is stored.
@@ -176,10 +190,20 @@ impl Mail {
                 let html = WebhookPausedHtml { host, url, since, link }.render()?;
                 (format!("A webhook on {host} was paused"), text, html)
             }
+            Content::AccountDeletion { account, requested_by, deletes_at } => {
+                let (link, until) = (&format!("{base}{SETTINGS}"), &day(*deletes_at));
+                let by = requested_by.as_deref();
+                let text = AccountDeletionText { host, account, by, until, link }.render()?;
+                let html = AccountDeletionHtml { host, account, by, until, link }.render()?;
+                (format!("Your account on {host} will be deleted"), text, html)
+            }
         };
         Ok(Rendered { subject, text, html })
     }
 }
+
+/// The page with the account's settings.
+const SETTINGS: &str = "/account/settings";
 
 /// The page with the webhooks.
 const WEBHOOKS: &str = "/account/webhooks";
@@ -244,6 +268,9 @@ templates! {
     DomainLostText "mail/domain_lost.txt", DomainLostHtml "mail/domain_lost.html" {
         host: &'a str, domain: &'a str, txt_record: &'a str, token: &'a str, until: &'a str
     }
+    AccountDeletionText "mail/account_deletion.txt", AccountDeletionHtml "mail/account_deletion.html" {
+        host: &'a str, account: &'a str, by: Option<&'a str>, until: &'a str, link: &'a str
+    }
     WebhookPausedText "mail/webhook_paused.txt", WebhookPausedHtml "mail/webhook_paused.html" {
         host: &'a str, url: &'a str, since: &'a str, link: &'a str
     }
@@ -265,6 +292,7 @@ mod tests {
         let code = ConfirmationCode::typed("AB12CZ").expect("a code");
         let domain = "go.example.com".parse::<DomainName>().expect("a name");
         let from = Some("b@example.com".to_owned());
+        let account = "tnt_000000000000000000000000".parse::<TenantId>().expect("an id");
         vec![
             (Mail::signup(&to, &token, until()).expect("a mail"), r#""token":"T","until":"U"}"#),
             (Mail::signin(&to, &token, until()).expect("a mail"), r#""signin_token":"T","until":"U"}"#),
@@ -284,6 +312,10 @@ mod tests {
             (
                 Mail::webhook_paused("a@example.com".into(), "https://hooks.example.com/in", until()),
                 r#""webhook_url":"https://hooks.example.com/in","failing_since":"U"}"#,
+            ),
+            (
+                Mail::account_deletion("a@example.com".into(), &account, Some("b@example.com".to_owned()), until()),
+                r#""account":"tnt_000000000000000000000000","requested_by":"b@example.com","deletes_at":"U"}"#,
             ),
         ]
     }
@@ -314,6 +346,7 @@ mod tests {
                 Content::Code { code, .. } => code.clone(),
                 Content::DomainLost { verification_token, .. } => verification_token.clone(),
                 Content::WebhookPaused { webhook_url, .. } => webhook_url.clone(),
+                Content::AccountDeletion { .. } => format!("{base}{SETTINGS}"),
             };
             assert_eq!(text.lines().filter(|line| *line == alone).count(), 1, "{text}");
             assert!(html.contains(&format!(">{alone}<")), "{html}");

@@ -13,14 +13,15 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use deeplink_core::id::{MailId, TenantId};
 use deeplink_core::time::Timestamp;
 use futures_util::{FutureExt, StreamExt, stream};
 
 pub(crate) use self::message::Mail;
 use self::smtp::Smtp;
 use crate::config::MailTransport;
-use crate::db::DbError;
 use crate::db::mails::{self, Waiting};
+use crate::db::{Conn, DbError, users};
 use crate::private;
 use crate::shares::Share;
 use crate::state::App;
@@ -33,6 +34,28 @@ const MAX_CONCURRENT: usize = 8;
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// Seconds between attempts; the last one repeats until the email expires.
 const RETRY_DELAYS: [i64; 6] = [1, 5, 30, 120, 600, 3_600];
+
+/// Days within which an email to an account's owners must be sent.
+const OWNERS_MAIL_DAYS: i64 = 3;
+
+/// Queues an email to each of an account's owners. `false`: email is not set up.
+pub(crate) async fn to_owners(
+    app: &App,
+    tx: &mut Conn<'_>,
+    tenant: &TenantId,
+    mail: impl Fn(String) -> Mail,
+) -> Result<bool, DbError> {
+    if app.config.mail_at(&app.public_url).is_none() {
+        return Ok(false);
+    }
+    let now = app.clock.now();
+    for owner in users::owners_of(tx, tenant).await? {
+        let id = app.random(|random| MailId::new(now, random));
+        let sealed = mail(owner).seal(&app.vault, &id);
+        mails::insert(tx, &id, &sealed, now, now.plus_days(OWNERS_MAIL_DAYS)).await?;
+    }
+    Ok(true)
+}
 
 /// Why an attempt to send an email failed.
 #[derive(Debug, thiserror::Error)]

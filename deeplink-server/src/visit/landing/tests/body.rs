@@ -143,7 +143,7 @@ fn a_verified_domain_is_named_and_nothing_on_its_page_is_called_unverified() {
 /// One brand has one letter, whatever its links are about.
 #[test]
 fn the_letter_is_the_brands() {
-    let named = |name| Apps { display: Some(DisplayApp { name, ..DisplayApp::default() }), ..Apps::default() };
+    let named = |name| Apps { display: DisplayApp { name, ..DisplayApp::default() }, ..Apps::default() };
     for (apps, domain, expected) in [
         (named(Some("Greenhouse")), Some("go.example.com"), "G"),
         (named(Some(" ")), Some("go.example.com"), "E"),
@@ -179,7 +179,7 @@ fn images_are_shown_only_from_https() {
     let shown = |url| {
         let preview = Preview { image_url: Some(url), ..Preview::default() };
         let app = DisplayApp { name: Some("élan"), icon_url: Some(url), theme_color: None };
-        let apps = Apps { display: Some(app), ..Apps::default() };
+        let apps = Apps { display: app, ..Apps::default() };
         let page = dom(LINUX, &EVERYTHING, Given { preview: Some(preview), apps, ..NO_TEXTS });
         let initial =
             page.all("span").iter().find(|span| span.attr("class").as_deref() == Some("icon")).map(Element::text);
@@ -213,7 +213,7 @@ fn the_button_is_painted_in_the_apps_colour() {
         (None, "--brand:#3b63f0;--on-brand:#ffffff"),
     ] {
         let app = DisplayApp { theme_color, ..DisplayApp::default() };
-        let page = dom(LINUX, &EVERYTHING, Given { apps: Apps { display: Some(app), ..Apps::default() }, ..NO_TEXTS });
+        let page = dom(LINUX, &EVERYTHING, Given { apps: Apps { display: app, ..Apps::default() }, ..NO_TEXTS });
         assert!(page.all("style")[0].text().contains(&format!(":root{{ {css};")), "{theme_color:?}");
     }
 }

@@ -158,8 +158,8 @@ fn a_page_is_small_whatever_people_write() {
         let preview =
             Preview { title: Some(&line), description: Some(&lead), image_url: Some("https://example.com/image.jpg") };
         let agent = Agent { action: Some("purchase"), cta: Some(&line), description: Some(&context) };
-        let display = DisplayApp { name: Some(&name), ..TEXTS.apps.display.unwrap_or_default() };
-        let apps = Apps { display: Some(display), ios_name: Some(&name), android_name: Some(&name) };
+        let display = DisplayApp { name: Some(&name), ..TEXTS.apps.display };
+        let apps = Apps { display, ios_name: Some(&name), android_name: Some(&name) };
         for agent_name in [IPHONE, ANDROID, MAC, LINUX] {
             let texts = Given { preview: Some(preview), agent: Some(agent), apps, ..TEXTS };
             let page = html(agent_name, &EVERYTHING, texts);

@@ -63,7 +63,7 @@ fn page_of(agent: &str, text: &str, is_address: bool, is_long: bool) -> Dom {
     let texts = Given {
         preview: Some(Preview { title: Some(text), description: Some(text), image_url: Some(&web) }),
         agent: Some(Agent { action: Some(text), cta: Some(&cta), description: Some(text) }),
-        apps: Apps { display: Some(display), ios_name: Some(text), android_name: Some(text) },
+        apps: Apps { display, ios_name: Some(text), android_name: Some(text) },
         tenant_domain: Some(text),
         language: Language::En,
     };

@@ -74,7 +74,11 @@ struct Given<'a> {
 const NO_TEXTS: Given<'static> = Given {
     preview: None,
     agent: None,
-    apps: Apps { display: None, ios_name: None, android_name: None },
+    apps: Apps {
+        display: DisplayApp { name: None, icon_url: None, theme_color: None },
+        ios_name: None,
+        android_name: None,
+    },
     tenant_domain: None,
     language: Language::En,
 };
@@ -91,11 +95,11 @@ const TEXTS: Given<'static> = Given {
         description: Some("Valid once per customer."),
     }),
     apps: Apps {
-        display: Some(DisplayApp {
+        display: DisplayApp {
             name: Some("Greenhouse"),
             icon_url: Some("https://example.com/icon.png"),
             theme_color: Some("#2E7D4F"),
-        }),
+        },
         ios_name: Some("Greenhouse for iOS"),
         android_name: Some("Greenhouse for Android"),
     },

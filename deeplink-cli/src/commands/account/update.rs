@@ -1,0 +1,82 @@
+//! `dl account update`.
+
+use clap::{Args, ValueEnum};
+use deeplink_client::UpdateAccount;
+use deeplink_core::patch::Patch;
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::help::help;
+use crate::output;
+
+/// Change the settings of the account
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Only named fields change. Visitors see the icon and the color on landing pages of links whose app has none.",
+    &[
+    "dl account update --name Example --time-zone Europe/Berlin",
+    "dl account update --icon https://example.com/icon.png --theme '#2e7d4f'",
+    "dl account update --unset icon_url --unset theme_color",
+]
+))]
+pub(crate) struct Update {
+    /// What its people call it
+    #[arg(long)]
+    name: Option<String>,
+    /// Time zone whose days the account pages show, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// Icon of landing pages: a square image, served over https
+    #[arg(long, value_name = "URL")]
+    icon: Option<String>,
+    /// Color of the main button on landing pages: # and 3 or 6 hex digits
+    #[arg(long, value_name = "COLOR")]
+    theme: Option<String>,
+    /// Field to empty: name, time_zone, icon_url or theme_color; may be repeated
+    #[arg(long, value_name = "FIELD", hide_possible_values = true)]
+    unset: Vec<Field>,
+}
+
+/// A field that can be emptied, under the API's name and under that of its flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Field {
+    #[value(name = "name")]
+    Name,
+    #[value(name = "time_zone", alias = "time-zone")]
+    TimeZone,
+    #[value(name = "icon_url", alias = "icon")]
+    Icon,
+    #[value(name = "theme_color", alias = "theme")]
+    Color,
+}
+
+impl Update {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::ACCOUNTS)?;
+        let mut update = UpdateAccount::new();
+        let given = [self.name, self.time_zone, self.icon, self.theme];
+        let fields = [&mut update.name, &mut update.time_zone, &mut update.icon_url, &mut update.theme_color];
+        for (field, given) in fields.into_iter().zip(given) {
+            *field = given.map_or(Patch::Keep, Patch::Set);
+        }
+        for field in self.unset {
+            let (value, name) = match field {
+                Field::Name => (&mut update.name, "name"),
+                Field::TimeZone => (&mut update.time_zone, "time_zone"),
+                Field::Icon => (&mut update.icon_url, "icon_url"),
+                Field::Color => (&mut update.theme_color, "theme_color"),
+            };
+            if matches!(value, Patch::Set(_)) {
+                return Err(Failure::usage(format!("{name} is both set and unset")).into());
+            }
+            *value = Patch::Clear;
+        }
+        if update == UpdateAccount::new() {
+            let hint = "--name NAME, --time-zone ZONE, --icon URL, --theme COLOR, --unset FIELD";
+            return Err(Failure::usage("nothing to change").hint(hint).into());
+        }
+        update.validate()?;
+        let now = ctx.client().await?.account().update(&update).full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.one(&String::from_utf8_lossy(&now.raw))
+    }
+}

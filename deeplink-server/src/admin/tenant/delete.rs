@@ -1,0 +1,122 @@
+//! `tenant delete`: deletes an account with everything in it, at once.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use deeplink_core::id::TenantId;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use super::super::{Failure, open_existing, output};
+use super::{Named, missing};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::account::Scheduled;
+use crate::db::tenants::{self, Usage};
+use crate::db::{Db, account_list, erasure};
+use crate::work::erasure::erase;
+
+pub(super) const ABOUT: &str = "\
+Deletes an account with everything in it, at once
+
+Its links stop working, and its clicks, reports, domains, keys, people and webhooks are deleted. This cannot be undone; \
+`tenant suspend` stops an account and keeps it. On a terminal the command asks first. Stopped half way, it is completed by the \
+running service, or by the same command. Payments and replies to repeated requests are kept as long as for other accounts, \
+without the account.
+
+Example:
+  deeplink-server tenant delete --tenant someone@example.com";
+
+#[derive(Debug, clap::Args)]
+pub(in crate::admin) struct Delete {
+    #[command(flatten)]
+    named: Named,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON; needs --yes
+    #[arg(long, requires = "yes")]
+    json: bool,
+}
+
+/// What is deleted.
+#[derive(Serialize)]
+struct Contents {
+    tenant_id: TenantId,
+    email: Option<String>,
+    links: i64,
+    domains: i64,
+    keys: i64,
+    webhooks: i64,
+    people: i64,
+    /// How many rows of the database were deleted; unknown before.
+    rows: Option<u64>,
+}
+
+pub(super) async fn run(delete: Delete, config: &Config, clock: &Clock) -> Result<(), Failure> {
+    let db = open_existing(config).await?;
+    let deleted = delete_in(&db, &delete, clock.now()).await;
+    db.close().await;
+    let Some(contents) = deleted? else { return Ok(()) };
+    if delete.json {
+        return output::print_json(&contents);
+    }
+    output::print(&format!("{} is deleted: {} rows of the database\n", contents.tenant_id, contents.rows.unwrap_or(0)));
+    Ok(())
+}
+
+/// `None`: the answer was no.
+async fn delete_in(db: &Db, delete: &Delete, now: Timestamp) -> Result<Option<Contents>, Failure> {
+    let tenant = delete.named.tenant.clone().find(&mut db.read().await?.conn()).await?;
+    let mut contents = contents_of(db, &tenant, now).await?;
+    if !delete.yes && !std::io::stdin().is_terminal() {
+        return Err(Failure::Refused("this deletes the account with everything in it; confirm with --yes".to_owned()));
+    }
+    if !delete.json {
+        output::print(&described(&contents));
+    }
+    if !delete.yes && !is_confirmed(&tenant)? {
+        output::print_error("Nothing was deleted.");
+        return Ok(None);
+    }
+    let ordered = db.write(&tenant, tenant.clone(), move |tx, tenant| erasure::order(tx, tenant, now).boxed());
+    match ordered.await? {
+        Scheduled::Yes | Scheduled::Already => {}
+        Scheduled::NoAccount => return Err(missing(&tenant)),
+        Scheduled::Subscribed => {
+            return Err(Failure::Refused(format!(
+                "{tenant} has a subscription that would be renewed; cancel it at Stripe, or forget it with `tenant unsubscribe`"
+            )));
+        }
+    }
+    contents.rows = erase(db, &tenant, || false).await?;
+    Ok(Some(contents))
+}
+
+async fn contents_of(db: &Db, tenant: &TenantId, now: Timestamp) -> Result<Contents, Failure> {
+    let mut reader = db.read().await?;
+    let found = account_list::find(&mut reader.conn(), tenant, now).await?.ok_or_else(|| missing(tenant))?;
+    let Usage { links, domains, keys, webhooks, people, .. } = tenants::usage(&mut reader.conn(), tenant, now).await?;
+    Ok(Contents { tenant_id: tenant.clone(), email: found.email, links, domains, keys, webhooks, people, rows: None })
+}
+
+/// What would be deleted, as lines of a name and a value.
+fn described(contents: &Contents) -> String {
+    let Contents { tenant_id, email, links, domains, keys, webhooks, people, .. } = contents;
+    let email = email.as_deref().unwrap_or("none");
+    format!(
+        "tenant_id  {tenant_id}\nemail      {email}\nlinks      {links}\ndomains    {domains}\nkeys       {keys}\n\
+         webhooks   {webhooks}\npeople     {people}\n"
+    )
+}
+
+/// Asks on the terminal for the account's ID.
+fn is_confirmed(tenant: &TenantId) -> Result<bool, Failure> {
+    let unreadable = |error: std::io::Error| Failure::Refused(format!("the answer could not be read: {error}"));
+    let mut stderr = std::io::stderr();
+    write!(stderr, "Everything in it will be deleted. To confirm, type the account's ID: ").map_err(unreadable)?;
+    stderr.flush().map_err(unreadable)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(unreadable)?;
+    Ok(answer.trim() == tenant.as_str())
+}

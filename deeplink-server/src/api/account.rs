@@ -1,0 +1,195 @@
+//! The account: its settings, and its deletion.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use deeplink_core::account::{Account, AccountChange, DELETION_DAYS, DeleteAccount, UpdateAccount};
+use deeplink_core::audit::AuditAction;
+use deeplink_core::error::{ErrorBody, ErrorCode};
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use crate::caller::{Actor, Caller};
+use crate::db::account::Scheduled;
+use crate::db::audit::NewEntry;
+use crate::db::{Conn, account, notices, users};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, JsonBody};
+use crate::http::extract::{BODY_LIMIT, json_body, parse};
+use crate::state::{App, Shared};
+use crate::work::mail::{self, Mail};
+
+/// Shows the account's settings.
+#[utoipa::path(
+    get, path = "/v1/account", operation_id = "get_account", tag = "account", security(("secret_key" = [])),
+    responses((status = 200, description = "The settings", body = Account), FullKey)
+)]
+pub(crate) async fn get(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+) -> Result<Json<Account>, ApiError> {
+    find(&app, &caller).await.map(Json)
+}
+
+/// The settings of the caller's account.
+pub(crate) async fn find(app: &App, caller: &Caller) -> Result<Account, ApiError> {
+    let found = account::find(&mut app.db.read().await?.conn(), &caller.tenant).await?;
+    found.ok_or_else(ApiError::not_found)
+}
+
+/// Changes the account's settings.
+///
+/// An absent field keeps its value, `null` clears it.
+#[utoipa::path(
+    patch, path = "/v1/account", operation_id = "update_account", tag = "account", security(("secret_key" = [])),
+    request_body = UpdateAccount,
+    responses(
+        (status = 200, description = "The changed settings", body = Account),
+        FullKey, JsonBody,
+        (status = 400, description = "A field breaks a rule (`invalid_name`, `invalid_icon_url`, `invalid_theme_color`, or `bad_request` for an unknown time zone), or no field is named (`empty_update`)", body = ErrorBody),
+    )
+)]
+pub(crate) async fn update(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    request: Request,
+) -> Result<Json<Account>, ApiError> {
+    let body = json_body(request, BODY_LIMIT).await?;
+    update_for(&app, caller, parse::<UpdateAccount>(&body)?).await.map(Json)
+}
+
+/// Changes the settings of the caller's account.
+pub(crate) async fn update_for(app: &Shared, caller: Arc<Caller>, asked: UpdateAccount) -> Result<Account, ApiError> {
+    let change = asked.check()?;
+    let entry = app.audited(&caller, AuditAction::AccountUpdated).of(&caller.tenant, Some(&change.fields().join(", ")));
+    let changed = app.write_for(
+        Arc::clone(&caller),
+        (caller, change, entry),
+        |tx, (caller, change, entry)| changed_in(tx, caller, change, entry).boxed(),
+        |app, (caller, ..), _| app.forget_tenant(&caller.tenant),
+    );
+    changed.await
+}
+
+async fn changed_in(
+    tx: &mut Conn<'_>,
+    caller: &Caller,
+    change: &AccountChange,
+    entry: &NewEntry,
+) -> Result<Account, ApiError> {
+    let changed = account::update(tx, &caller.tenant, change).await?.ok_or_else(ApiError::not_found)?;
+    entry.store(tx).await?;
+    notices::tenant_changed(tx, &caller.tenant).await?;
+    Ok(changed)
+}
+
+/// Schedules the deletion of the account.
+///
+/// In 7 days everything in it is deleted and cannot be restored: its links, which stop working, with their clicks and
+/// reports, its domains, keys, people, webhooks and everything else. Until then everything works as before, its owners are told by
+/// mail, and the deletion can be canceled. Scheduled again, it keeps its time.
+#[utoipa::path(
+    post, path = "/v1/account/deletion", operation_id = "delete_account", tag = "account", security(("secret_key" = [])),
+    request_body = DeleteAccount,
+    responses(
+        (status = 200, description = "The account, with the time of its deletion", body = Account),
+        FullKey, JsonBody,
+        (status = 400, description = "`confirm` is not the account's ID (`bad_request`)", body = ErrorBody),
+        (status = 409, description = "The account has a subscription that would be renewed (`subscription_active`)", body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    request: Request,
+) -> Result<Json<Account>, ApiError> {
+    let body = json_body(request, BODY_LIMIT).await?;
+    delete_for(&app, caller, &parse::<DeleteAccount>(&body)?).await.map(Json)
+}
+
+/// Schedules the deletion of the caller's account.
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, asked: &DeleteAccount) -> Result<Account, ApiError> {
+    asked.check(&caller.tenant)?;
+    let at = app.clock.now().plus_days(DELETION_DAYS);
+    let entry = app.audited(&caller, AuditAction::DeletionScheduled).of(&caller.tenant, Some(&at.to_string()));
+    let scheduled = app.write_for(
+        Arc::clone(&caller),
+        Deletion { app: Arc::clone(app), caller, at, entry },
+        |tx, deletion| deletion.schedule(tx).boxed(),
+        |app, _, _| app.mail_waits.notify_one(),
+    );
+    scheduled.await
+}
+
+struct Deletion {
+    app: Shared,
+    caller: Arc<Caller>,
+    at: Timestamp,
+    entry: NewEntry,
+}
+
+impl Deletion {
+    async fn schedule(&self, tx: &mut Conn<'_>) -> Result<Account, ApiError> {
+        let Self { app, caller, at, entry } = self;
+        match account::schedule_deletion(tx, &caller.tenant, *at).await? {
+            Scheduled::Yes => {
+                entry.store(tx).await?;
+                let by = match &caller.by {
+                    Actor::User(id) => users::find(tx, &caller.tenant, id).await?.map(|user| user.email),
+                    _ => None,
+                };
+                let mail = |owner| Mail::account_deletion(owner, &caller.tenant, by.clone(), *at);
+                if !mail::to_owners(app, tx, &caller.tenant, mail).await? {
+                    let tenant = &caller.tenant;
+                    tracing::warn!(%tenant, "account will be deleted, but mail is not set up; its owners were not notified");
+                }
+            }
+            Scheduled::Already => {}
+            Scheduled::Subscribed => return Err(subscription_active()),
+            Scheduled::NoAccount => return Err(ApiError::not_found()),
+        }
+        account::find(tx, &caller.tenant).await?.ok_or_else(ApiError::not_found)
+    }
+}
+
+fn subscription_active() -> ApiError {
+    let message = "the account has a subscription that would be renewed; cancel it, then delete the account";
+    ApiError::Plain(ErrorCode::SubscriptionActive, message)
+}
+
+/// Cancels the deletion of the account.
+///
+/// Does nothing if none is scheduled.
+#[utoipa::path(
+    delete, path = "/v1/account/deletion", operation_id = "cancel_account_deletion", tag = "account",
+    security(("secret_key" = [])),
+    responses((status = 200, description = "The account", body = Account), FullKey)
+)]
+pub(crate) async fn keep(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+) -> Result<Json<Account>, ApiError> {
+    keep_for(&app, caller).await.map(Json)
+}
+
+/// Cancels the deletion of the caller's account.
+pub(crate) async fn keep_for(app: &Shared, caller: Arc<Caller>) -> Result<Account, ApiError> {
+    let entry = app.audited(&caller, AuditAction::DeletionCanceled).of(&caller.tenant, None);
+    let kept = app.write_for(
+        Arc::clone(&caller),
+        (caller, entry),
+        |tx, (caller, entry)| {
+            async move {
+                if account::cancel_deletion(tx, &caller.tenant).await? {
+                    entry.store(tx).await?;
+                }
+                account::find(tx, &caller.tenant).await?.ok_or_else(ApiError::not_found)
+            }
+            .boxed()
+        },
+        |_, _, _| (),
+    );
+    kept.await
+}

@@ -1,0 +1,94 @@
+//! The account's settings: what it is called, whose days its reports show, and the branding of its links.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use deeplink_client::{Patch, UpdateAccount};
+use deeplink_testing::spawn;
+
+const ACCOUNT: &str = "/v1/account";
+
+#[tokio::test]
+async fn settings_are_shown_and_changed_one_by_one() {
+    let world = spawn().await;
+    let a = &world.a;
+    let shown = a.get(ACCOUNT).await.json();
+    let created = shown["created_at"].clone();
+    let none = json!({
+        "id": a.tenant, "name": null, "time_zone": null, "icon_url": null, "theme_color": null, "created_at": created,
+        "deletes_at": null,
+    });
+    assert_eq!(shown, none);
+
+    let update = UpdateAccount::new().name("Example").time_zone("asia/tokyo").icon_url("https://example.com/icon.png");
+    let changed = a.client.account().update(&update.theme_color("#2e7d4f")).await.expect("an account");
+    assert_eq!(changed, a.client.account().get().await.expect("an account"));
+    let all = json!({
+        "id": a.tenant, "name": "Example", "time_zone": "Asia/Tokyo", "icon_url": "https://example.com/icon.png",
+        "theme_color": "#2e7d4f", "created_at": created, "deletes_at": null,
+    });
+    assert_eq!(a.get(ACCOUNT).await.json(), all);
+    let mut cleared = UpdateAccount::new();
+    cleared.icon_url = Patch::Clear;
+    let changed = a.client.account().update(&cleared).await.expect("an account");
+    assert_eq!((changed.icon_url, changed.name.as_deref()), (None, Some("Example")), "the others stay");
+
+    let with = |name: &str, value: Value| {
+        let mut body = json!({"name": "New"});
+        body[name] = value;
+        body
+    };
+    for (body, outcome) in [
+        (json!({}), "400 empty_update"),
+        (json!({"title": "x"}), "400 empty_update"),
+        (json!({"name": 5}), "400 bad_request name"),
+        (with("name", json!("x".repeat(101))), "400 invalid_name name"),
+        (with("time_zone", json!("Mars/Olympus")), "400 bad_request time_zone"),
+        (with("icon_url", json!("javascript:alert(1)")), "400 invalid_icon_url icon_url"),
+        (with("theme_color", json!("red;}body{")), "400 invalid_theme_color theme_color"),
+    ] {
+        assert_eq!(a.patch(ACCOUNT, &body).await.outcome(), outcome, "{body}");
+    }
+    assert_eq!(a.get(ACCOUNT).await.json()["name"], "Example", "a refusal changes nothing");
+    assert_eq!(world.b.get(ACCOUNT).await.json()["name"], Value::Null, "nor does it reach another account");
+}
+
+/// Whoever asks who they are is told the account's name; an affiliate is not.
+#[tokio::test]
+async fn the_name_is_for_its_people() {
+    let world = spawn().await;
+    world.a.client.account().update(&UpdateAccount::new().name("Example")).await.expect("an account");
+    let name = |who: &Value| who["tenant"]["name"].clone();
+    assert_eq!(name(&world.a.get("/v1/auth/whoami").await.json()), "Example");
+    assert_eq!(name(&world.a1.get("/v1/auth/whoami").await.json()), Value::Null);
+    let session = world.session_of(&world.a).await;
+    let me = world.nobody.ask(Method::GET, "/v1/auth/me").session(&session).send().await;
+    assert_eq!(name(&me.json()), "Example");
+}
+
+/// Landing pages have the icon and the color at once, until an app has its own.
+#[tokio::test]
+async fn landing_pages_have_the_accounts_branding_where_the_app_has_none() {
+    const LINUX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0";
+    let world = spawn().await;
+    let a = &world.a;
+    let link = a.make_of(&json!({"ios_deep_link": "example://x", "agent_context": {"cta": "Open"}})).await;
+    let page = async || {
+        let path = format!("/r/{link}");
+        let ask = world.nobody.browse(Method::GET, &path).header("user-agent", LINUX);
+        ask.send().await.text()
+    };
+    assert!(!page().await.contains("account.png"));
+    let branding =
+        UpdateAccount::new().icon_url("https://example.com/account.png").theme_color("#102030").name("Example");
+    a.client.account().update(&branding).await.expect("an account");
+    let branded = page().await;
+    assert!(branded.contains("account.png") && branded.contains("#102030"), "{branded}");
+    assert!(!branded.contains("Example"), "the name is for its people: {branded}");
+    let app = json!({
+        "platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "theme_color": "#405060",
+    });
+    assert_eq!(a.post("/v1/apps", &app).await.status, 201);
+    let of_app = page().await;
+    assert!(of_app.contains("#405060") && !of_app.contains("#102030") && of_app.contains("account.png"), "{of_app}");
+}
