@@ -65,7 +65,10 @@ pub use {
     client::Client,
     content::{Difference, differences},
     error::{Error, Kind, PaymentRequired, Result},
-    page::{ArrayPage, DeliveriesOf, DeliveryPages, EventPages, ItemStream, LinkPages, Listing, PageStream, Pages},
+    page::{
+        ArrayPage, DeliveriesOf, DeliveryPages, EventPages, ExportPages, ItemStream, LinkPages, Listing, PageStream,
+        Pages, WholeAccount,
+    },
     payer::{Payer, SentPayment},
     raw::{JSON, RawCall, RawReply},
     retry::Retry,
@@ -92,6 +95,7 @@ pub use deeplink_core::domain::{
 };
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::event::{Event, EventData, EventFilter, EventKind, EventList, StoredEvent};
+pub use deeplink_core::export::{AccountExport, ExportRecord, RecordType};
 pub use deeplink_core::funnel::{
     ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, GroupOrder, LinkStats, NewUsers,
     ReturningUsers, Revenue,

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use deeplink_core::event::{EventFilter, EventList, MAX_EVENTS};
+use deeplink_core::export::{AccountExport, MAX_RECORDS};
 use deeplink_core::link::{LinkFilter, LinkList, LinkStatus};
 use deeplink_core::page::Page;
 use deeplink_core::routes::{self, Route};
@@ -73,6 +74,24 @@ impl Listed for EventFilter {
 
     fn ask(&self, connection: &Connection) -> Call<EventList> {
         call::json(connection, &routes::LIST_EVENTS, &[]).query(self)
+    }
+}
+
+/// Everything that an account has.
+#[derive(Debug, Clone)]
+pub struct WholeAccount;
+
+impl Listed for WholeAccount {
+    type Page = AccountExport;
+
+    const MAX_LIMIT: u32 = MAX_RECORDS;
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn ask(&self, connection: &Connection) -> Call<AccountExport> {
+        call::json(connection, &routes::EXPORT_ACCOUNT, &[])
     }
 }
 
@@ -172,6 +191,9 @@ pub type LinkPages = Pages<LinkFilter>;
 /// A list of events that is about to be read; see [`crate::Events::list`].
 pub type EventPages = Pages<EventFilter>;
 
+/// An export that is about to be read; see [`crate::AccountSettings::export`].
+pub type ExportPages = Pages<WholeAccount>;
+
 /// A list of deliveries that is about to be read; see [`crate::Webhooks::deliveries`].
 pub type DeliveryPages = Pages<DeliveriesOf>;
 
@@ -224,7 +246,7 @@ impl<L: Listed> Pages<L> {
         Self { connection, list, limit: L::MAX_LIMIT, cursor: None, prefetch: false }
     }
 
-    /// Items of a page, 1 to 100, of events 1 to 1,000; the maximum unless set.
+    /// Items of a page, 1 to 100, of events and exports 1 to 1,000; the maximum unless set.
     pub fn page_size(mut self, items: u32) -> Self {
         self.limit = items;
         self

@@ -21,14 +21,14 @@ reply! {
     Account {
         /// The account's id.
         id: TenantId,
-        /// What its people call it. Visitors of its links do not see it.
+        /// Its name, shown only to its team.
         name: Option<String>,
         /// The time zone whose days the account pages show, as a name of the IANA time zone database; `null`: UTC. Reports of the
         /// API have the zone that their `tz` names.
         time_zone: Option<String>,
         /// Address of the icon on landing pages of links whose app has none.
         icon_url: Option<String>,
-        /// Colour of the primary button on landing pages of links whose app has none: `#` and 3 or 6 hex digits.
+        /// Color of the primary button on landing pages of links whose app has none: `#` and 3 or 6 hex digits.
         theme_color: Option<String>,
         /// When it was opened.
         created_at: Timestamp,
@@ -42,7 +42,7 @@ reply! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateAccount {
-    /// What its people call it, at most 100 characters.
+    /// Its name, shown only to its team; at most 100 characters.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
     pub name: Patch<String>,
@@ -54,7 +54,7 @@ pub struct UpdateAccount {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub icon_url: Patch<String>,
-    /// Colour of the primary button: `#` and 3 or 6 hex digits.
+    /// Color of the primary button: `#` and 3 or 6 hex digits.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#[0-9A-Fa-f]{3}([0-9A-Fa-f]{3})?$"))]
     pub theme_color: Patch<String>,
@@ -68,13 +68,13 @@ impl UpdateAccount {
 
     setters! {
         [Patch::Set]
-        /// Sets what its people call it.
+        /// Sets its name.
         name: impl Into<String>,
         /// Sets the time zone whose days its pages show.
         time_zone: impl Into<String>,
         /// Sets where its icon is.
         icon_url: impl Into<String>,
-        /// Sets the colour of the primary button.
+        /// Sets the color of the primary button.
         theme_color: impl Into<String>,
     }
 
@@ -115,13 +115,13 @@ fn zone(name: &str) -> Result<String, Invalid> {
 /// An update with its rules applied; at least one member changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountChange {
-    /// What its people call it.
+    /// Its name, shown only to its team.
     pub name: Patch<String>,
     /// The time zone whose days its pages show.
     pub time_zone: Patch<String>,
     /// Where its icon is.
     pub icon_url: Patch<String>,
-    /// The colour of the primary button.
+    /// The color of the primary button.
     pub theme_color: Patch<String>,
 }
 

@@ -106,6 +106,8 @@ codes! {
     InvalidTier = "invalid_tier", 400;
     /// There is no subscription to cancel.
     NoSubscription = "no_subscription", 400;
+    /// The account will be deleted, so nothing is bought for it; cancel the deletion first.
+    DeletionScheduled = "deletion_scheduled", 409;
     /// The account has a subscription that would be renewed; cancel it first.
     SubscriptionActive = "subscription_active", 409;
     /// The account has never paid, so the payment processor does not know it.

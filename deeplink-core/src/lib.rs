@@ -35,6 +35,7 @@ pub mod destinations;
 pub mod domain;
 pub mod error;
 pub mod event;
+pub mod export;
 pub mod formula;
 pub mod funnel;
 pub mod health;

@@ -222,6 +222,8 @@ routes! {
     GET_ACCOUNT = "get_account" GET "/v1/account" SecretKey;
     /// Changes the account's settings.
     UPDATE_ACCOUNT = "update_account" PATCH "/v1/account" SecretKey;
+    /// Lists everything that the account has.
+    EXPORT_ACCOUNT = "export_account" GET "/v1/account/export" SecretKey;
     /// Schedules the deletion of the account.
     DELETE_ACCOUNT = "delete_account" POST "/v1/account/deletion" SecretKey;
     /// Cancels the deletion of the account.

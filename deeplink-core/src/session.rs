@@ -162,7 +162,7 @@ pub struct MyUser {
 pub struct MyTenant {
     /// The account's id.
     pub id: TenantId,
-    /// What its people call it; null if it has no name, and for an affiliate's credential.
+    /// Its name; null if it has none, and for an affiliate's credential.
     pub name: Option<String>,
     /// When it was opened.
     pub created_at: Timestamp,

@@ -28,7 +28,7 @@ impl Default for Zone {
     }
 }
 
-/// Whether a name is that of a place, rather than an older name of one or an offset.
+/// Whether a name is that of a place, rather than of a country or an offset.
 fn is_place(name: &str) -> bool {
     const AREAS: [&str; 10] =
         ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];

@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify,
-    domains, earlier, event_log, events, failed_deliveries, health, invites, key_requests, lifecycle, links, oauth,
-    publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, timeseries,
-    users, webhooks, whoami,
+    domains, earlier, event_log, events, export, failed_deliveries, health, invites, key_requests, lifecycle, links,
+    oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook,
+    timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -101,7 +101,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(events::stream))
         .routes(routes!(audit::list))
         .routes(routes!(account::get, account::update))
-        .routes(routes!(account::delete, account::keep))
+        .routes(routes!(account::delete, account::cancel_deletion))
+        .routes(routes!(export::list))
         .routes(routes!(billing::status))
         .routes(routes!(billing::cancel))
         .routes(routes!(stripe::checkout))

@@ -329,14 +329,19 @@ impl App {
 
     /// Expires the cached callers and links of an account, after the operator suspended or resumed it.
     pub(crate) fn forget_account(&self, tenant: &TenantId) {
-        // Keys are cached by hash only, and operators rarely change accounts: all expire and are looked up again.
+        self.forget_credentials(tenant);
+        // Deliveries that were held back are due.
+        self.notifier.notify(Notification::Deliveries(tenant.clone()));
+    }
+
+    /// Expires the cached callers, hosts and links of an account.
+    pub(crate) fn forget_credentials(&self, tenant: &TenantId) {
+        // Keys are cached by hash only, and accounts rarely end: all expire and are looked up again.
         self.callers.forget_all();
         self.pages.forget_all();
         // A suspended account's hosts send nobody anywhere.
         self.hosts.forget_all();
         self.forget_tenant(tenant);
-        // Deliveries that were held back are due.
-        self.notifier.notify(Notification::Deliveries(tenant.clone()));
     }
 
     /// Expires the cached caller of a key, after it was deleted or its affiliate changed.

@@ -1,10 +1,11 @@
 //! The account's settings: what it is called, whose days its reports show, and the branding of its links.
 
+use futures_util::TryStreamExt;
 use http::Method;
 use serde_json::{Value, json};
 
-use deeplink_client::{Patch, UpdateAccount};
-use deeplink_testing::spawn;
+use deeplink_client::{ExportRecord, Patch, RecordType, UpdateAccount};
+use deeplink_testing::{Role, spawn};
 
 const ACCOUNT: &str = "/v1/account";
 
@@ -91,4 +92,75 @@ async fn landing_pages_have_the_accounts_branding_where_the_app_has_none() {
     assert_eq!(a.post("/v1/apps", &app).await.status, 201);
     let of_app = page().await;
     assert!(of_app.contains("#405060") && !of_app.contains("#102030") && of_app.contains("account.png"), "{of_app}");
+}
+
+/// An export has each thing of each list once, whatever the length of its pages, without what is secret; the page's file has the
+/// same lines.
+#[tokio::test]
+async fn an_export_has_everything_but_secrets() {
+    let world = spawn().await;
+    let a = &world.a;
+    world.own_domain(a, "go.example.com", Role::Primary).await;
+    for number in 0..130 {
+        a.make(&format!("export-{number:03}")).await;
+    }
+    let hook = a.post("/v1/webhooks", &json!({"url": "https://1.1.1.1/hook", "events": ["conversion"]})).await;
+    let source = a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
+    let page_key = a.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
+    let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
+    assert_eq!(a.post("/v1/apps", &app).await.status, 201);
+    for _ in 0..3 {
+        assert_eq!(world.nobody.tap("export-007").await.status, 302);
+    }
+    world.folded().await;
+
+    let export = async |length: u32| -> Vec<ExportRecord> {
+        let pages = a.client.account().export().page_size(length);
+        pages.items().try_collect().await.expect("an export")
+    };
+    let all = export(1_000).await;
+    let of = |kind: RecordType| all.iter().filter(|record| record.r#type == kind).count();
+    for (kind, count) in [
+        (RecordType::Account, 1),
+        (RecordType::User, 1),
+        (RecordType::SecretKey, 1),
+        (RecordType::PublishableKey, 1),
+        (RecordType::Domain, 1),
+        (RecordType::App, 1),
+        (RecordType::Affiliate, 2),
+        (RecordType::Source, 1),
+        (RecordType::Webhook, 1),
+        (RecordType::Link, 130),
+        (RecordType::Event, 3),
+    ] {
+        assert_eq!(of(kind.clone()), count, "{kind}");
+    }
+    assert!(of(RecordType::AuditEntry) > 5);
+    assert_eq!(all[0].data, a.get(ACCOUNT).await.json());
+    let text = serde_json::to_string(&all).expect("JSON");
+    let token = source.member("webhook_url").rsplit('/').next().expect("a token").to_owned();
+    for secret in [hook.member("secret"), token, page_key.member("key"), a.key().expect("a key").to_owned()] {
+        assert!(!text.contains(&secret), "a secret");
+    }
+    for length in [1, 7, 100] {
+        assert_eq!(export(length).await, all, "in pages of {length}");
+    }
+
+    let session = world.session_of(a).await;
+    let file = world.nobody.browse(Method::GET, "/account/settings/export").session(&session).send().await;
+    assert_eq!((file.status, file.header("content-type")), (200, "application/x-ndjson"));
+    assert!(file.header("content-disposition").starts_with("attachment; filename=\"deeplink-20"));
+    let lines: Vec<Value> = file.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines, all.iter().map(|record| json!(record)).collect::<Vec<_>>());
+
+    for (query, outcome) in [
+        ("?limit=0", "400 bad_request limit"),
+        ("?limit=1001", "400 bad_request limit"),
+        ("?cursor=x", "400 invalid_cursor cursor"),
+    ] {
+        assert_eq!(a.get(&format!("/v1/account/export{query}")).await.outcome(), outcome);
+    }
+    let first = a.get("/v1/account/export?limit=1").await.member("next_cursor");
+    let foreign = world.b.get(&format!("/v1/account/export?cursor={first}")).await;
+    assert_eq!(foreign.outcome(), "400 invalid_cursor cursor");
 }

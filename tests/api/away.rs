@@ -29,6 +29,7 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/auth/publishable-keys"),
         ask("/v1/auth/users"),
         ask("/v1/account"),
+        ask("/v1/account/export"),
         ask("/v1/audit"),
         ask("/v1/analytics/events"),
         ask("/v1/sources"),

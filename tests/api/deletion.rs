@@ -7,17 +7,17 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::sessions::sign_up;
+use crate::suspension::{resume, suspend};
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Caller, Role, World, eventually, spawn, spawn_with, told_countries};
 
 const DELETION: &str = "/v1/account/deletion";
 const EMAIL: &str = "leaving@example.com";
 const DAY: Duration = Duration::from_hours(24);
-/// The service looks once a minute for what is due.
 const SOON: Duration = Duration::from_mins(3);
 
 /// Tables that are not an account's, or that keep what they have for its time.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 20] = [
     "_sqlx_migrations",
     "acme_accounts",
     "acme_challenges",
@@ -39,10 +39,6 @@ const OTHERS: [&str; 23] = [
     "visitor_texts",
     // Worked off at once.
     "credit_work",
-    // These expire in the days until the deletion.
-    "conversion_keys",
-    "key_requests",
-    "tokens",
 ];
 
 /// Until the deletion begins everything works, each owner is told by mail, and the deletion can be canceled.
@@ -67,18 +63,60 @@ async fn a_deletion_is_scheduled_and_canceled() {
     eventually("one mail is out", SOON, || async { world.mails_to("a@example.com").len() == 1 }).await;
     let mail = world.mails_to("a@example.com").remove(0);
     let day = at.to_string()[..10].to_owned();
-    for part in
-        [&*format!("will be deleted on {day}"), a.tenant.as_str(), "one of its secret keys", "/account/settings"]
-    {
+    for part in [&*format!("UTC on {day}"), a.tenant.as_str(), "one of its secret keys", "/account/settings"] {
         assert!(mail.contains(part), "{part}: {mail}");
     }
     let link = a.make("spring-42").await;
     assert_eq!(world.nobody.tap(&link).await.status, 302);
+    let b = &world.b;
+    b.client.account().delete(&b.tenant).await.expect("an account");
 
     assert_eq!(a.client.account().cancel_deletion().await.expect("an account").deletes_at, None);
     assert_eq!(a.client.account().cancel_deletion().await.expect("again").deletes_at, None);
     world.clock.advance(7 * DAY);
+    // The other account, which was to be deleted a day later, is.
+    eventually("it is deleted", SOON, || async { b.get("/v1/account").await.status == 401 }).await;
     assert_eq!(world.nobody.tap(&link).await.status, 302);
+    assert_eq!(a.get("/v1/account").await.status, 200);
+}
+
+/// A deletion waits while the operator has suspended the account, which its people cannot end that way.
+#[tokio::test]
+async fn a_suspended_account_is_not_deleted() {
+    let world = spawn().await;
+    let (a, b) = (&world.a, &world.b);
+    for of in [a, b] {
+        of.client.account().delete(&of.tenant).await.expect("an account");
+    }
+    suspend(&world, a.tenant.as_str()).await;
+    world.clock.advance(8 * DAY);
+    eventually("the other one is deleted", SOON, || async { b.get("/v1/account").await.status == 401 }).await;
+    let of_a = format!("SELECT CAST(COUNT(*) AS BIGINT) FROM tenants WHERE id = '{}' AND deleted_at IS NULL", a.tenant);
+    assert_eq!((world.db.number(&*of_a).await, a.get("/v1/account").await.status), (1, 200));
+    let page = world.nobody.browse(Method::GET, "/account").session(&world.session_of(a).await).send().await.text();
+    assert!(page.contains("suspended by the operator") && !page.contains("will be deleted"), "{page}");
+    resume(&world, a.tenant.as_str()).await;
+    eventually("now this one", SOON, || async { a.get("/v1/account").await.status == 401 }).await;
+}
+
+/// A mail about a deletion goes out once an hour, however often it is scheduled, and never to an address that nobody confirmed.
+#[tokio::test]
+async fn mails_about_deletions_are_limited() {
+    let world = spawn().await;
+    let (a, b) = (&world.a, &world.b);
+    world.db.execute(format!("UPDATE users SET verified = FALSE WHERE tenant_id = '{}'", b.tenant)).await;
+    let again = async |of: &Caller| {
+        of.client.account().delete(&of.tenant).await.expect("scheduled");
+        of.client.account().cancel_deletion().await.expect("canceled");
+    };
+    for _ in 0..4 {
+        again(b).await;
+        again(a).await;
+    }
+    world.clock.advance(Duration::from_mins(61));
+    again(a).await;
+    eventually("both are out", SOON, || async { world.mails_to("a@example.com").len() == 2 }).await;
+    assert!(world.mails_to("b@example.com").is_empty());
 }
 
 /// An account is not deleted while somebody would go on paying for it.
@@ -118,14 +156,16 @@ async fn the_pages_ask_and_offer_the_way_back() {
     let day = world.clock.now().plus_days(7).to_string()[8..10].trim_start_matches('0').to_owned();
     for path in ["/account/settings", "/account/links"] {
         let page = get(path).await;
-        assert!(page.contains(&format!("will be deleted on {day} ")) && page.contains("Keep the account"), "{page}");
+        assert!(page.contains(&format!("will be deleted on {day} ")) && page.contains("Cancel deletion"), "{page}");
     }
     eventually("the mail is out", SOON, || async { world.mails_to("a@example.com").len() == 1 }).await;
     assert!(world.mails_to("a@example.com")[0].contains("a@example.com requested this"));
-    let kept = post("/account/settings/keep", &[]).await;
-    assert_eq!((kept.status, kept.header("location")), (303, "/account/settings?done=account-kept"));
-    let page = get("/account/settings?done=account-kept").await;
-    assert!(page.contains("The account stays.") && !page.contains("will be deleted"), "{page}");
+    let kept = post("/account/settings/cancel-deletion", &[]).await;
+    assert_eq!((kept.status, kept.header("location")), (303, "/account/settings?done=deletion-canceled"));
+    let again = post("/account/settings/cancel-deletion", &[]).await;
+    assert_eq!((again.status, again.header("location")), (303, "/account/settings"), "there was none");
+    let page = get("/account/settings?done=deletion-canceled").await;
+    assert!(page.contains("Deletion canceled.") && !page.contains("will be deleted"), "{page}");
 }
 
 /// An account with something in each table.
@@ -135,6 +175,9 @@ async fn full_account(world: &World) -> Caller {
     world.db.execute(format!("UPDATE users SET verified = TRUE WHERE email = '{EMAIL}'")).await;
     let (tenant, now) = (c.tenant.clone(), world.clock.now().as_millis());
     world.session_of(&c).await;
+    let settings = json!({"name": "Leaving", "time_zone": "Asia/Tokyo", "icon_url": "https://example.com/icon.png"});
+    assert_eq!(c.patch("/v1/account", &settings).await.status, 200);
+    world.db.execute(format!("UPDATE tenants SET stripe_customer = 'cus_gone' WHERE id = '{tenant}'")).await;
     world.own_domain(&c, "gone.example.com", Role::Primary).await;
     let partner = c.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
     assert_eq!(c.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.status, 201);
@@ -161,9 +204,8 @@ async fn full_account(world: &World) -> Caller {
         assert!(done.status < 300, "{path}: {}", done.text());
     }
     assert_eq!(c.put("/v1/lifecycle/identify", &json!({"install_id": "one", "user_id": "ann"})).await.status, 200);
-    let sale = json!({"user_id": "ann", "type": "purchase", "metadata": {"amount_cents": 500, "currency": "EUR"}});
-    let sale = c.ask(Method::POST, "/v1/lifecycle/convert").json(&sale).header("idempotency-key", "sale-1");
-    assert_eq!(sale.send().await.status, 200);
+    let sale = json!({"user_id": "ann", "type": "purchase", "metadata": {"amount_cents": 500, "currency": "EUR"}, "idempotency_key": "sale-1"});
+    assert_eq!(c.post("/v1/lifecycle/convert", &sale).await.status, 200);
     // What only the operator, a wallet or a longer history makes.
     for sql in [
         format!(
@@ -194,6 +236,10 @@ async fn full_account(world: &World) -> Caller {
     }
     let hook = c.get("/v1/webhooks").await.json()["webhooks"][0]["id"].as_str().expect("an id").to_owned();
     settled_delivery(world, &c, &hook).await;
+    let far = now + (1 << 40);
+    for table in ["tokens", "key_requests", "conversion_keys", "sessions"] {
+        world.db.execute(format!("UPDATE {table} SET expires_at = {far} WHERE tenant_id = '{tenant}'")).await;
+    }
     world.folded().await;
     c
 }
@@ -216,11 +262,27 @@ async fn nothing_of_a_deleted_account_is_left() {
         assert!(rows.len() > before[table].len(), "the account has nothing in {table}");
     }
     assert_eq!(c.post(DELETION, &json!({"confirm": c.tenant})).await.status, 200);
-    world.clock.advance(6 * DAY);
-    assert_eq!(world.nobody.tap("gone-1").await.status, 302, "not yet");
-    world.clock.advance(2 * DAY);
-    let done = format!("SELECT CAST(COUNT(*) AS BIGINT) FROM tenants WHERE id = '{}' AND deletes_at IS NULL", c.tenant);
-    eventually("it is deleted", SOON, || async { world.db.number(&*done).await == 1 }).await;
+    world.clock.advance(8 * DAY);
+    let state = async |condition: &str| {
+        let sql = format!("SELECT CAST(COUNT(*) AS BIGINT) FROM tenants WHERE id = '{}' AND {condition}", c.tenant);
+        world.db.number(sql).await == 1
+    };
+    eventually("it begins", SOON, || state("deleted_at IS NOT NULL")).await;
+    eventually("its link is gone", SOON, || async { world.nobody.tap("gone-1").await.status == 404 }).await;
+    assert!(state("deletes_at IS NOT NULL").await, "requests may be under way");
+    // One of them: what it stores is deleted by the last pass.
+    let late = format!(
+        "INSERT INTO sources (id, tenant_id, name, source_type, sealed, token_hash, created_at)
+         VALUES ('src_late', '{}', 'late', 'custom', '', 'late', 0)",
+        c.tenant
+    );
+    world.db.execute(late).await;
+    world.clock.advance(Duration::from_mins(2));
+    eventually("it ends", SOON, || state("deletes_at IS NULL")).await;
+
+    // A node that was looking for its deliveries gives the lease back.
+    let leases = format!("SELECT CAST(COUNT(*) AS BIGINT) FROM delivery_leases WHERE tenant_id = '{}'", c.tenant);
+    eventually("no lease is held", SOON, || async { world.db.number(&*leases).await == 0 }).await;
 
     let after = world.db.dump().await;
     let names = [c.tenant.as_str(), EMAIL, "gone-1", "gone.example.com"];

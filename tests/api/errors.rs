@@ -391,6 +391,7 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/events/stream").header("last-event-id", "evt_0123456789abcdef01234567"),
         world.a.ask(Method::GET, "/v1/sources"),
         world.a.ask(Method::GET, "/v1/account"),
+        world.a.ask(Method::GET, "/v1/account/export"),
         world.a.ask(Method::PATCH, "/v1/account").json(&json!({"name": "Example"})),
         world.a.ask(Method::POST, "/v1/account/deletion").json(&json!({"confirm": world.a.tenant})),
         world.a.ask(Method::DELETE, "/v1/account/deletion"),

@@ -8,8 +8,9 @@ use serde_json::json;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 17] = [
+const LISTS: [&str; 18] = [
     "billing_status",
+    "export_account",
     "funnel",
     "link_stats",
     "link_timeseries",

@@ -120,6 +120,7 @@ async fn every_page_fits_every_screen_without_content() {
             ("team", "/account/team"),
             ("plan", "/account/plan"),
             ("settings", "/account/settings"),
+            ("delete-account", "/account/settings/delete"),
             ("audit", "/account/audit"),
             ("nothing", "/account/links/no-such-link"),
         ];
@@ -322,6 +323,7 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("apps", "/account/apps".to_owned()),
             ("app", format!("/account/apps/{app}")),
             ("settings", "/account/settings".to_owned()),
+            ("delete-account", "/account/settings/delete".to_owned()),
             ("audit", "/account/audit".to_owned()),
             ("sources", "/account/sources".to_owned()),
             ("affiliates", "/account/affiliates".to_owned()),

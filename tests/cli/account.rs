@@ -45,7 +45,7 @@ fn a_deletion_is_confirmed_and_canceled() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("account delete"), @"
     --- stderr
-    error[needs_yes]: confirmation needed: the account tnt_01a1f84a95c0e463bcb1a6e5 (Example) will be deleted in 7 days, with everything in it
+    error[needs_yes]: confirmation needed: the account tnt_01a1f84a95c0e463bcb1a6e5 (Example) will be deleted 7 days from now, with everything in it
       hint: --yes confirms it
     --- exit 2
     ");
@@ -61,10 +61,10 @@ fn a_deletion_is_confirmed_and_canceled() {
     created_at	2026-11-20T09:30:00.000Z
     deletes_at	2026-11-27T09:30:00.000Z
     --- stderr
-    note: the account will be deleted at 2026-11-27T09:30:00.000Z; until then: dl account keep
+    note: the account will be deleted at 2026-11-27T09:30:00.000Z; until then: dl account cancel-deletion
     ");
     let id = fixtures::account().id;
     assert_eq!(double.requests().last().expect("a request").json(), json!({"confirm": id}));
-    assert_eq!(dl.run("account keep -o id").ok(), format!("{id}\n"));
+    assert_eq!(dl.run("account cancel-deletion -o id").ok(), format!("{id}\n"));
     assert_eq!(double.lines().last().expect("a request"), "DELETE /v1/account/deletion");
 }

@@ -99,6 +99,7 @@ pub(crate) fn of_reports(request: &Request) -> Option<Answer> {
         "GET /v1/account" | "PATCH /v1/account" | "DELETE /v1/account/deletion" => {
             Answer::json(200, &serde_json::to_value(fixtures::account()).expect("JSON"))
         }
+        "GET /v1/account/export" => Answer::json(200, &serde_json::to_value(fixtures::account_export()).expect("JSON")),
         "POST /v1/account/deletion" => {
             Answer::json(200, &serde_json::to_value(fixtures::deleted_account()).expect("JSON"))
         }

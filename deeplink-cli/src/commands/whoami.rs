@@ -122,7 +122,7 @@ impl Whoami {
         };
         sheet.one(&identity.to_json())?;
         if let Some(at) = key.deletes_at {
-            ctx.console.warn(&format!("this account will be deleted at {at}; dl account keep cancels that"));
+            ctx.console.warn(&format!("this account will be deleted at {at}; dl account cancel-deletion keeps it"));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ nouns! {
     ACCOUNTS("accounts", id: "id", created: "id") {
         fields: "id", "name", "time_zone", "icon_url", "theme_color", "created_at": Moment, "deletes_at": Moment;
         columns: "ID" = "id", "NAME" = "name", "TIME ZONE" = "time_zone", "CREATED" = "created_at",
-            "DELETED" = "deletes_at";
+            "DELETION" = "deletes_at";
     }
 
     /// Who `dl` is to the service.

@@ -6,6 +6,7 @@ use deeplink_core::routes;
 
 use crate::call::{self, Call};
 use crate::connection::Connection;
+use crate::page::{ExportPages, Pages, WholeAccount};
 
 /// The account's settings; see [`crate::Client::account`].
 #[derive(Debug, Clone)]
@@ -38,6 +39,21 @@ impl AccountSettings {
     /// ```
     pub fn update(&self, update: &UpdateAccount) -> Call<Account> {
         call::json(&self.0, &routes::UPDATE_ACCOUNT, &[]).body(update).valid(update.validate())
+    }
+
+    /// Everything that the account has, record by record. What is secret is left out.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use futures_util::StreamExt;
+    /// let mut records = dl.account().export().items();
+    /// while let Some(record) = records.next().await {
+    ///     println!("{}", serde_json::to_string(&record?).unwrap());
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn export(&self) -> ExportPages {
+        Pages::new(self.0.clone(), WholeAccount)
     }
 
     /// Schedules the deletion of the account with everything in it, in 7 days; its id confirms that this account is meant.

@@ -99,6 +99,7 @@ async fn report(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "attribution_link" => lifecycle.earlier().link(&who).await.map(drop),
         "get_account" => dl.account().get().await.map(drop),
         "update_account" => dl.account().update(&UpdateAccount::new().name("Example")).await.map(drop),
+        "export_account" => dl.account().export().first_page().await.map(drop),
         "delete_account" => dl.account().delete(&fixtures::account().id).await.map(drop),
         "cancel_account_deletion" => dl.account().cancel_deletion().await.map(drop),
         "list_audit_log" => dl.audit().list().await.map(drop),

@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use crate::caller::{Actor, Caller};
 use crate::db::account::Scheduled;
 use crate::db::audit::NewEntry;
+use crate::db::mail_allowances::{self, Allowed};
 use crate::db::{Conn, account, notices, users};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
@@ -87,9 +88,10 @@ async fn changed_in(
 
 /// Schedules the deletion of the account.
 ///
-/// In 7 days everything in it is deleted and cannot be restored: its links, which stop working, with their clicks and
-/// reports, its domains, keys, people, webhooks and everything else. Until then everything works as before, its owners are told by
-/// mail, and the deletion can be canceled. Scheduled again, it keeps its time.
+/// Everything in it is deleted 7 days later and cannot be restored: its links, which stop working, with their clicks and reports, its
+/// domains, keys, people, webhooks and everything else. Until then everything works as before, and the deletion can be canceled. Any
+/// secret key of the account and any person of its team can do both; owners whose address is confirmed are told by mail, if mail is
+/// set up. While the operator has suspended the account, the deletion waits. Scheduled again, it keeps its time.
 #[utoipa::path(
     post, path = "/v1/account/deletion", operation_id = "delete_account", tag = "account", security(("secret_key" = [])),
     request_body = DeleteAccount,
@@ -132,25 +134,34 @@ struct Deletion {
 
 impl Deletion {
     async fn schedule(&self, tx: &mut Conn<'_>) -> Result<Account, ApiError> {
-        let Self { app, caller, at, entry } = self;
+        let Self { caller, at, entry, .. } = self;
         match account::schedule_deletion(tx, &caller.tenant, *at).await? {
             Scheduled::Yes => {
                 entry.store(tx).await?;
-                let by = match &caller.by {
-                    Actor::User(id) => users::find(tx, &caller.tenant, id).await?.map(|user| user.email),
-                    _ => None,
-                };
-                let mail = |owner| Mail::account_deletion(owner, &caller.tenant, by.clone(), *at);
-                if !mail::to_owners(app, tx, &caller.tenant, mail).await? {
-                    let tenant = &caller.tenant;
-                    tracing::warn!(%tenant, "account will be deleted, but mail is not set up; its owners were not notified");
-                }
+                self.tell_owners(tx).await?;
             }
             Scheduled::Already => {}
             Scheduled::Subscribed => return Err(subscription_active()),
             Scheduled::NoAccount => return Err(ApiError::not_found()),
         }
         account::find(tx, &caller.tenant).await?.ok_or_else(ApiError::not_found)
+    }
+
+    async fn tell_owners(&self, tx: &mut Conn<'_>) -> Result<(), ApiError> {
+        let Self { app, caller, at, .. } = self;
+        let tenant = &caller.tenant;
+        if mail_allowances::take_of_deletion(tx, tenant, app.clock.now()).await? != Allowed::Now {
+            return Ok(());
+        }
+        let by = match &caller.by {
+            Actor::User(id) => users::find(tx, tenant, id).await?.map(|user| user.email),
+            _ => None,
+        };
+        let mail = |owner| Mail::account_deletion(owner, tenant, by.clone(), *at);
+        if !mail::to_owners(app, tx, tenant, false, mail).await? {
+            tracing::warn!(%tenant, "account will be deleted, but mail is not set up; its owners were not notified");
+        }
+        Ok(())
     }
 }
 
@@ -167,17 +178,17 @@ fn subscription_active() -> ApiError {
     security(("secret_key" = [])),
     responses((status = 200, description = "The account", body = Account), FullKey)
 )]
-pub(crate) async fn keep(
+pub(crate) async fn cancel_deletion(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
 ) -> Result<Json<Account>, ApiError> {
-    keep_for(&app, caller).await.map(Json)
+    cancel_deletion_for(&app, caller).await.map(Json)
 }
 
 /// Cancels the deletion of the caller's account.
-pub(crate) async fn keep_for(app: &Shared, caller: Arc<Caller>) -> Result<Account, ApiError> {
+pub(crate) async fn cancel_deletion_for(app: &Shared, caller: Arc<Caller>) -> Result<Account, ApiError> {
     let entry = app.audited(&caller, AuditAction::DeletionCanceled).of(&caller.tenant, None);
-    let kept = app.write_for(
+    let canceled = app.write_for(
         Arc::clone(&caller),
         (caller, entry),
         |tx, (caller, entry)| {
@@ -191,5 +202,5 @@ pub(crate) async fn keep_for(app: &Shared, caller: Arc<Caller>) -> Result<Accoun
         },
         |_, _, _| (),
     );
-    kept.await
+    canceled.await
 }

@@ -63,7 +63,7 @@ fn read_filter(query: &Query) -> Result<EventFilter, ApiError> {
 }
 
 /// A page of the caller's events.
-async fn list_for(
+pub(crate) async fn list_for(
     app: &App,
     caller: &Caller,
     asked: EventFilter,

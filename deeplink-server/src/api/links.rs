@@ -264,10 +264,21 @@ pub(crate) async fn list(
     let asked = read_filter(&query)?;
     let cursor = query.one("cursor")?;
     caller.form_is_valid()?;
-    let found = page_of(&app, &caller, asked, cursor, limit).await?;
+    list_for(&app, &caller, asked, cursor, limit).await.map(Json)
+}
+
+/// A page of the links that the caller sees, with their details.
+pub(crate) async fn list_for(
+    app: &App,
+    caller: &Caller,
+    asked: LinkFilter,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<LinkList, ApiError> {
+    let found = page_of(app, caller, asked, cursor, limit).await?;
     let (primary, now) = (found.primary, app.clock.now());
     let links = found.links.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect();
-    Ok(Json(LinkList { links, next_cursor: found.next_cursor }))
+    Ok(LinkList { links, next_cursor: found.next_cursor })
 }
 
 /// One page of a list, as stored.

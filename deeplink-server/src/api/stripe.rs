@@ -67,6 +67,10 @@ pub(crate) async fn checkout_for(
     if let Some(answer) = once.earlier(app).await? {
         return Ok(answer);
     }
+    if super::account::find(app, caller).await?.deletes_at.is_some() {
+        let message = "the account will be deleted; cancel the deletion, then subscribe";
+        return Err(ApiError::Plain(ErrorCode::DeletionScheduled, message));
+    }
     let _permit = app.payer(&caller.tenant).await?;
     let account = subscriptions::read(app, &caller.tenant).await?;
     // Until a subscription has ended, whatever its state, a checkout could start a second one beside it.

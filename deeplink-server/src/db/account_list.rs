@@ -21,6 +21,10 @@ pub(crate) struct Account {
     pub(crate) plan: Tier,
     pub(crate) created_at: Timestamp,
     pub(crate) suspended_at: Option<Timestamp>,
+    /// Its name.
+    pub(crate) name: Option<String>,
+    /// When it will be deleted.
+    pub(crate) deletes_at: Option<Timestamp>,
 }
 
 #[derive(FromRow)]
@@ -31,6 +35,8 @@ struct Row {
     link_count: i64,
     created_at: i64,
     suspended_at: Option<i64>,
+    name: Option<String>,
+    deletes_at: Option<i64>,
     #[sqlx(flatten)]
     plan: PlanColumns,
 }
@@ -45,6 +51,8 @@ impl Row {
             plan: self.plan.basis().effective_tier(now),
             created_at: Timestamp::from_millis(self.created_at),
             suspended_at: self.suspended_at.map(Timestamp::from_millis),
+            name: self.name,
+            deletes_at: self.deletes_at.map(Timestamp::from_millis),
         })
     }
 }
@@ -53,7 +61,7 @@ impl Row {
 macro_rules! select_where {
     ($condition:literal) => {
         concat!(
-            "SELECT t.id, t.link_count, t.created_at, t.suspended_at, t.plan_tier, t.comp_tier, t.subscription_status,
+            "SELECT t.id, t.link_count, t.created_at, t.suspended_at, t.name, t.deletes_at, t.plan_tier, t.comp_tier, t.subscription_status,
                 t.past_due_since, w.address AS wallet,
                 (SELECT u.email FROM users u WHERE u.tenant_id = t.id
                     ORDER BY u.is_owner DESC, u.verified DESC, u.id LIMIT 1) AS email

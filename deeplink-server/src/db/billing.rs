@@ -81,7 +81,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
             cancel_scheduled, stripe_customer, stripe_subscription, stripe_rival
-        FROM tenants WHERE id = $1";
+        FROM tenants WHERE id = $1 AND deleted_at IS NULL";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
     row.map(Row::account).transpose()
 }

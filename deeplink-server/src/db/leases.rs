@@ -10,6 +10,9 @@ use super::{Conn, DbError, execute};
 /// For ordering certificates.
 pub(crate) const CERTIFICATES: &str = "certificates";
 
+/// For deleting accounts.
+pub(crate) const ERASURE: &str = "erasure";
+
 /// For checking subscriptions whose period is over.
 pub(crate) const SUBSCRIPTIONS: &str = "subscriptions";
 

@@ -18,6 +18,8 @@ const MAX_TO_ADDRESS: i64 = 5;
 const MAX_KEPT: i64 = 1;
 /// Mails of all kinds per hour to a domain in which no account has proved an address.
 const MAX_TO_DOMAIN: i64 = 200;
+/// Mails about the deletion of an account per hour.
+const MAX_OF_DELETION: i64 = 1;
 /// Invitations of a team per hour.
 const MAX_OF_TEAM: i64 = 50;
 
@@ -69,6 +71,12 @@ pub(crate) async fn take(db: &mut Conn<'_>, purpose: Purpose, to: &Email, now: T
 pub(crate) async fn take_of_team(db: &mut Conn<'_>, team: &TenantId, now: Timestamp) -> Result<Allowed, DbError> {
     let mails = Mails { purpose: "team", to: team.as_str(), number: 1, network: "", now };
     Ok(mails.count(db).await?.judged(MAX_OF_TEAM))
+}
+
+/// Counts a mail about the deletion of an account.
+pub(crate) async fn take_of_deletion(db: &mut Conn<'_>, of: &TenantId, now: Timestamp) -> Result<Allowed, DbError> {
+    let mails = Mails { purpose: "deletion", to: of.as_str(), number: 1, network: "", now };
+    Ok(mails.count(db).await?.judged(MAX_OF_DELETION))
 }
 
 /// Counts a sign-in link requested from a network. An address with an account gets one more than five per hour if it is

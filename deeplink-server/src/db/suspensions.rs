@@ -38,14 +38,16 @@ pub(crate) async fn resume(
     reason: &str,
     now: Timestamp,
 ) -> Result<Changed, DbError> {
-    // The suspension does not count towards the days of failures after which a webhook is paused.
+    // The suspension does not count towards the days of failures after which a webhook is paused, or until a scheduled deletion.
     const LATER: &str = "
         UPDATE webhooks SET failing_since = failing_since + $2 - (SELECT suspended_at FROM tenants WHERE id = $1)
         WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
-    const SQL: &str = "UPDATE tenants SET suspended_at = NULL WHERE id = $1 AND suspended_at IS NOT NULL";
+    const SQL: &str = "
+        UPDATE tenants SET deletes_at = deletes_at + $2 - suspended_at, suspended_at = NULL
+        WHERE id = $1 AND suspended_at IS NOT NULL AND deleted_at IS NULL";
     tenants::lock(db, tenant).await?;
     execute!(db, LATER; tenant.as_str(), now.as_millis())?;
-    let rows = execute!(db, SQL; tenant.as_str())?;
+    let rows = execute!(db, SQL; tenant.as_str(), now.as_millis())?;
     changed(db, rows, Change { tenant, status: "active", action: AuditAction::AccountResumed, reason, now }).await
 }
 

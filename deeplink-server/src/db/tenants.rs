@@ -107,6 +107,12 @@ pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
     Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
 }
 
+/// Whether the deletion of an account has begun.
+pub(crate) async fn is_deleted(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND deleted_at IS NOT NULL)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
+}
+
 /// Counts `links` new links. The row stays locked until the write ends, so the count is exact under concurrency.
 /// `enforced_at` is the time at which the plan limits them; `None`: plans are not enforced.
 pub(crate) async fn count_links(

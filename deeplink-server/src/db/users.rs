@@ -70,13 +70,13 @@ pub(crate) async fn in_team(
 }
 
 /// The mail addresses of an account's owners or, without owners, of all verified users. An owner's address that
-/// is not verified is included, because there may be no other.
-pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
+/// is not verified is included if `unverified`, because there may be no other.
+pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId, unverified: bool) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
-        SELECT email FROM users WHERE tenant_id = $1 AND (is_owner OR
+        SELECT email FROM users WHERE tenant_id = $1 AND (verified OR $2) AND (is_owner OR
             (verified AND NOT EXISTS (SELECT 1 FROM users owner WHERE owner.tenant_id = $1 AND owner.is_owner)))
         ORDER BY id";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(unverified).fetch_all(c).await)?)
 }
 
 #[derive(FromRow)]

@@ -32,6 +32,11 @@ impl<'a> PageRequest<'a> {
         Ok(Self { limit: limit(query.one("limit")?, MAX_LIMIT)?, cursor: query.one("cursor")? })
     }
 
+    /// A page of at most this length, or of the usual one if that is shorter.
+    pub(crate) fn within(limit: u32, cursor: Option<&'a str>) -> Self {
+        Self { limit: limit.min(MAX_LIMIT), cursor }
+    }
+
     /// A page of the usual length: the first, or the one at a cursor.
     pub(crate) fn at(cursor: Option<&'a str>) -> Self {
         Self { limit: MAX_LIMIT, cursor }

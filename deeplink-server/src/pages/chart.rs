@@ -252,7 +252,14 @@ impl Charts {
             let height = scaled(clicks, max, SCALE);
             let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
             let datetime = if unit == Unit::Hour { at.to_string() } else { DisplayTime::from(at).date() };
-            Column { datetime, name: name_of(at, unit, &range.zone), clicks: Count(clicks), x, y, height }
+            Column {
+                datetime,
+                name: name_of(range.start_of(at), unit, &range.zone),
+                clicks: Count(clicks),
+                x,
+                y,
+                height,
+            }
         });
         let returning = &report.funnel.returning_users;
         let clicks = report.funnel.clicks;
@@ -264,7 +271,7 @@ impl Charts {
             before: Count(before.clicks),
             change: change(clicks, before.clicks),
             max: Count(max),
-            busiest: busiest.map(|(at, _)| name_of(at, unit, &range.zone)),
+            busiest: busiest.map(|(at, _)| name_of(range.start_of(at), unit, &range.zone)),
             steps: steps(&report.funnel, before),
             revenue: earned(&report.funnel.revenue, &before.revenue),
             returning: [returning.engaged, returning.reinstalled, returning.new_device].map(Count),

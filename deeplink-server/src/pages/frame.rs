@@ -110,8 +110,8 @@ pub(super) struct Frame {
     pub(super) email: Option<String>,
     /// Whether the operator suspended the account.
     pub(super) is_suspended: bool,
-    /// The day on which the account will be deleted.
-    pub(super) deletes_on: Option<DisplayTime>,
+    /// When the account will be deleted, in its time zone.
+    pub(super) deletes_at: Option<String>,
     /// The result of the previous form.
     pub(super) notice: Option<&'static str>,
     /// Whether the form has an error, which the title then starts with.
@@ -127,8 +127,10 @@ impl Frame {
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
         let who = &person.who;
         let (email, is_suspended) = (Some(who.email.clone()), who.is_suspended);
-        let deletes_on = who.tenant_deletes_at.map(|at| who.zone.as_utc(at).into());
-        Self { section: Some(section), email, is_suspended, deletes_on, ..Self::alone(app, title).with_script() }
+        let time = |at| format!("{} ({})", DisplayTime::from(who.zone.as_utc(at)).date_time(), who.zone.name());
+        // A suspended account's deletion waits.
+        let deletes_at = who.tenant_deletes_at.filter(|_| !is_suspended).map(time);
+        Self { section: Some(section), email, is_suspended, deletes_at, ..Self::alone(app, title).with_script() }
     }
 
     /// The frame of a section's list with its form.
@@ -151,7 +153,7 @@ impl Frame {
             section: None,
             email: None,
             is_suspended: false,
-            deletes_on: None,
+            deletes_at: None,
             notice: None,
             failed: false,
             has_plan: false,

@@ -15,6 +15,7 @@ mod chart;
 mod confirm;
 mod deliveries;
 mod domains;
+mod export;
 mod faults;
 mod favicon;
 mod form;
@@ -112,8 +113,9 @@ table! {
     .route("/account/plan/portal", get(plan::back).post(plan::portal))
     .route("/account/plan/cancel", get(plan::confirm).post(plan::cancel))
     .route("/account/settings", get(settings::show).post(settings::update))
+    .route("/account/settings/export", get(export::download))
     .route("/account/settings/delete", get(settings::confirm).post(settings::delete))
-    .route("/account/settings/keep", get(settings::back).post(settings::keep))
+    .route("/account/settings/cancel-deletion", get(settings::back).post(settings::cancel_deletion))
     .route("/account/audit", get(audit::list))
     .route("/account/team", get(team::list).post(team::invite))
     .route("/account/team/{user_id}/remove", get(team::confirm).post(team::remove))

@@ -7,7 +7,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "link-saved" => "Link updated. The next click uses the new destinations.",
         "link-deleted" => "Link deleted.",
         "domain-added" => "Domain added. Set the DNS records below, then verify it.",
-        "account-kept" => "The account stays. Its deletion was canceled.",
+        "deletion-canceled" => "Deletion canceled.",
         "settings-saved" => "Settings updated.",
         "domain-saved" => "Domain updated.",
         "domain-verified" => "Domain verified.",

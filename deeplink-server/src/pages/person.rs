@@ -76,7 +76,7 @@ fn to_signin(parts: &Parts, had_one: bool) -> Response {
 
 /// The page that shows a form: most forms are submitted to their own page.
 fn page_of(form: &str) -> &str {
-    ["/signout", "/publishable", "/credentials", "/checkout", "/portal", "/keep"]
+    ["/signout", "/publishable", "/credentials", "/checkout", "/portal", "/cancel-deletion"]
         .iter()
         .find_map(|end| form.strip_suffix(end))
         .unwrap_or(form)

@@ -10,6 +10,7 @@ use super::time::DisplayTime;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 
+const DAY_MILLIS: i64 = 86_400_000;
 /// Above this number of days a chart has a bar for each week: a quarter by day still fits the page.
 const MAX_DAILY: i64 = 92;
 
@@ -63,8 +64,8 @@ pub(super) struct Range {
     pub(super) zone: Zone,
     from: Timestamp,
     to: Timestamp,
-    /// When as many days before it begin.
-    before: Timestamp,
+    /// As many days before it: until the same time of day if it ends now, else whole.
+    before: (Timestamp, Timestamp),
     /// Whether it ends now.
     pub(super) is_open: bool,
     days: i64,
@@ -103,7 +104,7 @@ impl Range {
             zone: zone.clone(),
             from: now,
             to: now,
-            before: now,
+            before: (now, now),
             is_open: true,
             days,
             entered: [String::new(), String::new()],
@@ -121,7 +122,15 @@ impl Range {
         (self.from, self.to) = (first.start, last.end.plus_millis(-1).min(now));
         self.days = i64::try_from(days.len()).unwrap_or(i64::MAX);
         self.is_open = self.to == now;
-        self.before = last_days(&self.zone, self.days, first.start.plus_millis(-1))[0].start;
+        let before = last_days(&self.zone, self.days, first.start.plus_millis(-1));
+        let end = first.start.plus_millis(-1);
+        let until = if self.is_open {
+            let time_of_day = self.zone.as_utc(now).as_millis().rem_euclid(DAY_MILLIS);
+            before[before.len() - 1].start.plus_millis(time_of_day).min(end)
+        } else {
+            end
+        };
+        self.before = (before[0].start, until);
     }
 
     /// The buttons: the query's value, the text, and whether it is this range.
@@ -180,16 +189,18 @@ impl Range {
         DisplayTime::from(self.zone.as_utc(at)).to_string()
     }
 
+    /// When a group begins within the range: the first hour may begin before it, in zones off by half an hour.
+    pub(super) fn start_of(&self, group: Timestamp) -> Timestamp {
+        if self.unit() == Unit::Hour { group.max(self.from) } else { group }
+    }
+
     /// Limits a query to the range, and to as many days before it until the same time.
     pub(super) fn limit(&self, query: &FunnelQuery) -> [FunnelQuery; 2] {
-        let length = self.to.as_millis() - self.from.as_millis();
-        // The days before are fewer hours where clocks were put forward in them.
-        let until = self.before.plus_millis(length).min(self.from.plus_millis(-1));
         let mut own = query.clone().window(Some(self.from), Some(self.to)).group_by(self.unit().group_by());
         if self.unit() != Unit::Hour && self.zone != Zone::default() {
             own = own.tz(self.zone.name());
         }
-        [own, query.clone().window(Some(self.before), Some(until))]
+        [own, query.clone().window(Some(self.before.0), Some(self.before.1))]
     }
 }
 
@@ -215,14 +226,14 @@ fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, 
     if first > now {
         return Err("These dates are in the future.".to_owned());
     }
-    let too_many = || format!("These are more than {MAX_WINDOW_DAYS} days.");
+    let too_many = |days: i64| format!("These are more than {days} days.");
     let until = first.plus_days(MAX_WINDOW_DAYS);
     if end.min(now) >= until {
-        return Err(too_many());
+        return Err(too_many(MAX_WINDOW_DAYS));
     }
     let days = zone.days(first, end.min(now));
-    // One of them may have 25 hours.
-    if days.last().is_some_and(|last| last.end > until) { Err(too_many()) } else { Ok(days) }
+    // One of the longest range's days has 25 hours.
+    if days.last().is_some_and(|last| last.end > until) { Err(too_many(MAX_WINDOW_DAYS - 1)) } else { Ok(days) }
 }
 
 #[cfg(test)]
@@ -303,9 +314,16 @@ mod tests {
                 "from=2026-10-31&to=2026-11-01",
                 "2026-10-31T04:00:00.000Z",
                 "2026-11-02T02:00:00.000Z",
-                ["2026-10-29T04:00:00.000Z", "2026-10-31T02:00:00.000Z"],
+                ["2026-10-29T04:00:00.000Z", "2026-10-31T01:00:00.000Z"],
             ),
-            // The first of these days has 25 hours, so that the same length would reach into it.
+            (
+                "Europe/Berlin",
+                "2027-03-29T12:00:00Z",
+                "from=2027-03-28&to=2027-03-28",
+                "2027-03-27T23:00:00.000Z",
+                "2027-03-28T21:59:59.999Z",
+                ["2027-03-26T23:00:00.000Z", "2027-03-27T22:59:59.999Z"],
+            ),
             (
                 "Europe/Berlin",
                 "2026-10-27T12:00:00Z",

@@ -63,7 +63,12 @@ fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Respo
 fn groups(account: &Account) -> Vec<Group> {
     let general = vec![
         Field::line("name", "Name", "Only your team sees it.").max_length(MAX_ACCOUNT_NAME),
-        Field::choice("time_zone", "Time zone", "Reports on these pages count the days of this zone.", zones(account)),
+        Field::choice(
+            "time_zone",
+            "Time zone",
+            "Charts and totals on these pages use the days of this zone.",
+            zones(account),
+        ),
     ];
     let branding = vec![
         Field::url("icon_url", "Icon URL", "A square image, served over https."),
@@ -131,9 +136,10 @@ pub(super) async fn delete(State(app): State<Shared>, person: Person, form: Form
 }
 
 /// Cancels the deletion of the account.
-pub(super) async fn keep(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
-    api::account::keep_for(&app, Arc::clone(&person.caller)).await?;
-    Ok(see_other("/account/settings?done=account-kept"))
+pub(super) async fn cancel_deletion(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
+    let kept = api::account::cancel_deletion_for(&app, Arc::clone(&person.caller)).await?;
+    let is_canceled = person.who.tenant_deletes_at.is_some() && kept.deletes_at.is_none();
+    Ok(see_other(if is_canceled { "/account/settings?done=deletion-canceled" } else { "/account/settings" }))
 }
 
 /// Redirects to the settings: a bookmark or a sign-in comes back without the form.

@@ -37,6 +37,8 @@ pub(crate) struct Work {
     /// Its writes complete by themselves, so it can be aborted anywhere.
     _sweep: AbortOnDropHandle<()>,
     /// The same.
+    _erasure: AbortOnDropHandle<()>,
+    /// The same.
     _recheck: AbortOnDropHandle<()>,
     /// The same.
     _uses: AbortOnDropHandle<()>,
@@ -73,6 +75,7 @@ pub(crate) fn start(app: &Shared, certificates: Option<&Arc<Certificates>>) -> W
             (tokio::spawn(certificates::run(Arc::downgrade(app), tls, Arc::clone(served))), Arc::clone(served))
         }),
         _sweep: AbortOnDropHandle::new(tokio::spawn(sweep::run(Arc::downgrade(app)))),
+        _erasure: AbortOnDropHandle::new(tokio::spawn(erasure::run(Arc::downgrade(app)))),
         _recheck: AbortOnDropHandle::new(tokio::spawn(recheck::run(Arc::downgrade(app)))),
         _uses: AbortOnDropHandle::new(tokio::spawn(uses::run(Arc::downgrade(app)))),
         _credit: AbortOnDropHandle::new(tokio::spawn(credit::run(Arc::downgrade(app)))),

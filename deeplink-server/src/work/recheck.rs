@@ -182,7 +182,8 @@ pub(crate) fn next_check(app: &App) -> Timestamp {
 
 async fn notify_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) -> Result<(), DbError> {
     let until = now.plus_days(CLAIM_DAYS);
-    if !mail::to_owners(app, tx, &due.tenant, |owner| Mail::domain_lost(owner, &due.name, &due.token, until)).await? {
+    let lost = |owner| Mail::domain_lost(owner, &due.name, &due.token, until);
+    if !mail::to_owners(app, tx, &due.tenant, true, lost).await? {
         tracing::warn!(domain = %due.name, "domain lost, but mail is not set up; its owner was not notified");
     }
     Ok(())

@@ -1,5 +1,4 @@
-//! Deletes expired rows: stored replies, tokens, sessions and codes, clicks and deliveries past their retention, and accounts
-//! whose deletion is due.
+//! Deletes expired rows: stored replies, tokens, sessions and codes, and clicks and deliveries past their retention.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -7,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::erasure;
 use crate::clicks::Retention;
 use crate::db::{DbError, deliveries, expired};
 use crate::shares::Share;
@@ -36,7 +34,6 @@ pub(super) async fn run(app: Weak<App>) {
             for statement in expired::STATEMENTS {
                 report(all(&app, statement).await);
             }
-            report(erasure::run_due(&app).await);
         }
         if ticks % TICKS_PER_LARGE_SWEEP == TICKS_PER_SMALL_SWEEP {
             report(clicks(&app).await);

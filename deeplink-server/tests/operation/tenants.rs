@@ -306,13 +306,16 @@ fn an_account_is_deleted_beside_a_running_server() {
     for line in lines {
         assert!(told.lines().any(|said| said == line), "{line}: {told}");
     }
-    assert!(told.contains(&format!("{tenant} is deleted: ")) && !told.contains(": 0 rows"), "{told}");
+    assert!(told.contains(&format!("Deleted {tenant} (")) && !told.contains("(0 rows"), "{told}");
     eventually_blocking("its key is refused", PATIENCE, || get(&server, "/v1/links", &key) == 401);
     eventually_blocking("its link is gone", PATIENCE, || server.tap(&link) == 404);
     assert_eq!((get(&server, "/v1/links", &other), server.tap(&kept)), (200, 302));
     assert!(!home.ok(&["tenant", "list"]).contains(&tenant));
     failed(&home.run(&["tenant", "show", "--tenant", &tenant]), 1, "not_found");
-    failed(&home.run(&[&named[..3], &[&*tenant, "--yes"]].concat()), 1, "not_found");
+    for command in ["resume", "suspend", "key", "signin"] {
+        failed(&home.run(&["tenant", command, "--tenant", &tenant]), 1, "not_found");
+    }
+    failed(&home.run(&["tenant", "comp", &tenant, "--tier", "pro"]), 1, "not_found");
     let (again, _) = account(&home, "leaving@example.com");
     let told = read(&home.ok(&["tenant", "delete", "--tenant", &again, "--yes", "--json"]));
     assert_eq!((&told["tenant_id"], &told["links"], &told["keys"]), (&json!(again), &json!(0), &json!(1)));

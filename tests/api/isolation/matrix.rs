@@ -124,6 +124,7 @@ pub(super) fn matrix() -> Vec<Row> {
         row("link_qr", LINK),
         row("get_account", FULL),
         with("update_account", json!({"name": "Newer"}), FULL),
+        row("export_account", FULL),
         // The body names the account.
         with(
             "delete_account",

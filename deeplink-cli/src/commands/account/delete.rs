@@ -9,11 +9,11 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output;
 
-/// Delete the account with everything in it, in 7 days
+/// Delete the account with everything in it, 7 days from now
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Everything in the account is deleted and cannot be restored: its links, which stop working, their clicks and reports, \
-     domains, keys and people. Until then everything works as before, and \"dl account keep\" cancels it. \
+    "7 days later everything in the account is deleted and cannot be restored: its links, which stop working, their clicks and reports, \
+     domains, keys and people. Until then everything works as before, and \"dl account cancel-deletion\" cancels it. \
      \"dl import\" makes links of what \"dl links export\" saved.",
     &[
     "dl links export -o csv --out links.csv && dl account delete --yes",
@@ -29,12 +29,13 @@ impl Delete {
         let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?;
         let account = client.account().get().await.map_err(|error| ctx.stop(&error))?;
         let name = account.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let warning = format!("the account {}{name} will be deleted in 7 days, with everything in it", account.id);
+        let warning =
+            format!("the account {}{name} will be deleted 7 days from now, with everything in it", account.id);
         ctx.confirm_name(&warning, account.id.as_str()).await?;
         let deleted = client.account().delete(&account.id).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&deleted.raw))?;
         if let Some(at) = deleted.value.deletes_at {
-            ctx.console.note(&format!("the account will be deleted at {at}; until then: dl account keep"));
+            ctx.console.note(&format!("the account will be deleted at {at}; until then: dl account cancel-deletion"));
         }
         Ok(())
     }

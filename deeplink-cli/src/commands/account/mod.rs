@@ -1,16 +1,18 @@
-//! `dl account`: the settings of the account, and its deletion.
+//! `dl account`: the settings of the account, its export and its deletion.
 
+mod cancel_deletion;
 mod delete;
-mod keep;
+mod export;
 mod show;
 mod update;
 
 commands! {
-    /// Change the settings of the account, or delete it
+    /// Show and change the account, export or delete it
     Account {
         Show(show::Show),
         Update(update::Update),
+        Export(export::Export),
         Delete(delete::Delete),
-        Keep(keep::Keep),
+        CancelDeletion(cancel_deletion::CancelDeletion),
     }
 }

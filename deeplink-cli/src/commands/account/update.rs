@@ -20,7 +20,7 @@ use crate::output;
 ]
 ))]
 pub(crate) struct Update {
-    /// What its people call it
+    /// Name, shown only to your team
     #[arg(long)]
     name: Option<String>,
     /// Time zone whose days the account pages show, such as Europe/Berlin

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use super::super::{Failure, open_existing, output};
-use super::{Named, missing};
+use super::{Account, Named, missing};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::account::Scheduled;
@@ -61,13 +61,17 @@ pub(super) async fn run(delete: Delete, config: &Config, clock: &Clock) -> Resul
     if delete.json {
         return output::print_json(&contents);
     }
-    output::print(&format!("{} is deleted: {} rows of the database\n", contents.tenant_id, contents.rows.unwrap_or(0)));
+    output::print(&format!("Deleted {} ({} rows)\n", contents.tenant_id, contents.rows.unwrap_or(0)));
     Ok(())
 }
 
 /// `None`: the answer was no.
 async fn delete_in(db: &Db, delete: &Delete, now: Timestamp) -> Result<Option<Contents>, Failure> {
-    let tenant = delete.named.tenant.clone().find(&mut db.read().await?.conn()).await?;
+    // Also one whose deletion was begun.
+    let tenant = match &delete.named.tenant {
+        Account::Id(tenant) => tenant.clone(),
+        named @ Account::Of(_) => named.clone().find(&mut db.read().await?.conn()).await?,
+    };
     let mut contents = contents_of(db, &tenant, now).await?;
     if !delete.yes && !std::io::stdin().is_terminal() {
         return Err(Failure::Refused("this deletes the account with everything in it; confirm with --yes".to_owned()));

@@ -40,6 +40,9 @@ pub(super) struct Row<'a> {
     created_at: Timestamp,
     state: &'static str,
     suspended_at: Option<Timestamp>,
+    name: Option<&'a str>,
+    /// When it will be deleted.
+    deletes_at: Option<Timestamp>,
 }
 
 impl<'a> Row<'a> {
@@ -53,6 +56,8 @@ impl<'a> Row<'a> {
             created_at: account.created_at,
             state: state(account.suspended_at.is_some()),
             suspended_at: account.suspended_at,
+            name: account.name.as_deref(),
+            deletes_at: account.deletes_at,
         }
     }
 }

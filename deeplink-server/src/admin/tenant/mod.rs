@@ -28,7 +28,7 @@ use crate::db::accounts::{self, NewAccount};
 use crate::db::audit::NewEntry;
 use crate::db::billing::BillingAccount;
 use crate::db::users::Standing;
-use crate::db::{Conn, Db, DbError, WriteError, account_list, billing, users};
+use crate::db::{Conn, Db, DbError, WriteError, account_list, billing, tenants, users};
 use crate::shares::Share;
 
 #[derive(Debug, clap::Subcommand)]
@@ -136,6 +136,7 @@ fn account(text: &str) -> Result<Account, String> {
 impl Account {
     async fn find(self, db: &mut Conn<'_>) -> Result<TenantId, Failure> {
         match self {
+            Self::Id(tenant) if tenants::is_deleted(db, &tenant).await? => Err(missing(&tenant)),
             Self::Id(tenant) => Ok(tenant),
             Self::Of(email) => match users::accounts_of(db, &email).await?.as_slice() {
                 [] => Err(Failure::Refused(format!("not_found: no account has a user with the address {email}"))),

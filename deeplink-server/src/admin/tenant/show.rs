@@ -86,6 +86,8 @@ fn described(report: &TenantReport) -> String {
         ("tenant_id", account.tenant.to_string()),
         ("state", format!("{}{since}", state(account.suspended_at.is_some()))),
     ];
+    lines.extend(account.name.iter().map(|name| ("name", name.clone())));
+    lines.extend(account.deletes_at.iter().map(|at| ("deletion", at.to_string())));
     lines.extend(reason.iter().map(|reason| ("reason", reason.clone())));
     lines.extend([
         ("created", account.created_at.to_string()),

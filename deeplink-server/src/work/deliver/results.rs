@@ -132,7 +132,7 @@ async fn store_all(
             let id = app.random(|random| AuditEntryId::new(now, random));
             let paused = NewEntry::new(id, tenant.clone(), By::Service, AuditAction::WebhookPaused);
             paused.of_url(webhook, &url).store(tx).await?;
-            if mail::to_owners(app, tx, &tenant, |owner| Mail::webhook_paused(owner, &url, since)).await? {
+            if mail::to_owners(app, tx, &tenant, true, |owner| Mail::webhook_paused(owner, &url, since)).await? {
                 has_mail = true;
             } else {
                 tracing::warn!(%tenant, "webhook paused, but mail is not set up; its owners were not notified");

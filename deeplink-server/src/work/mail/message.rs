@@ -191,7 +191,7 @@ impl Mail {
                 (format!("A webhook on {host} was paused"), text, html)
             }
             Content::AccountDeletion { account, requested_by, deletes_at } => {
-                let (link, until) = (&format!("{base}{SETTINGS}"), &day(*deletes_at));
+                let (link, until) = (&format!("{base}{SETTINGS}"), &minute(*deletes_at));
                 let by = requested_by.as_deref();
                 let text = AccountDeletionText { host, account, by, until, link }.render()?;
                 let html = AccountDeletionHtml { host, account, by, until, link }.render()?;

@@ -38,18 +38,20 @@ const RETRY_DELAYS: [i64; 6] = [1, 5, 30, 120, 600, 3_600];
 /// Days within which an email to an account's owners must be sent.
 const OWNERS_MAIL_DAYS: i64 = 3;
 
-/// Queues an email to each of an account's owners. `false`: email is not set up.
+/// Queues an email to each of an account's owners, with `unverified` also to addresses that nobody has confirmed, for what only the
+/// service causes. `false`: email is not set up.
 pub(crate) async fn to_owners(
     app: &App,
     tx: &mut Conn<'_>,
     tenant: &TenantId,
+    unverified: bool,
     mail: impl Fn(String) -> Mail,
 ) -> Result<bool, DbError> {
     if app.config.mail_at(&app.public_url).is_none() {
         return Ok(false);
     }
     let now = app.clock.now();
-    for owner in users::owners_of(tx, tenant).await? {
+    for owner in users::owners_of(tx, tenant, unverified).await? {
         let id = app.random(|random| MailId::new(now, random));
         let sealed = mail(owner).seal(&app.vault, &id);
         mails::insert(tx, &id, &sealed, now, now.plus_days(OWNERS_MAIL_DAYS)).await?;

@@ -1,0 +1,102 @@
+//! Everything that the account has as one file, a record on each line. It is read page by page, as fast as the browser takes it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use deeplink_core::export::{AccountExport, MAX_RECORDS};
+use futures_util::stream;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+
+use super::PageResult;
+use super::person::Person;
+use super::time::DisplayTime;
+use crate::api;
+use crate::caller::Caller;
+use crate::error::ApiError;
+use crate::http::NO_STORE;
+use crate::state::Shared;
+
+/// How often a page is asked for while the account's share of lists is in use.
+const TRIES: u32 = 30;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Sends the file. What fails before its first line is an error page; later the download ends early.
+pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageResult {
+    let first = api::export::page_of(&app, &person.caller, None, MAX_RECORDS).await?;
+    let day = DisplayTime::from(person.who.zone.as_utc(app.clock.now())).date();
+    let name = format!("attachment; filename=\"deeplink-{day}.jsonl\"");
+    let name = HeaderValue::try_from(name).map_err(|error| ApiError::Internal(error.to_string()))?;
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson")),
+        (CONTENT_DISPOSITION, name),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+        NO_STORE,
+    ];
+    let rest = Rest { app, caller: person.caller, next: Next::Page(first) };
+    Ok((headers, Body::from_stream(stream::unfold(rest, Rest::lines))).into_response())
+}
+
+/// What was not sent yet.
+struct Rest {
+    app: Shared,
+    caller: Arc<Caller>,
+    next: Next,
+}
+
+enum Next {
+    Page(AccountExport),
+    At(String),
+    End,
+}
+
+impl Rest {
+    /// The next lines, and what comes after them.
+    async fn lines(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        let page = match std::mem::replace(&mut self.next, Next::End) {
+            Next::Page(page) => Ok(page),
+            Next::At(cursor) => self.page_at(&cursor).await,
+            Next::End => return None,
+        };
+        let lines = page.and_then(|page| {
+            let lines = lines_of(&page);
+            self.next = page.next_cursor.map_or(Next::End, Next::At);
+            lines
+        });
+        let lines = lines.map_err(|error| {
+            tracing::warn!(%error, tenant = %self.caller.tenant, "export of an account ended early");
+            io::Error::other(error.to_string())
+        });
+        Some((lines, self))
+    }
+
+    async fn page_at(&self, cursor: &str) -> Result<AccountExport, ApiError> {
+        let mut tries = 0;
+        loop {
+            if self.app.stopping.load(Ordering::Relaxed) {
+                return Err(ApiError::Internal("the service is stopping".to_owned()));
+            }
+            tries += 1;
+            match api::export::page_of(&self.app, &self.caller, Some(cursor), MAX_RECORDS).await {
+                Err(error) if tries < TRIES && error.status().is_server_error() => {
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+                settled => return settled,
+            }
+        }
+    }
+}
+
+fn lines_of(page: &AccountExport) -> Result<Bytes, ApiError> {
+    let mut lines = Vec::new();
+    for record in &page.records {
+        serde_json::to_writer(&mut lines, record).map_err(|error| ApiError::Internal(error.to_string()))?;
+        lines.push(b'\n');
+    }
+    Ok(lines.into())
+}
