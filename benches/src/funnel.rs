@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use deeplink_core::session::COOKIE;
 use deeplink_core::time::Timestamp;
 
 use crate::generate::{self, Amounts};
@@ -80,6 +81,12 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
     for by in ["day", "hour", "platform", "referer_host", "browser", "country", "link"] {
         print(format!("the account, by {by}"), time(service, &format!("{account}&group_by={by}")).await?);
     }
+    let page = format!(
+        "GET /account HTTP/1.1\r\nHost: {}\r\nCookie: {COOKIE}={}\r\n\r\n",
+        service.server.address,
+        generate::SESSION
+    );
+    print("the overview page, 30 days".into(), time_of(service, page.into_bytes()).await?);
     let hottest: Vec<usize> = (0..100).collect();
     let some: Vec<usize> = (0..100).map(|nth| (nth * 7_919 + 13) % links).collect();
     let sets =
@@ -112,11 +119,15 @@ async fn window_of(service: &Service, days: i64) -> Result<(Timestamp, String), 
 
 /// The median time of a request, in milliseconds.
 async fn time(service: &Service, path: &str) -> Result<f64, Failure> {
-    let request = service.get(path);
+    time_of(service, service.get(path)).await
+}
+
+async fn time_of(service: &Service, request: Vec<u8>) -> Result<f64, Failure> {
+    let asked = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
     let requests: Requests = Rc::new(move |_, _| request.clone());
     let mut seen = load::run(&service.server.address, 1, Duration::from_secs(30), TIMES, "200", requests).await?;
     if seen.wrong > 0 {
-        return Err(format!("{path} was not answered 200").into());
+        return Err(format!("{asked} was not answered 200").into());
     }
     Ok(seen.quantile_millis(0.5))
 }

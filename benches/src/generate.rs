@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use deeplink_core::secret::{Random, sha256_hex};
+use deeplink_core::secret::{Random, Token, sha256_hex};
 use deeplink_core::visitor::referer_host;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
@@ -70,6 +70,9 @@ const fn code(browser: u8, os: u8, device: u8) -> u32 {
 const REFERERS: usize = 200;
 const HOSTS: usize = 25;
 
+/// The token of a session of the account's owner.
+pub(crate) const SESSION: &str = "0000000000000000000000000000000000000000000000000000000000000001";
+
 /// Fills the database.
 pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
     let options = SqliteConnectOptions::new().filename(&amounts.database).foreign_keys(false);
@@ -96,6 +99,7 @@ pub(crate) async fn run(amounts: &Amounts) -> Result<(), Failure> {
     let people = made.installs(&mut db, amounts).await?;
     made.conversions(&mut db, amounts.conversions, &people).await?;
     made.account(&mut db).await?;
+    made.session(&mut db).await?;
     sqlx::query("COMMIT").execute(&mut db).await?;
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut db).await?;
     Ok(db.close().await?)
@@ -183,6 +187,16 @@ fn place(nth: usize) -> i64 {
 }
 
 impl Made {
+    /// Signs the account's owner in.
+    async fn session(&self, db: &mut SqliteConnection) -> Result<(), Failure> {
+        const SQL: &str = "
+            INSERT INTO sessions (id, token_hash, tenant_id, user_id, created_at, expires_at)
+            SELECT 'ses_' || substr(id, 5), $1, tenant_id, id, $2, $2 + 86400000 FROM users WHERE tenant_id = $3 LIMIT 1";
+        let hash = Token::new(SESSION).hash();
+        sqlx::query(SQL).bind(hash).bind(self.end).bind(&self.tenant).execute(db).await?;
+        Ok(())
+    }
+
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.random.below(end.max(1) as u64)).unwrap_or(0)
     }

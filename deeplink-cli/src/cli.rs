@@ -12,7 +12,7 @@ use crate::commands::{
 use crate::global::Global;
 use crate::help::help;
 
-/// Links that open in the right place, from the command line
+/// Create and manage deep links from the command line
 #[derive(Debug, Parser)]
 #[command(
     name = "dl",

@@ -24,7 +24,7 @@ pub(crate) struct Manner {
     pub(crate) verbosity: u8,
     /// Errors are JSON.
     pub(crate) json: bool,
-    /// Colours are wanted.
+    /// Colors are wanted.
     pub(crate) color: bool,
 }
 

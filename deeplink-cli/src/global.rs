@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::base_url::BaseUrl;
 use crate::output::Format;
 
-/// When to colour.
+/// When to color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb
@@ -39,7 +39,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Address of the service [env: DL_BASE_URL] [default: the profile's]
+    /// Base URL of the service [env: DL_BASE_URL] [default: the profile's]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,
 
@@ -59,7 +59,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) spreadsheet_safe: bool,
 
-    /// Colours: auto, always or never [env: NO_COLOR, CLICOLOR_FORCE]
+    /// Colors: auto, always or never [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: When,
 
@@ -75,11 +75,11 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Never ask; a question that would be needed is an error [env: DL_NO_INPUT]
+    /// Never prompt; fail if input is required [env: DL_NO_INPUT]
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
 
-    /// Time limit of a call, retries included [env: DL_TIMEOUT] [default: 90s]
+    /// Time limit for each call, including retries [env: DL_TIMEOUT] [default: 90s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = crate::clock::parse_duration)]
     pub(crate) timeout: Option<std::time::Duration>,
 
@@ -87,7 +87,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Answer yes to every confirmation
+    /// Answer yes to all prompts
     #[arg(short, long, global = true)]
     pub(crate) yes: bool,
 

@@ -11,17 +11,17 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
     };
     let text = match error.code() {
         Some(ErrorCode::Unauthorized) => {
-            "dl whoami says where the key came from; dl login keeps another one".to_owned()
+            "dl whoami shows where the key comes from; dl login stores a new one".to_owned()
         }
         Some(ErrorCode::InvalidKey) => {
-            "dl whoami says where the key came from; dl login keeps another one. The key of dl signup ends when its \
-             address is confirmed: dl login --with-key keeps the one that the page showed"
+            "dl whoami shows where the key comes from; dl login stores a new one. A key from dl signup stops working once its \
+             email address is confirmed: store the key shown on that page with dl login --with-key"
                 .to_owned()
         }
         Some(ErrorCode::ForbiddenScope) => {
             "this key belongs to an affiliate; use a key of the account itself".to_owned()
         }
-        Some(ErrorCode::NotFound) => "dl links list shows what this account has".to_owned(),
+        Some(ErrorCode::NotFound) => "dl links list shows the account's links".to_owned(),
         Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
         Some(ErrorCode::DomainTaken) => {
             "dl domains list shows yours; a domain that another account verified must be removed there first".to_owned()
@@ -34,11 +34,11 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
                 .to_owned()
         }
         Some(ErrorCode::InvalidTier) => "dl billing checkout takes pro, business or scale".to_owned(),
-        Some(ErrorCode::NoSubscription) => "dl billing status shows what the account pays".to_owned(),
-        Some(ErrorCode::NoCustomer) => "dl billing checkout makes the first payment".to_owned(),
-        Some(ErrorCode::PaymentRequired) => "dl cannot pay for requests; with a key, none needs payment: dl login".to_owned(),
+        Some(ErrorCode::NoSubscription) => "dl billing status shows the account's plan".to_owned(),
+        Some(ErrorCode::NoCustomer) => "dl billing checkout subscribes".to_owned(),
+        Some(ErrorCode::PaymentRequired) => "dl cannot pay per request; log in with dl login, and no payment is needed".to_owned(),
         Some(ErrorCode::PaymentReplayed) => {
-            "repeat a paid request with the Idempotency-Key of the first time; only another request needs another payment"
+            "to repeat a paid request, send the same Idempotency-Key; only a different request needs a new payment"
                 .to_owned()
         }
         Some(ErrorCode::ProcessorNotConfigured) => {
@@ -60,7 +60,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::TooManyAttempts) => {
             "this code no longer works; dl keys request mails another one later".to_owned()
         }
-        Some(ErrorCode::NotAMember) => "dl team list shows who may; dl team invite ADDRESS invites a person".to_owned(),
+        Some(ErrorCode::NotAMember) => "only confirmed team members can do this: see dl team list, or dl team invite ADDRESS".to_owned(),
         Some(ErrorCode::UserUnverified) => {
             "the link that was mailed to this address must be confirmed first; dl team invite ADDRESS sends a new one"
                 .to_owned()
@@ -72,7 +72,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
         Some(ErrorCode::CredentialLimit) => "dl affiliates creds delete makes room".to_owned(),
         Some(ErrorCode::NameTaken) => {
-            "dl sources list shows who has it; dl sources rotate gives a new URL".to_owned()
+            "dl sources list shows the existing source; dl sources rotate replaces its URL".to_owned()
         }
         Some(ErrorCode::IdentifyConflict) => "an install stays with the user it was first bound to".to_owned(),
         Some(
@@ -88,15 +88,15 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
             Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
             Kind::Timeout if error.is_ambiguous() => {
-                "it may have taken effect: check before you repeat it; --timeout waits longer".to_owned()
+                "the request may have been applied: check before you retry; --timeout waits longer".to_owned()
             }
             Kind::Timeout => "--timeout waits longer".to_owned(),
-            _ if error.is_ambiguous() => "it may have taken effect: check before you repeat it".to_owned(),
+            _ if error.is_ambiguous() => "the request may have been applied: check before you retry".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
             _ if elsewhere => return None,
-            _ if is_unreadable(error) => "is --base-url the address of the service?".to_owned(),
+            _ if is_unreadable(error) => "check --base-url: the response is not from this service".to_owned(),
             Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
-                "dl follows no redirect, so that the key stays where it belongs; is --base-url right?".to_owned()
+                "dl does not follow redirects, so that the key is not sent elsewhere; check --base-url".to_owned()
             }
             _ => return None,
         },
@@ -110,7 +110,7 @@ pub(crate) fn earlier_code(error: &Error) -> String {
         Some(wait) => format!("in {} min", wait.as_secs().div_ceil(60).max(1)),
         None => "later".to_owned(),
     };
-    format!("was mailed before, unless five wrong tries have disabled it; another can be requested {again}")
+    format!("was already emailed, unless five wrong attempts invalidated it; you can request another {again}")
 }
 
 /// Whether the answer was a success that is not the service's.

@@ -138,7 +138,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
 /// A token that the service refuses.
 pub(crate) fn refused(code: &str) -> Stop {
     let why = match code {
-        "link_expired" | "invite_invalid" => "the link has ended, was used already, or was replaced by a newer one",
+        "link_expired" | "invite_invalid" => "the link has expired, was already used, or was replaced by a newer one",
         _ => "the service does not accept the link",
     };
     let failure = Failure::new(Exit::Auth, format!("{why} ({code})")).code(REFUSED);

@@ -199,7 +199,7 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     Exit::Usage
 }
 
-/// Which streams are coloured.
+/// Which streams are colored.
 #[derive(Debug, Clone, Copy)]
 struct Colors {
     stdout: bool,

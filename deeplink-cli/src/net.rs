@@ -82,7 +82,7 @@ impl Context {
     pub(crate) fn stop_among(&self, error: &Error, group: &str) -> Stop {
         match self.stop(error) {
             Stop::Failed(mut failure) if failure.exit == Exit::NotFound => {
-                failure.hint = Some(format!("dl {group} list shows what this account has"));
+                failure.hint = Some(format!("dl {group} list shows what exists in this account"));
                 Stop::Failed(failure)
             }
             other => other,

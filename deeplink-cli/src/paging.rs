@@ -21,7 +21,7 @@ pub(crate) struct Paging {
     #[arg(long, conflicts_with = "limit")]
     all: bool,
     /// Continue where an earlier list ended
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     cursor: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Part {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Continue where an earlier list ended
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     cursor: Option<String>,
     /// The flag that lists more.
     #[arg(skip = "a larger --limit")]

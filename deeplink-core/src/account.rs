@@ -107,7 +107,7 @@ impl UpdateAccount {
 /// The zone's name as the database writes it.
 fn zone(name: &str) -> Result<String, Invalid> {
     Zone::named(name).map(|zone| zone.name().to_owned()).ok_or_else(|| {
-        let message = "time_zone is not the name of a time zone; Europe/Berlin is one";
+        let message = "time_zone must be an IANA time zone name, such as Europe/Berlin";
         Invalid::field(ErrorCode::BadRequest, "time_zone", message)
     })
 }

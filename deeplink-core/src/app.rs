@@ -68,7 +68,7 @@ pub struct CreateApp {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub icon_url: Option<String>,
-    /// Colour of the primary button: `#` and 3 or 6 hex digits.
+    /// Color of the primary button: `#` and 3 or 6 hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^#[0-9A-Fa-f]{3}([0-9A-Fa-f]{3})?$"))]
     pub theme_color: Option<String>,
@@ -103,7 +103,7 @@ impl CreateApp {
         app_name: impl Into<String>,
         /// Sets where its icon is.
         icon_url: impl Into<String>,
-        /// Sets the colour of the primary button.
+        /// Sets the color of the primary button.
         theme_color: impl Into<String>,
     }
 
@@ -198,7 +198,7 @@ pub struct AppDetail {
     pub sha256_fingerprints: Option<Vec<String>>,
     /// Address of its icon.
     pub icon_url: Option<String>,
-    /// Colour of the primary button.
+    /// Color of the primary button.
     pub theme_color: Option<String>,
     /// When it was registered; a replacement keeps it.
     pub created_at: Timestamp,

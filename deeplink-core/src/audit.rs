@@ -92,7 +92,7 @@ words! {
 }
 
 words! {
-    /// The kind of who did it.
+    /// Type of the actor.
     AuditActor {
         /// A secret key of the account.
         SecretKey = "secret_key",
@@ -118,7 +118,7 @@ reply! {
         at: Timestamp,
         /// What was done.
         action: AuditAction,
-        /// The kind of who did it.
+        /// Type of the actor.
         actor_type: AuditActor,
         /// Who did it: the start of a key, as lists of keys show it, a person's address, or a wallet's; `null` for the operator
         /// and the service.

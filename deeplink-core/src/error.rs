@@ -122,7 +122,7 @@ codes! {
     PaymentInProgress = "payment_in_progress", 409;
     /// The facilitator gave no usable answer. Nothing was done; `error` says whether money moved.
     FacilitatorUnavailable = "facilitator_unavailable", 503;
-    /// The e-mail address is malformed.
+    /// The e-email address is malformed.
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
@@ -182,7 +182,7 @@ codes! {
     InvalidFingerprint = "invalid_fingerprint", 400;
     /// The icon's address breaks the rules of web addresses.
     InvalidIconUrl = "invalid_icon_url", 400;
-    /// The colour is not `#` and 3 or 6 hex digits.
+    /// The color is not `#` and 3 or 6 hex digits.
     InvalidThemeColor = "invalid_theme_color", 400;
     /// The format of a QR code is neither `png` nor `svg`.
     InvalidQrFormat = "invalid_qr_format", 400;

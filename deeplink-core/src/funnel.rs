@@ -196,7 +196,7 @@ impl FunnelQuery {
         let to = self.to.unwrap_or(now);
         let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
         if from > to {
-            return wrong("from", "from lies after to".into());
+            return wrong("from", "from must not be later than to".into());
         }
         let longest = match &self.group_by {
             Some(GroupBy::Unknown(_)) => {
@@ -216,7 +216,7 @@ impl FunnelQuery {
                 return wrong("tz", "tz needs group_by=day".into());
             }
             Some(name) => match Zone::named(name) {
-                None => return wrong("tz", "tz is not the name of a time zone; Europe/Berlin is one".into()),
+                None => return wrong("tz", "tz must be an IANA time zone name, such as Europe/Berlin".into()),
                 zone => zone,
             },
         };

@@ -295,7 +295,7 @@ impl Convert {
             (Some(_), None) => wrong("currency", "an amount needs a currency"),
             (None, Some(_)) => wrong("amount_cents", "a currency needs an amount"),
             (_, Some(currency)) if Currency::from_code(currency).is_none() => {
-                wrong("currency", "currency is no code of ISO 4217, such as EUR")
+                wrong("currency", "currency must be an ISO 4217 code, such as EUR")
             }
             _ => Ok(()),
         }
@@ -319,7 +319,7 @@ impl Convert {
 fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Invalid> {
     let wrong = |message: &'static str| Err(Invalid::field(ErrorCode::ParseError, "occurred_at", message));
     match occurred_at {
-        Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at lies ahead"),
+        Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at is in the future"),
         Some(at) if at < now.plus_days(-MAX_CONVERSION_AGE_DAYS) => wrong("occurred_at is more than 400 days ago"),
         Some(at) => Ok(at.min(now)),
         None => Ok(now),

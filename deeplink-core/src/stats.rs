@@ -66,7 +66,7 @@ impl TimeseriesQuery {
         let to = self.to.unwrap_or(now);
         let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
         if from > to {
-            return wrong("from", "from lies after to".into());
+            return wrong("from", "from must not be later than to".into());
         }
         if to > from.plus_days(MAX_WINDOW_DAYS) {
             return wrong("from", format!("the window is longer than {MAX_WINDOW_DAYS} days"));

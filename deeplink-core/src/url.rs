@@ -35,7 +35,7 @@ pub enum Refused {
     #[error("longer than 2048 bytes")]
     TooLong,
     /// Holds a control character, or starts or ends with white space.
-    #[error("holds a control character or outer white space")]
+    #[error("contains a control character, or leading or trailing spaces")]
     Unclean,
     /// Not an absolute URL.
     #[error("not an absolute URL")]

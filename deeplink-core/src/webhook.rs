@@ -61,8 +61,10 @@ impl WebhookFilters {
     /// The affiliate that conversions are narrowed to, if its id is well-formed.
     fn check(&self) -> Result<Option<AffiliateId>, Invalid> {
         if let Some(name) = self.unknown.keys().next() {
-            let message =
-                format!("there is no filter {:?}; affiliate_id is one", name.chars().take(64).collect::<String>());
+            let message = format!(
+                "unknown filter {:?}; the only filter is affiliate_id",
+                name.chars().take(64).collect::<String>()
+            );
             return Err(Invalid::field(ErrorCode::BadRequest, "filters", message));
         }
         let unknown =

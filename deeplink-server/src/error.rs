@@ -37,7 +37,7 @@ pub(crate) enum ApiError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Rows of a batch broke rules.
-    #[error("{}, nothing was stored", if .0.len() == 1 { "1 row is invalid".into() } else { format!("{} rows are invalid", .0.len()) })]
+    #[error("{}; nothing was stored", if .0.len() == 1 { "1 row is invalid".into() } else { format!("{} rows are invalid", .0.len()) })]
     Rows(Vec<RowError>),
     /// A code and a sentence suffice.
     #[error("{1}")]
@@ -46,10 +46,10 @@ pub(crate) enum ApiError {
     #[error("{1}; try again in {2} s")]
     TryLater(ErrorCode, &'static str, u64),
     /// The path exists, but not with this method. Holds the allowed methods, unless the router adds them.
-    #[error("this path does not take this method")]
+    #[error("method not allowed for this path")]
     MethodNotAllowed(Option<&'static str>),
     /// The plan's limit is reached.
-    #[error("the plan includes {limit} {resource}; there are {current}")]
+    #[error("the plan includes {limit} {resource}; the account has {current}")]
     Quota {
         /// The resource that ran out.
         resource: &'static str,

@@ -246,7 +246,7 @@ async fn the_client_streams_all_links_page_by_page() {
     assert_eq!(some.len(), 100);
 }
 
-/// A search finds what is contained, without case, in what the owner wrote, and nothing of others.
+/// A search finds what is contained, ignoring case, in what the owner wrote, and nothing of others.
 #[tokio::test]
 async fn a_search_finds_what_is_contained_without_case() {
     let world = spawn().await;

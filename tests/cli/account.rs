@@ -31,7 +31,7 @@ fn settings_are_sent_as_named() {
         ("account update", 2, "nothing to change"),
         ("account update --name x --unset name", 2, "name is both set and unset"),
         ("account update --theme red", 3, "theme_color is"),
-        ("account update --time-zone Mars/Olympus", 3, "time_zone is not the name of a time zone"),
+        ("account update --time-zone Mars/Olympus", 3, "time_zone must be an IANA time zone name"),
     ] {
         let ran = dl.run(line);
         assert!(ran.fails(code).contains(says), "{line}: {ran}");

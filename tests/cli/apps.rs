@@ -87,8 +87,8 @@ fn a_replacement_says_so_and_what_is_gone() {
     insta::assert_snapshot!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store"), @"
     app_0123456789abcdef01234567
     --- stderr
-    note: com.example.app was registered already and is replaced; it now has name Store, no icon, no colour
-    warning: removed: icon https://example.com/i.png, colour #0a7cff; add it again with --icon --theme
+    note: com.example.app was registered already and is replaced; it now has name Store, no icon, no color
+    warning: removed: icon https://example.com/i.png, color #0a7cff; add it again with --icon --theme
     ");
     assert_eq!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store -q").stderr, "");
 }
@@ -173,7 +173,7 @@ fn delete_asks_for_a_yes() {
     insta::assert_snapshot!(Dl::at(&gone.url).run("apps delete app_0123456789abcdef01234567 --yes"), @"
     --- stderr
     error[not_found]: there is no such app (HTTP 404)
-      hint: dl apps list shows what this account has
+      hint: dl apps list shows what exists in this account
       request id: req-1
     --- exit 5
     ");

@@ -317,11 +317,11 @@ fn a_cancellation_is_confirmed() {
 fn refusals_say_what_to_do() {
     for (status, code, line, exit, hint) in [
         (400, "no_subscription", "billing cancel --yes", 3, "dl billing status shows"),
-        (400, "no_customer", "billing portal", 3, "dl billing checkout makes the first payment"),
+        (400, "no_customer", "billing portal", 3, "dl billing checkout subscribes"),
         (400, "invalid_tier", "billing checkout pro", 3, "pro, business or scale"),
         (402, "quota_exceeded", "domains add go.example.com", 7, "dl billing checkout"),
-        (402, "payment_required", "links list", 7, "with a key, none needs payment"),
-        (409, "payment_replayed", "links list", 6, "with the Idempotency-Key of the first time"),
+        (402, "payment_required", "links list", 7, "and no payment is needed"),
+        (409, "payment_replayed", "links list", 6, "send the same Idempotency-Key"),
         (503, "processor_not_configured", "billing checkout pro", 9, "this service takes no payments"),
         (503, "billing_not_configured", "billing status", 9, "ask its operator"),
         (503, "upstream_unavailable", "billing portal", 9, "try again later"),

@@ -13,7 +13,7 @@ fn people_read_code_message_hint_and_request_id() {
     insta::assert_snapshot!(ran, @r#"
     --- stderr
     error[link_id_taken]: the id "spring-42" is already in use (HTTP 409)
-      hint: dl links get spring-42, another --id, or --if-not-exists
+      hint: dl links get spring-42 shows it; choose another --id, or use --if-not-exists
       request id: req-1
     --- exit 6
     "#);
@@ -46,7 +46,7 @@ fn programs_read_one_json_line() {
         let ran = Dl::at(&taken().url).run(line);
         assert_eq!((ran.stdout.as_str(), ran.stderr.lines().count()), ("", 1));
         insta::allow_duplicates! {
-            insta::assert_snapshot!(ran.stderr, @r#"{"error":{"code":"link_id_taken","message":"the id \"spring-42\" is already in use (HTTP 409)","status":409,"request_id":"req-1","field":null,"hint":"dl links get spring-42, another --id, or --if-not-exists","retryable":false}}"#);
+            insta::assert_snapshot!(ran.stderr, @r#"{"error":{"code":"link_id_taken","message":"the id \"spring-42\" is already in use (HTTP 409)","status":409,"request_id":"req-1","field":null,"hint":"dl links get spring-42 shows it; choose another --id, or use --if-not-exists","retryable":false}}"#);
         }
     }
 }
@@ -113,7 +113,7 @@ fn what_may_have_happened_is_said() {
     let double = Double::new(|_| Answer::error(500, "internal", "internal"));
     let error = Dl::at(&double.url).env("DL_RETRIES", "0").run("links create https://example.com -o json").error();
     assert_eq!(error["retryable"], true);
-    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("may have taken effect")), "{error}");
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("may have been applied")), "{error}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn each_status_has_its_code() {
 fn a_redirect_is_an_unexpected_failure() {
     let double = Double::new(|_| Answer::new(302, "").header("location", "https://example.com/"));
     let ran = Dl::at(&double.url).run("links get spring-42");
-    assert!(ran.fails(1).contains("dl follows no redirect"), "{ran}");
+    assert!(ran.fails(1).contains("dl does not follow redirects"), "{ran}");
     assert_eq!(double.requests().len(), 1);
 }
 

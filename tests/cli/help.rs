@@ -400,10 +400,10 @@ fn a_browser_is_sent_and_nothing_is_asked() {
 
 #[test]
 fn exit_codes_are_listed() {
-    insta::assert_snapshot!(Dl::new().run("help exit-codes").ok(), @r"
+    insta::assert_snapshot!(Dl::new().run("help exit-codes").ok(), @"
       0  success; an empty list and a closed pipe too
       1  unexpected failure
-      2  wrong usage, or a question that could not be asked (see --yes)
+      2  usage error, or input needed without a prompt (see --yes)
       3  invalid input, found here or by the service (400, 413, 415)
       4  no key, a refused key, or a key stored for another origin (401, 403)
       5  not found (404)

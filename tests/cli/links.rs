@@ -93,8 +93,8 @@ fn an_existing_link_with_the_same_content_will_do() {
     assert_eq!(ran.ok(), "https://go.example.com/spring-42\n");
     insta::assert_snapshot!(dl.run("links create https://example.com/other --id spring-42 --meta season=spring --if-not-exists"), @r#"
     --- stderr
-      web_url: there https://example.com/p/spring-42, asked for https://example.com/other
-      agent_context: there {"action":"purchase","cta":"Buy now","description":null}, asked for nothing
+      web_url: existing https://example.com/p/spring-42, requested https://example.com/other
+      agent_context: existing {"action":"purchase","cta":"Buy now","description":null}, requested nothing
     error[link_id_taken]: the id "spring-42" is already in use by a link with other content
       hint: dl links update spring-42 changes it
       request id: req-1
@@ -347,7 +347,7 @@ fn resolve_says_which_link_is_not_there() {
         insta::assert_snapshot!(dl.run("links resolve nope"), @r#"
         --- stderr
         error[not_found]: no link "nope" at http://HOST (HTTP 404)
-          hint: ids are case-sensitive; dl links list shows what this account has
+          hint: ids are case-sensitive; dl links list shows the account's links
           request id: ID
         --- exit 5
         "#);
@@ -361,7 +361,7 @@ fn resolve_says_which_link_is_not_there() {
         insta::assert_snapshot!(dl.run(&format!("links resolve {}/nope", double.url)), @"
         --- stderr
         error[not_found]: no link at http://HOST/nope (HTTP 404)
-          hint: ids are case-sensitive; dl links list shows what this account has
+          hint: ids are case-sensitive; dl links list shows the account's links
           request id: ID
         --- exit 5
         ");

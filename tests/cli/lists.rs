@@ -89,6 +89,14 @@ fn asked(double: &Double, path: &str) -> Vec<String> {
     double.requests().iter().map(told).collect()
 }
 
+/// A cursor is base64 for URLs, so that it may begin as a flag does.
+#[test]
+fn a_cursor_may_begin_with_a_dash() {
+    let double = Double::new(|_| Answer::json(200, &json!({"links": [], "next_cursor": null})));
+    Dl::at(&double.url).run("links list --cursor -xAbc").ok();
+    assert_eq!(double.only().query("cursor"), Some("-xAbc"));
+}
+
 /// All pages of a list are printed as one, in every form; the key goes only to the service.
 #[test]
 fn r4_a_list_prints_all_its_pages() {

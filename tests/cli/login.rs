@@ -15,7 +15,7 @@ fn a_key_is_kept_once_the_service_takes_it() {
     assert_eq!(ran.ok(), "");
     let file = dl.config("credentials.toml");
     let place = format!("{} (profile default)", file.display());
-    assert!(ran.stderr.ends_with(&format!("key dl_live_3fa91c07be... kept in {place}\n")), "{ran}");
+    assert!(ran.stderr.ends_with(&format!("key dl_live_3fa91c07be... stored in {place}\n")), "{ran}");
     let probe = double.only();
     assert_eq!(
         (probe.target.as_str(), probe.header("authorization")),
@@ -86,10 +86,10 @@ fn sign_up_keeps_the_first_key() {
     let dl = Dl::new().env("DL_KEYRING", "off");
     let ran = dl.run(&format!("signup --email you@example.com --base-url {} --store file", double.url));
     let shown = ran.to_string().replace(&*dl.dir().to_string_lossy(), "HOME");
-    insta::assert_snapshot!(shown, @r"
+    insta::assert_snapshot!(shown, @"
     tnt_0123456789abcdef01234567
     --- stderr
-    key dl_live_3fa91c07be... kept in HOME/config/credentials.toml (profile default)
+    key dl_live_3fa91c07be... stored in HOME/config/credentials.toml (profile default)
     open the link that was mailed to you@example.com to confirm your address
       this key works until you confirm your address; the page then shows a new one, for dl login --with-key
     ");
@@ -232,9 +232,9 @@ fn logout_is_local() {
         "https://two.example.com",
         OTHER_KEY,
     );
-    insta::assert_snapshot!(dl.run("logout"), @r"
+    insta::assert_snapshot!(dl.run("logout"), @"
     --- stderr
-    forgot dl_live_3fa91c07be... of profile default
+    removed dl_live_3fa91c07be... of profile default
       it still works: delete it at https://dl.example.com/account
     ");
     assert!(!kept(&dl).contains(KEY) && kept(&dl).contains(OTHER_KEY));
@@ -341,6 +341,6 @@ fn a_log_out_of_all_goes_on_after_a_failure() {
     let ran = dl.run("logout --all");
     assert!(ran.fails(10).contains("2 of 3 failed"), "{ran}");
     assert!(ran.stderr.contains("first: ") && ran.stderr.contains("second: "), "{ran}");
-    assert!(ran.stderr.contains("forgot dl_live_3fa91c07be... of profile third") && !kept(&dl).contains(KEY), "{ran}");
+    assert!(ran.stderr.contains("removed dl_live_3fa91c07be... of profile third") && !kept(&dl).contains(KEY), "{ran}");
     assert!(dl.run("logout --profile first").fails(4).starts_with("error[keyring_unavailable]"));
 }

@@ -205,7 +205,7 @@ fn a_signal_during_a_sign_in_leaves_no_key_behind() {
     wait_for("the key is asked for", || double.lines().contains(&ISSUE.to_owned()));
     let (code, _, stderr) = interrupt(child, "-INT", &gate);
     assert_eq!(code, Some(130), "{stderr}");
-    assert!(stderr.contains("key dl_live_7777777777... is kept in "), "{stderr}");
+    assert!(stderr.contains("key dl_live_7777777777... is stored in "), "{stderr}");
     // The signal may interrupt the key's first use, which then arrives before or after the end of the session, or
     // never.
     let after_the_key = || {

@@ -50,7 +50,7 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--corner-dot-color x", "cornerDotColor", "--corner-dot-color: must be"),
         ("--fg-color c8c8c8", "fgColor", "--fg-color: the dots (#c8c8c8) hardly differ from the background"),
         ("--bg-color 000", "bgColor", "--bg-color: the dots"),
-        ("--corner-dot-color eee", "cornerDotColor", "--corner-dot-color: the pupils"),
+        ("--corner-dot-color eee", "cornerDotColor", "--corner-dot-color: the corner dots"),
         ("--logo ftp://example.com/x.png", "logo", "--logo: "),
         ("--logo x.png", "logo", "--logo: "),
     ] {
@@ -175,7 +175,7 @@ fn help_says_what_a_print_needs() {
         "For print: --level M or more, --margin 2 or more, dark on light, 3 px and more for each module.",
         "An SVG is checked by the PNG of the same look",
         "circle adds decorative dots around the code up to a disc",
-        "Colour of the background, without #",
+        "Color of the background, without #",
         "mode 0600",
     ] {
         assert!(help.contains(says), "{says}: {help}");

@@ -48,7 +48,7 @@ fn a_key_from_elsewhere_is_not_replaced() {
         let what = "error[profile_in_use]: profile default has the key dl_live_3fa91c07be... of \
                     tnt_0123456789abcdef01234567, you@example.com at ";
         assert!(ran.fails(2).contains(what), "{line}: {ran}");
-        assert!(ran.stderr.contains(&format!("--profile {name} keeps the new key")), "{line}: {ran}");
+        assert!(ran.stderr.contains(&format!("--profile {name} stores the new key")), "{line}: {ran}");
         assert!(nothing_began(&base.lines()) && kept(&dl) == before, "{line}: {:?}", base.lines());
         dl.run_with(&format!("{line} --profile {name}"), &input).ok();
         assert!(kept(&dl).contains(KEY), "{line}");
@@ -135,7 +135,7 @@ fn on_a_terminal_the_person_chooses() {
         screen
     };
     let finish = |screen: &Screen| {
-        screen.wait_for("Paste the link");
+        screen.wait_for("Paste the sign-in link");
         screen.send(&format!("{}\n", link(&double).trim_end()));
     };
     let screen = open();
@@ -145,7 +145,7 @@ fn on_a_terminal_the_person_chooses() {
     finish(&screen);
     let (code, text, dl) = screen.leave();
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("profile taken has a key too, dl_live_7777777777..."), "{text}");
+    assert!(text.contains("profile taken already has a key, dl_live_7777777777..."), "{text}");
     assert!(text.contains("commands use profile default until: dl profile use you"), "{text}");
     assert_eq!(dl.run("profile list -o id").ok(), "default\ntaken\nyou\n");
     assert_eq!(dl.run("token").ok(), format!("{KEY}\n"));

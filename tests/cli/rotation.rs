@@ -46,9 +46,9 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
     let ran = dl.run_with(line, "7GK2QX");
     assert!(
         ran.ok().starts_with("skid_")
-            && ran
-                .stderr
-                .contains("note: this takes the code that was mailed before, unless five wrong tries have disabled it"),
+            && ran.stderr.contains(
+                "note: this takes the code that was already emailed, unless five wrong attempts invalidated it"
+            ),
         "{ran}"
     );
     let last = double.requests().into_iter().next_back().expect("a request");

@@ -128,7 +128,7 @@ fn each_step_fails_in_its_own_way() {
             STEPS[1],
             || see_other("/signin?error=link_expired", None),
             4,
-            "error[link_refused]: the link has ended, was used already",
+            "error[link_refused]: the link has expired, was already used",
             2,
         ),
         (
@@ -212,7 +212,7 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
         (at("login"), 2, "--link-stdin reads it from stdin"),
         (at("login --link-stdin"), 2, "--email is needed"),
         (at("login --with-key --email you@example.com"), 2, "cannot be used with"),
-        (at("login --email you@example.com --link-stdin --api-key-file key"), 2, "dl login --with-key keeps the key"),
+        (at("login --email you@example.com --link-stdin --api-key-file key"), 2, "dl login --with-key stores the key"),
         (at("team accept"), 2, "--link-stdin reads it from stdin"),
         (at("keys confirm --email you@example.com"), 2, "--code-stdin reads it from stdin"),
         ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is configured"),
@@ -283,9 +283,9 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
         spent.then(|| see_other("/signin?error=link_expired", None))
     });
     let other = TOKEN.replace('3', "4");
-    let question = "Mail sent. Paste the link, without pressing Continue there: ";
+    let question = "Email sent. Paste the sign-in link here (do not press Continue in the browser): ";
     let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
-    screen.wait_for("E-mail address: ");
+    screen.wait_for("Email address: ");
     screen.send("you@example.com\n");
     for (at, text) in [(1, "half a link"), (2, other.as_str()), (3, link(&double).trim_end())] {
         screen.wait_for_times(at, question);
@@ -305,7 +305,7 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
 fn ctrl_c_ends_a_sign_in_and_its_session() {
     let double = service(|_| None);
     let screen = Screen::open(Dl::new(), &format!("login --email you@example.com --base-url {}", double.url));
-    screen.wait_for("Paste the link");
+    screen.wait_for("Paste the sign-in link");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
     assert_eq!(double.lines(), ["POST /v1/auth/signin"], "no session was started");
@@ -343,7 +343,7 @@ fn an_invitation_is_accepted_with_its_link() {
     assert!(dl.run_with("team accept --link-stdin", &link(&double)).fails(3).contains("dl login takes it"));
     let refusing = service(|_| Some(see_other("https://example.com/signin?error=invite_invalid", None)));
     let ran = Dl::new().env("DL_BASE_URL", &refusing.url).run_with("team accept --link-stdin", TOKEN);
-    assert!(ran.fails(4).starts_with("error[link_refused]: the link has ended"), "{ran}");
+    assert!(ran.fails(4).starts_with("error[link_refused]: the link has expired"), "{ran}");
 }
 
 /// A new key for a user with their own session has the same answer and needs the same care.
@@ -375,7 +375,7 @@ fn a_session_of_a_browser_is_of_use_too() {
 fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     let double = service(|_| None);
     let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
-    screen.wait_for("E-mail address: ");
+    screen.wait_for("Email address: ");
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
     assert!(code == Some(3) && text.contains("dl login --with-key reads one without echo"), "{text}");

@@ -85,7 +85,7 @@ fn a_url_goes_into_a_file_of_its_own() {
     assert_eq!(double.requests().len(), 1, "no source is created if the file exists");
     assert!(dl.run("sources create ' '").fails(3).starts_with("error[invalid_name]"));
     let taken = Double::new(|_| Answer::error(409, "name_taken", "no"));
-    assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate gives a new URL"));
+    assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate replaces its URL"));
     let full = Double::new(|_| Answer::error(402, "quota_exceeded", "no"));
     assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("dl sources delete makes room"));
 }

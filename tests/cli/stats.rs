@@ -126,7 +126,7 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
         ("stats --limit 5", "limit needs a group_by other than hour and day"),
         ("stats --group-by link --order key", "order is one of clicks, -key"),
         ("stats --order clicks", "order needs group_by"),
-        ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from lies after to"),
+        ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from must not be later than to"),
         ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
         ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
         ("stats ab", "is not the id of a link"),

@@ -33,7 +33,7 @@ fn the_key_is_asked_for_unseen() {
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
     assert_eq!(code, Some(0), "{text}");
-    assert!(!text.contains(&KEY[20..]) && text.contains("key dl_live_3fa91c07be... kept in "), "{text}");
+    assert!(!text.contains(&KEY[20..]) && text.contains("key dl_live_3fa91c07be... stored in "), "{text}");
     let screen = Screen::open(Dl::new(), "login --with-key");
     screen.wait_for("Base URL of the service: ");
     screen.send(&format!("{}\n", double.url));

@@ -230,10 +230,10 @@ fn what_there_is(path: &str) -> &'static str {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next(), parts.next()) {
-        (Some("v1"), Some("links"), Some(_)) | (Some("r"), Some(_), _) => "dl links list shows what this account has",
-        (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what this account has",
-        (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what this account has",
-        (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows what this account has",
+        (Some("v1"), Some("links"), Some(_)) | (Some("r"), Some(_), _) => "dl links list shows the account's links",
+        (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what exists in this account",
+        (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what exists in this account",
+        (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows what exists in this account",
         _ => "dl api GET /openapi.json says which paths there are",
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output::Out;
 
-/// Print the completion script of a shell
+/// Print a shell completion script
 #[derive(Debug, Args)]
 #[command(after_help = help("", &[
     "dl completions bash > ~/.local/share/bash-completion/completions/dl",

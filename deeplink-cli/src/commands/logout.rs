@@ -9,14 +9,14 @@ use crate::help::help;
 use crate::ids::Tally;
 use crate::output;
 
-/// Forget the stored key
+/// Remove the stored key
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "This is local: the key keeps working until it is deleted on the service.",
     &["dl logout", "dl logout --all"]
 ))]
 pub(crate) struct Logout {
-    /// Forget the keys of all profiles
+    /// Remove the keys of all profiles
     #[arg(long)]
     all: bool,
 }
@@ -50,7 +50,7 @@ impl Logout {
                 continue;
             }
             let (profile, prefix) = (&key.profile, &key.prefix);
-            let word = if ctx.global.dry_run { "would forget" } else { "forgot" };
+            let word = if ctx.global.dry_run { "would remove" } else { "removed" };
             ctx.console.say(&format!("{word} {prefix} of profile {profile}"));
             let base = ctx.config.profiles.get(profile).and_then(|profile| profile.base_url.as_deref());
             ctx.console.say(&format!("  it still works: delete it at {}/account", base.unwrap_or(&key.origin)));

@@ -9,7 +9,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// Ask whether the service answers
+/// Check whether the service is reachable
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "No key is needed or sent.",

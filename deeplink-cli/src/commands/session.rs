@@ -11,7 +11,7 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
-/// Show or end a session that was started elsewhere
+/// Show or end a browser session
 #[derive(Debug, Args)]
 pub(crate) struct Session {
     #[command(subcommand)]

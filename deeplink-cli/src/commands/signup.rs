@@ -12,7 +12,7 @@ use crate::new_secret::print_instead;
 use crate::output::{self, Format};
 use crate::store::StoreName;
 
-/// Open an account and keep its first key
+/// Create an account and store its first key
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The key works immediately, until you confirm your address: open the mailed link in a browser within 7 days. \
@@ -54,7 +54,7 @@ impl Signup {
             print_instead(ctx, key, reply.value.id.as_str(), error, what)
         })?;
         drop(hold);
-        ctx.console.say(&format!("key {key} kept in {}", kept.location()));
+        ctx.console.say(&format!("key {key} stored in {}", kept.location()));
         let email = self.email.trim();
         ctx.console.say(&format!("open the link that was mailed to {email} to confirm your address"));
         ctx.console.say(
@@ -80,6 +80,6 @@ fn check_profile_is_free(ctx: &Context) -> Outcome {
     let profile = &ctx.profile;
     let Some(stored) = key_of(ctx, profile)? else { return Ok(()) };
     let what = format!("profile {profile} has the key {} of an account", stored.prefix);
-    let hint = "--profile NAME keeps the new one under another name; dl logout forgets the stored one";
+    let hint = "--profile NAME stores the new one under another name; dl logout removes the stored one";
     Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

@@ -14,7 +14,7 @@ use crate::given;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Show the file that says which apps open a host's links
+/// Show a host's app association file
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The request goes to the base URL. Without --host it asks for that host itself, which has a file only when it is a \

@@ -15,7 +15,7 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output::{self, Format};
 
-/// Show who you are to the service: mail address, account, plan, key and profile
+/// Show the account, plan, key and profile in use
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The address is that of the person who created the key, else the account's owner's. The scope is account for a key \

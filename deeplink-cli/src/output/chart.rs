@@ -29,7 +29,7 @@ pub(crate) fn padded(text: &str, room: usize) -> String {
 /// How charts are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pen {
-    /// Colours are wanted.
+    /// Colors are wanted.
     pub(crate) color: bool,
     /// Blocks can be shown.
     pub(crate) utf8: bool,
@@ -81,7 +81,7 @@ impl Pen {
         self.paint(DIM, text)
     }
 
-    /// A bar in its colour.
+    /// A bar in its color.
     pub(crate) fn bar_color(self, bar: &str) -> String {
         self.paint(BAR, bar)
     }

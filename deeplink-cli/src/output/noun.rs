@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Text,
     /// A moment: relative on a terminal.
     Moment,
-    /// A status: coloured.
+    /// A status: colored.
     Status,
     /// A number: right-aligned.
     Count,

@@ -247,7 +247,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A line without trailing blanks, even before the code that ends a colour.
+/// A line without trailing blanks, even before the code that ends a color.
 fn trimmed(line: &str) -> String {
     const RESET: &str = "\u{1b}[0m";
     match line.trim_end().strip_suffix(RESET) {

@@ -137,7 +137,7 @@ pub(super) fn lifetime(answer: &Answer) -> Finding {
     };
     let days = (end.as_millis() - clock::now().as_millis()) / 86_400_000;
     if days < SOON {
-        let what = format!("the certificate ends in {days} days ({end})");
+        let what = format!("the certificate expires in {days} days ({end})");
         return Finding::warn(what, "renew it; if that is automatic, find out why it has not happened");
     }
     Finding::ok(format!("valid for another {days} days"))

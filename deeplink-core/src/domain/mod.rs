@@ -97,7 +97,7 @@ impl FromStr for DomainName {
             return wrong("give the name alone, such as go.example.com, without scheme and path");
         }
         if text.contains(':') || text.contains(['[', ']']) {
-            return wrong("give the name alone, such as go.example.com, without port; an address is no domain");
+            return wrong("give the name alone, such as go.example.com, without port; an IP address is not a domain");
         }
         if text.contains('*') {
             return wrong("a domain is one name, such as go.example.com; wildcards cannot be verified");
@@ -118,7 +118,7 @@ impl FromStr for DomainName {
             return wrong("a domain has a dot in it, such as go.example.com");
         };
         if top.bytes().all(|b| b.is_ascii_digit()) || url::Host::parse(&ascii).is_ok_and(|host| !is_name(&host)) {
-            return wrong("an address is no domain");
+            return wrong("an IP address is not a domain");
         }
         if SPECIAL_USE.contains(&top) {
             return Err(Self::not_public(top));

@@ -227,7 +227,7 @@ impl Event {
         let data = data.get();
         // It is valid JSON, so its first byte shows its type.
         if !data.starts_with('{') {
-            return Err(NotAnEvent("data is no object".into()));
+            return Err(NotAnEvent("data must be an object".into()));
         }
         let data = match kind {
             EventKind::Click => EventData::Click(serde_json::from_str(data).map_err(wrong)?),

@@ -84,7 +84,7 @@ shown_link! {
         /// What its owner calls it; null for an affiliate's key.
         #[serde(default)]
         pub name: Option<String>,
-        /// Whether its owner has it switched on. The operator's switch is another one.
+        /// Whether the owner has enabled the link. The operator can disable it separately.
         #[serde(default = "enabled")]
         pub enabled: bool,
         /// The end that its owner set; `expires_at` may be earlier.

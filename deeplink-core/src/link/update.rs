@@ -94,7 +94,7 @@ impl UpdateLink {
     /// Applies every rule and returns what may be applied.
     pub fn check(&self) -> Result<LinkPatch, Invalid> {
         if self.is_empty() {
-            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "name at least one field to change"));
+            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "send at least one field to change"));
         }
         Ok(LinkPatch {
             destinations: self.destinations().try_map(|field, url| url.as_ref().try_map(|text| field.check(text)))?,

@@ -96,7 +96,7 @@ choices! {
 }
 
 choices! {
-    /// How the frames of the three eyes are drawn.
+    /// Shape of the three corner squares.
     CornerSquareType {
         /// A square.
         Square = "square",
@@ -108,7 +108,7 @@ choices! {
 }
 
 choices! {
-    /// How the pupils of the three eyes are drawn.
+    /// Shape of the three corner dots.
     CornerDotType {
         /// A disc.
         Dot = "dot",

@@ -46,35 +46,35 @@ pub struct QrOptions {
     /// How modules are drawn; `rounded` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dot_type: Option<DotType>,
-    /// How the eyes' frames are drawn; `extra-rounded` when absent.
+    /// Shape of the corner squares; `extra-rounded` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_square_type: Option<CornerSquareType>,
-    /// How the eyes' pupils are drawn; `dot` when absent.
+    /// Shape of the corner dots; `dot` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_dot_type: Option<CornerDotType>,
     /// Outline; `square` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<QrShape>,
-    /// Colour of every part that has no colour set; black when absent.
+    /// Color of every part that has no color set; black when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fg_color: Option<Rgb>,
     /// Background; white when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bg_color: Option<Rgb>,
-    /// Colour of the dots.
+    /// Color of the dots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dot_color: Option<Rgb>,
-    /// Colour of the eyes' frames.
+    /// Color of the corner squares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_square_color: Option<Rgb>,
-    /// Colour of the eyes' pupils.
+    /// Color of the corner dots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_dot_color: Option<Rgb>,
     /// Leaves the logo out and ignores `logo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
     /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels,
-    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a WebP
+    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colors), a WebP
     /// (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency.
     /// The service fetches it; it must be reachable on the public internet, without a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,21 +96,21 @@ impl QrOptions {
         margin: impl Into<u32>,
         /// Sets how modules are drawn.
         dot_type: impl Into<DotType>,
-        /// Sets how the eyes' frames are drawn.
+        /// Sets the shape of the corner squares.
         corner_square_type: impl Into<CornerSquareType>,
-        /// Sets how the eyes' pupils are drawn.
+        /// Sets the shape of the corner dots.
         corner_dot_type: impl Into<CornerDotType>,
         /// Sets the outline.
         shape: impl Into<QrShape>,
-        /// Sets the colour of every part that has no colour set.
+        /// Sets the color of every part that has no color set.
         fg_color: impl Into<Rgb>,
         /// Sets the background.
         bg_color: impl Into<Rgb>,
-        /// Sets the colour of the dots.
+        /// Sets the color of the dots.
         dot_color: impl Into<Rgb>,
-        /// Sets the colour of the eyes' frames.
+        /// Sets the color of the corner squares.
         corner_square_color: impl Into<Rgb>,
-        /// Sets the colour of the eyes' pupils.
+        /// Sets the color of the corner dots.
         corner_dot_color: impl Into<Rgb>,
         /// Leaves the logo out.
         hide_logo: impl Into<bool>,
@@ -154,8 +154,8 @@ impl QrOptions {
         let is_darker = |colour: Rgb| colour.luma() < background.luma();
         for (part, colour, own, field) in [
             ("dots", style.dots, self.dot_color, "dotColor"),
-            ("frames of the eyes", style.frames, self.corner_square_color, "cornerSquareColor"),
-            ("pupils of the eyes", style.pupils, self.corner_dot_color, "cornerDotColor"),
+            ("corner squares", style.frames, self.corner_square_color, "cornerSquareColor"),
+            ("corner dots", style.pupils, self.corner_dot_color, "cornerDotColor"),
         ] {
             // Name the field that the caller set.
             let field = match (own, self.fg_color) {
@@ -175,7 +175,7 @@ impl QrOptions {
             }
             if colour.luma().abs_diff(background.luma()) < MIN_LUMA {
                 let why = format!(
-                    "the {part} ({colour}) are as bright as the background ({background}): readers see no colours and \
+                    "the {part} ({colour}) are as bright as the background ({background}): readers see no colors and \
                      would not tell them apart"
                 );
                 return Err(wrong(field, &why));
@@ -204,19 +204,19 @@ pub struct QrStyle {
     pub margin: u32,
     /// How modules are drawn.
     pub dot_type: DotType,
-    /// How the eyes' frames are drawn.
+    /// Shape of the corner squares.
     pub corner_square_type: CornerSquareType,
-    /// How the eyes' pupils are drawn.
+    /// Shape of the corner dots.
     pub corner_dot_type: CornerDotType,
     /// Outline.
     pub shape: QrShape,
-    /// Colour of the background.
+    /// Color of the background.
     pub background: Rgb,
-    /// Colour of the dots.
+    /// Color of the dots.
     pub dots: Rgb,
-    /// Colour of the eyes' frames.
+    /// Color of the corner squares.
     pub frames: Rgb,
-    /// Colour of the eyes' pupils.
+    /// Color of the corner dots.
     pub pupils: Rgb,
     /// URL of the logo to draw.
     pub logo: Option<String>,

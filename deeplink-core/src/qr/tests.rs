@@ -112,7 +112,7 @@ fn what_hardly_differs_from_the_background_is_refused() {
         ("FF0000", "0000FF", 2.15, true),
         ("777777", "888888", 1.26, false),
     ] {
-        let contrast = Rgb::parse_lenient(fg).expect("a colour").contrast(Rgb::parse_lenient(bg).expect("a colour"));
+        let contrast = Rgb::parse_lenient(fg).expect("a color").contrast(Rgb::parse_lenient(bg).expect("a color"));
         assert!((contrast - ratio).abs() < 0.005, "{fg} on {bg}: {contrast}");
         assert_eq!(style(&format!("fgColor={fg}&bgColor={bg}")).is_ok(), passes, "{fg} on {bg}");
     }
@@ -139,7 +139,7 @@ fn what_hardly_differs_from_the_background_is_refused() {
         assert_eq!(at_fault(query).as_deref(), Some(field), "{query}");
     }
     let own = "fgColor=fff&dotColor=000&cornerSquareColor=00f&cornerDotColor=700";
-    assert!(style(own).is_ok(), "each part has its own colour");
+    assert!(style(own).is_ok(), "each part has its own color");
     let refused = style("fgColor=B8B8B8").expect_err("a refusal");
     assert!(refused.message.contains("the contrast is 1.98"), "{}", refused.message);
 }

@@ -62,7 +62,7 @@ coded! {
         /// Xiaomi's Mi Browser.
         Mi = "mi_browser" "Mi Browser",
         /// The web view of an app.
-        WebView = "webview" "Web view of an app",
+        WebView = "webview" "App WebView",
     }
 }
 

@@ -143,7 +143,7 @@ fn expiry(days: u32) -> String {
         return String::new();
     }
     format!(
-        "Links expire {days} days after they are created, unless the account has a verified domain. For links that stay, start
+        "Links expire {days} days after they are created, unless the account has a verified domain. To create links that never expire, start
 the server with DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to links that you create from then on.
 
 "

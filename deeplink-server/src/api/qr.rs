@@ -29,9 +29,9 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 /// Draws a link as a QR code.
 ///
 /// The code holds only the link's `url`, whatever the link's status; drawing it does not count as a click. For print,
-/// use level `M` or more, a margin of at least 2, dark colours on light ones with a contrast of 3 or more, and at least
+/// use level `M` or more, a margin of at least 2, dark colors on light ones with a contrast of 3 or more, and at least
 /// 3 pixels for each module. All scanners read `cornerSquareType=square`; scanners that fit straight edges to the
-/// frames of the eyes, such as OpenCV and quirc, do not read rounded frames.
+/// corner squares, such as OpenCV and quirc, do not read rounded ones.
 ///
 /// Enumerated values are case-insensitive. A known parameter that is repeated or empty is refused, an unknown one is
 /// ignored.
@@ -45,17 +45,17 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 when absent", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` stands for `margin=0` where `margin` is absent"),
         ("dotType" = Option<DotType>, Query, description = "How modules are drawn; `rounded` when absent"),
-        ("cornerSquareType" = Option<CornerSquareType>, Query, description = "How the eyes' frames are drawn; `extra-rounded` when absent"),
-        ("cornerDotType" = Option<CornerDotType>, Query, description = "How the eyes' pupils are drawn; `dot` when absent"),
+        ("cornerSquareType" = Option<CornerSquareType>, Query, description = "Shape of the corner squares; `extra-rounded` when absent"),
+        ("cornerDotType" = Option<CornerDotType>, Query, description = "Shape of the corner dots; `dot` when absent"),
         ("shape" = Option<QrShape>, Query, description = "`circle` fills a disc around the code with decorative dots; `square` when absent"),
-        ("fgColor" = Option<String>, Query, description = "Colour of every part that has no colour set; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("fgColor" = Option<String>, Query, description = "Color of every part that has no color set; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("dotColor" = Option<String>, Query, description = "Colour of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("cornerSquareColor" = Option<String>, Query, description = "Colour of the eyes' frames; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("cornerDotColor" = Option<String>, Query, description = "Colour of the eyes' pupils; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("dotColor" = Option<String>, Query, description = "Color of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerSquareColor" = Option<String>, Query, description = "Color of the corner squares; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerDotColor" = Option<String>, Query, description = "Color of the corner dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("If-None-Match" = Option<String>, Header, description = "Tags of cached images: 304 instead of the image"),
         ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out and ignores `logo`"),
-        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colours), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
+        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colors), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
     ),
     responses(
         (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),

@@ -38,7 +38,7 @@ impl Tls {
         let listen = optional("DEEPLINK_TLS_LISTEN", listen, address)?;
         let directory = optional("DEEPLINK_ACME_DIRECTORY", directory, directory_url)?;
         let contact = optional("DEEPLINK_ACME_CONTACT", contact, |text| {
-            text.parse::<Address>().map_err(|_| format!("{text:?} is not a mail address such as ops@example.com"))
+            text.parse::<Address>().map_err(|_| format!("{text:?} is not an email address such as ops@example.com"))
         })?;
         match (listen, directory, contact) {
             (Some(listen), Some(directory), contact) => Ok(Some(Self { listen, directory, contact })),

@@ -12,7 +12,7 @@ use super::{Conn, DbError, on};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) tenant: TenantId,
-    /// The owner's mail address, else the oldest member's.
+    /// The owner's email address, else the oldest member's.
     pub(crate) email: Option<String>,
     /// The address of the wallet that owns the account.
     pub(crate) wallet: Option<String>,

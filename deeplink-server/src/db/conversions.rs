@@ -12,7 +12,7 @@ use sqlx::FromRow;
 
 use super::events::{self, Publisher};
 use super::funnel::{Changes, Conversion};
-use super::{Conn, DbError, credits, execute, on, tenants};
+use super::{Conn, DbError, credits, execute, on};
 
 /// Days for which an idempotency key is kept.
 const KEY_DAYS: i64 = 30;
@@ -140,7 +140,8 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &Conve
     const INSERT: &str = "
         INSERT INTO conversions (position, id, tenant_id, app_user, source_id, conversion_type, metadata, amount_cents,
             currency, at, received_at, emitted_at, first_link, last_link)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        RETURNING (SELECT account FROM tenants WHERE id = $3)";
     let new = row.new;
     let (at, now) = (row.at.as_millis(), publisher.now().as_millis());
     let ends: Vec<FirstAndLastTouch> = on!(db, c => sqlx::query_as(ENDS).bind(row.user).bind(at).fetch_all(c).await)?;
@@ -150,11 +151,12 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &Conve
     let first = ends.iter().filter_map(|end| Some(((end.first_at?, end.position), end.first_link?))).min();
     let last = ends.iter().filter_map(|end| Some(((end.last_at?, end.position), end.last_link?))).max();
     let (first, last) = (first.map(|(_, link)| link), last.map(|(_, link)| link));
-    execute!(db, INSERT;
-        row.position, row.id.as_str(), row.tenant.as_str(), row.user, row.reporter.source(),
-        &new.conversion_type, new.metadata.as_ref().map(Metadata::as_str),
-        new.amount.as_ref().map(|(cents, _)| *cents), new.amount.as_ref().map(|(_, currency)| currency), at, now,
-        is_known.then_some(now), first, last)
+    let account: Option<i64> = on!(db, c => sqlx::query_scalar(INSERT)
+        .bind(row.position).bind(row.id.as_str()).bind(row.tenant.as_str()).bind(row.user).bind(row.reporter.source())
+        .bind(&new.conversion_type).bind(new.metadata.as_ref().map(Metadata::as_str))
+        .bind(new.amount.as_ref().map(|(cents, _)| *cents)).bind(new.amount.as_ref().map(|(_, currency)| currency))
+        .bind(at).bind(now).bind(is_known.then_some(now)).bind(first).bind(last)
+        .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     if is_known {
         credits::credit_one(db, row.user, at, row.position).await?;
@@ -162,7 +164,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, publisher: &Publisher, row: &Conve
     if is_known {
         events::publish_conversion(db, publisher, row.tenant, row.position).await?;
     }
-    if is_known && let Some(account) = tenants::account(db, row.tenant).await? {
+    if is_known && let Some(account) = account {
         let mut changes = Changes::default();
         let account = if first.is_some() { account } else { account - 1 };
         let amount = new.amount.as_ref().map(|(cents, currency)| (*cents, currency.as_str()));

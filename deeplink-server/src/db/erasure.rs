@@ -270,6 +270,13 @@ async fn remove_clicks(db: &mut Conn<'_>, tenant: &TenantId, from: i64, to: i64)
     Ok(execute!(db, sql; tenant.as_str(), from, to)?)
 }
 
+/// Whether requests and counts that were under way when a deletion began are done.
+pub(crate) async fn is_settled(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND deleted_at <= $2)";
+    let before = now.plus_millis(-UNDER_WAY_MILLIS).as_millis();
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(before).fetch_one(c).await)?)
+}
+
 /// Ends a deletion whose last pass found nothing: empties the account's own row. `false`: it began lately, so that requests may
 /// still be under way, and there must be another pass.
 pub(crate) async fn finish(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {

@@ -9,7 +9,7 @@ use sqlx::FromRow;
 
 use super::events::{self, Publisher};
 use super::funnel::Changes;
-use super::{Conn, DbError, conversions, credits, execute, on, tenants};
+use super::{Conn, DbError, conversions, credits, execute, on};
 
 /// A touch to store: a link opened an install.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ struct Touched {
     touches: i64,
     first_link: i64,
     app_user: Option<i64>,
+    /// The account's number in tables of counts.
+    account: Option<i64>,
 }
 
 /// Stores a touch and updates the credits of its user; `true`: some are left for later.
@@ -48,7 +50,7 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
             last_link = excluded.last_link,
             device_model = COALESCE(excluded.device_model, installs.device_model),
             context = COALESCE(excluded.context, installs.context)
-        RETURNING position, touches, first_link, app_user";
+        RETURNING position, touches, first_link, app_user, (SELECT account FROM tenants WHERE id = $2) AS account";
     const TOUCH: &str = "
         INSERT INTO touches (install, at, number, link, first_link, opened_before, app_version, account, account_before)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
@@ -58,12 +60,11 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         .fetch_one(c).await)
     .map_err(DbError::drawn)?;
     let before = open_link(db, &install, new).await?;
-    let account = tenants::account(db, new.tenant).await?;
     let at = new.at.as_millis();
     let by_any = if install.touches > 1 { between(db, install.position, None, at).await? } else { Between::default() };
     execute!(db, TOUCH;
         install.position, at, install.touches, new.link, install.first_link, before, new.app_version,
-        account, by_any.before)?;
+        install.account, by_any.before)?;
     let data = AttributeData {
         tenant_id: new.tenant.clone(),
         link_id: new.link_id.to_owned(),
@@ -80,7 +81,7 @@ pub(crate) async fn touch(db: &mut Conn<'_>, publisher: &Publisher, new: &NewTou
         }
         None => false,
     };
-    if let Some(account) = account {
+    if let Some(account) = install.account {
         let mut changes = Changes::default();
         changes.touch(account, at, install.touches, by_any.before);
         if let Some(after) = by_any.after {
@@ -193,6 +194,8 @@ struct LockedInstall {
     first_link: Option<i64>,
     last_link: Option<i64>,
     device_model: Option<String>,
+    /// The account's number in tables of counts.
+    account: Option<i64>,
 }
 
 /// The outcome of a binding.
@@ -212,7 +215,8 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
     const LOCK: &str = "
         INSERT INTO installs (position, tenant_id, install_id, touches, created_at) VALUES ($1, $2, $3, 0, $4)
         ON CONFLICT (tenant_id, install_id) DO UPDATE SET touches = installs.touches
-        RETURNING position, touches, first_link, last_link, device_model";
+        RETURNING position, touches, first_link, last_link, device_model,
+            (SELECT account FROM tenants WHERE id = $2) AS account";
     const BIND: &str = "UPDATE installs SET app_user = $2, bound_at = $3, bound_as = $4 WHERE position = $1";
     const CREDIT: &str = "
         INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
@@ -225,8 +229,7 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
             CASE WHEN last_opened_at > first_at THEN last_opened_at ELSE first_at END DESC, link
         LIMIT $6";
     const CREDIT_ACCOUNT: &str = "
-        INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install)
-        SELECT account, $3, $4, TRUE, TRUE, $2 FROM tenants WHERE id = $1 AND account IS NOT NULL";
+        INSERT INTO install_credits (link, at, bound_as, is_first, is_last, install) VALUES ($1, $3, $4, TRUE, TRUE, $2)";
     const SINCE: &str = "SELECT MIN(at) FROM touches WHERE install = $1";
     let at = new.at.as_millis();
     let install: LockedInstall = on!(db, c => sqlx::query_as(LOCK)
@@ -242,7 +245,9 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
     if install.touches > 0 {
         execute!(db, CREDIT;
             install.position, at, bound_as as i64, install.first_link, install.last_link, MAX_CREDITED_LINKS)?;
-        execute!(db, CREDIT_ACCOUNT; new.tenant.as_str(), install.position, at, bound_as as i64)?;
+        if let Some(account) = install.account {
+            execute!(db, CREDIT_ACCOUNT; account, install.position, at, bound_as as i64)?;
+        }
     }
     let names = (new.install_id, new.user_id);
     events::publish_identify(db, publisher, new.tenant, names, install.first_link).await?;
@@ -256,7 +261,7 @@ pub(crate) async fn bind(db: &mut Conn<'_>, publisher: &Publisher, new: &NewBind
         None => false,
     };
     if install.touches > 0
-        && let Some(account) = tenants::account(db, new.tenant).await?
+        && let Some(account) = install.account
     {
         let mut changes = Changes::default();
         changes.binding(account, at, bound_as as i64);

@@ -63,7 +63,7 @@ pub enum OpenError {
     #[error("DEEPLINK_DATABASE_URL must start with sqlite:// or postgres://")]
     Url,
     /// The command needs a database that is there already.
-    #[error("there is no database at {}; --data-dir or --database-url names another place", .0.display())]
+    #[error("no database at {}; set --data-dir or DEEPLINK_DATABASE_URL", .0.display())]
     Missing(PathBuf),
     /// Another process serves the file.
     #[error("{path} is in use by process {holder}; stop that process or use another data directory")]

@@ -1,4 +1,4 @@
-//! Accounts by verified mail address, and what is deleted when an address is verified.
+//! Accounts by verified email address, and what is deleted when an address is verified.
 //!
 //! A verified address belongs to one account. A unique index decides races; the loser reads again.
 
@@ -40,7 +40,7 @@ pub(crate) struct Entered {
     pub(crate) user: UserId,
 }
 
-/// Signs in the owner of a mail address: to the account in which it is verified, else to a new
+/// Signs in the owner of an email address: to the account in which it is verified, else to a new
 /// one. Never to an account with the unverified address, which someone else may have created. `None`:
 /// the address has no account, and without `ids` none may be created.
 pub(crate) async fn enter(

@@ -41,7 +41,7 @@ struct Row {
     next: Option<String>,
 }
 
-/// Consumes a magic link and returns the mail address and the page to open. Of concurrent callers one succeeds.
+/// Consumes a magic link and returns the email address and the page to open. Of concurrent callers one succeeds.
 pub(crate) async fn consume(
     db: &mut Conn<'_>,
     hash: &str,

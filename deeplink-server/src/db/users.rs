@@ -1,4 +1,4 @@
-//! Users. A verified mail address belongs to one account; any number of unverified sign-ups can have it.
+//! Users. A verified email address belongs to one account; any number of unverified sign-ups can have it.
 
 use deeplink_core::id::{TenantId, UserId};
 use deeplink_core::time::Timestamp;
@@ -15,12 +15,12 @@ pub(crate) struct NewUser {
     pub(crate) id: UserId,
     pub(crate) tenant: TenantId,
     pub(crate) email: Email,
-    /// Whether the mail address is verified.
+    /// Whether the email address is verified.
     pub(crate) standing: Standing,
     pub(crate) created_at: Timestamp,
 }
 
-/// Whether a user's mail address is verified.
+/// Whether a user's email address is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Verified by a confirmed mail or by the operator.
@@ -69,7 +69,7 @@ pub(crate) async fn in_team(
     found.map(person).transpose()
 }
 
-/// The mail addresses of an account's owners or, without owners, of all verified users. An owner's address that
+/// The email addresses of an account's owners or, without owners, of all verified users. An owner's address that
 /// is not verified is included if `unverified`, because there may be no other.
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId, unverified: bool) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
@@ -86,7 +86,7 @@ struct LockedUser {
     verified: bool,
 }
 
-/// Locks all users with a mail address until the write ends, so that none is verified or deleted meanwhile. Returns
+/// Locks all users with an email address until the write ends, so that none is verified or deleted meanwhile. Returns
 /// the user for whom it is verified. Dependent rows, such as tokens, are changed only after this, so that no two
 /// writes deadlock.
 pub(crate) async fn lock_address(db: &mut Conn<'_>, email: &Email) -> Result<Option<Entered>, DbError> {
@@ -140,7 +140,7 @@ async fn one(
     row.map(UserDetail::try_from).transpose()
 }
 
-/// A user of an account by mail address.
+/// A user of an account by email address.
 pub(crate) async fn by_email(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -183,7 +183,7 @@ pub(crate) async fn insert_invited(db: &mut Conn<'_>, user: &NewUser) -> Result<
     Ok(())
 }
 
-/// Gives a user another mail address, which is not verified yet. The caller has locked the account, and no other user of
+/// Gives a user another email address, which is not verified yet. The caller has locked the account, and no other user of
 /// it has the address.
 pub(crate) async fn set_address(db: &mut Conn<'_>, id: &UserId, email: &Email) -> Result<(), DbError> {
     const SQL: &str = "UPDATE users SET email = $2, verified = FALSE WHERE id = $1";
@@ -191,7 +191,7 @@ pub(crate) async fn set_address(db: &mut Conn<'_>, id: &UserId, email: &Email) -
     Ok(())
 }
 
-/// The account in which a mail address is verified; else the oldest 20 that were opened with it. An invitation alone
+/// The account in which an email address is verified; else the oldest 20 that were opened with it. An invitation alone
 /// does not count.
 pub(crate) async fn accounts_of(db: &mut Conn<'_>, email: &Email) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "
@@ -202,7 +202,7 @@ pub(crate) async fn accounts_of(db: &mut Conn<'_>, email: &Email) -> Result<Vec<
     ids.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("users", "tenant_id", id))).collect()
 }
 
-/// What accounts have proved about a mail address.
+/// What accounts have proved about an email address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Proved {
     /// The address itself.
@@ -211,7 +211,7 @@ pub(crate) struct Proved {
     pub(crate) domain: bool,
 }
 
-/// Whether an account has proved a mail address, or another one in its domain.
+/// Whether an account has proved an email address, or another one in its domain.
 pub(crate) async fn proved(db: &mut Conn<'_>, email: &Email) -> Result<Proved, DbError> {
     // The second condition uses the expression of the index `users_verified_domain`.
     const SQL: &str = "

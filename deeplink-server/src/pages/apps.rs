@@ -133,8 +133,8 @@ fn form_page(app: &App, person: &Person, values: &Form, view: &View<'_>) -> Resp
     groups[0].fields.push(Field::hidden("platform"));
     let page = FormPage {
         section: Section::APPS,
-        title: if is_android { "Android app" } else { "iOS app" },
-        lead: "Links on your domains open in this app where it is installed. An app that you have already added is replaced.",
+        title: if is_android { "Add Android app" } else { "Add iOS app" },
+        lead: "Links on your domains open in this app where it is installed. If you’ve already added this app, its settings are replaced.",
         submit: "Save app",
         back: LIST,
     };

@@ -138,7 +138,7 @@ pub(super) async fn confirm(
     let secret = Secret {
         section: Section::KEYS,
         title: "Your new secret key",
-        lead: "Your email address is confirmed. Keys that this account had before no longer work. Anyone who has this one can do everything in this account that you can. Store it where only your programs can read it.",
+        lead: "Your email address is confirmed. Keys that this account had before no longer work. Anyone with this one has full access to your account. Keep it secret.",
         kind: SecretKind::ApiKey,
         back: "/account/keys",
         repeated: "key-shown",

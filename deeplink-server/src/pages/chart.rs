@@ -328,7 +328,7 @@ fn name_of(at: Timestamp, unit: Unit, zone: &Zone) -> String {
     match unit {
         Unit::Hour => at.rfc3339()[11..16].to_owned(),
         Unit::Day => at.to_string(),
-        Unit::Week => format!("Week from {at}"),
+        Unit::Week => format!("Week of {at}"),
     }
 }
 
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!((links.len(), links[0]), (12, ("link-0", Some("/account/links/link-0"), 20)));
         assert_eq!(links[10..], [("Other", Some("/account/links/Other"), 1), ("Other links", None, 845)]);
         let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
-        assert_eq!(shares(&charts.browsers), [&[("Web view of an app", Some("50.0%"))][..], &chrome].concat());
+        assert_eq!(shares(&charts.browsers), [&[("App WebView", Some("50.0%"))][..], &chrome].concat());
         assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);
         assert_eq!(shares(&charts.devices), [("Unknown", Some("100.0%"))]);
         assert!(charts.has_unknown);
@@ -512,7 +512,7 @@ mod tests {
         let days: Vec<_> = days.iter().map(|day| (day.as_str(), 5)).collect();
         let weeks = charts("range=12m", &numbers(&days, &[]));
         let shape: Vec<_> = weeks.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
-        assert_eq!(shape, [("Week from 21 Nov 2025", 15), ("Week from 24 Nov 2025", 35)]);
+        assert_eq!(shape, [("Week of 21 Nov 2025", 15), ("Week of 24 Nov 2025", 35)]);
         let hours =
             charts("range=today", &numbers(&[("2026-11-20T08:00:00.000Z", 2), ("2026-11-20T09:00:00.000Z", 1)], &[]));
         let shape: Vec<_> = hours.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();

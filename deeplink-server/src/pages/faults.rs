@@ -107,7 +107,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",
         ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
         ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
-        ErrorCode::NoCustomer => "The payment service does not know you as a customer, so there is nothing to manage.",
+        ErrorCode::NoCustomer => "This account has no billing profile yet, so there is nothing to manage.",
         ErrorCode::NoSubscription => "You have no subscription to cancel.",
         ErrorCode::ThreatDetected if message.ends_with("threat list") => {
             "This URL is on a list of unsafe sites, so links cannot lead there."

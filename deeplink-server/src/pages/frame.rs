@@ -127,7 +127,7 @@ impl Frame {
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
         let who = &person.who;
         let (email, is_suspended) = (Some(who.email.clone()), who.is_suspended);
-        let time = |at| format!("{} ({})", DisplayTime::from(who.zone.as_utc(at)).date_time(), who.zone.name());
+        let time = |at| format!("{} ({})", DisplayTime::from(who.zone.as_utc(at)).to_the_minute(), who.zone.name());
         // A suspended account's deletion waits.
         let deletes_at = who.tenant_deletes_at.filter(|_| !is_suspended).map(time);
         Self { section: Some(section), email, is_suspended, deletes_at, ..Self::alone(app, title).with_script() }

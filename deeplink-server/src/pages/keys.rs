@@ -100,7 +100,7 @@ pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form)
             let secret = Secret {
                 section: Section::KEYS,
                 title: "Your new secret key",
-                lead: "Anyone who has it can do everything in this account that you can. Store it where only your programs can read it.",
+                lead: "Anyone with this key has full access to your account. Keep it secret.",
                 kind: SecretKind::ApiKey,
                 back: LIST,
                 repeated: "key-shown",

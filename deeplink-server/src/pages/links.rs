@@ -274,13 +274,17 @@ fn owner_group() -> Group {
     let states = [("true", "Enabled"), ("false", "Disabled")];
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
-        Field::choice("enabled", "Status", "Visitors of a disabled link see a notice.", states),
+        Field::choice("enabled", "Status", "People who open a disabled link see a notice.", states),
         Field::minute(
             "expires_at",
             "Expires (UTC)",
-            "Optional. Until your account has a verified domain, links expire by themselves as well.",
+            "Optional. Until your account has a verified domain, links also expire automatically.",
         ),
-        Field::url("expired_url", "Redirect after expiry", "Where visitors go then. Without one, they see a notice."),
+        Field::url(
+            "expired_url",
+            "Redirect after expiry",
+            "Where visitors go after the link expires. Without one, they see a notice.",
+        ),
     ];
     Group::new("Name, status and expiry", "", fields)
 }

@@ -30,12 +30,12 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "webhook-on" => "Webhook enabled. It receives events from now on.",
         "webhook-off" => "Webhook disabled. Pending deliveries were canceled, and no new events are sent.",
         "webhook-deleted" => "Webhook deleted. No more events are sent to it.",
-        "event-sent" => "The event is on its way. Reload this page to see the result.",
-        "replayed" => "The failed events are on their way again. Reload this page to see the results.",
+        "event-sent" => "Test event sent. Reload this page to see the result.",
+        "replayed" => "The failed events are being resent. Reload this page to see the results.",
         "replayed-many" => {
-            "The newest 1,000 failed events are on their way again. There are older ones: press “Resend all” once more."
+            "The newest 1,000 failed events are being resent. To resend older ones, press “Resend all” again."
         }
-        "replayed-none" => "Nothing was sent: no delivery of that time failed that is not on its way again.",
+        "replayed-none" => "Nothing was resent: no delivery of that period failed, or all are already being resent.",
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "They were removed from the team and signed out everywhere.",
         "plan-paid" => {

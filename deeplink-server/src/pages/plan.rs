@@ -233,7 +233,7 @@ impl Standing {
         if !self.status.quotas_enforced {
             return kept;
         }
-        format!("{kept} You can add nothing beyond the limits of the {} plan then.", name_of(self.tier_afterwards()))
+        format!("{kept} After that, you cannot go beyond the limits of the {} plan.", name_of(self.tier_afterwards()))
     }
 
     fn can_cancel(&self) -> bool {

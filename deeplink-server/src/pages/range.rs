@@ -158,7 +158,7 @@ impl Range {
         match (self.is_open, self.days) {
             (true, 1) => "yesterday by this time".to_owned(),
             (false, 1) => "the day before".to_owned(),
-            (_, days) => format!("in the {days} days before"),
+            (_, days) => format!("in the previous {days} days"),
         }
     }
 
@@ -221,12 +221,12 @@ fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, 
     let first = date(from, "From")?;
     let end = if to.is_empty() { now } else { date(to, "To")? };
     if first > end {
-        return Err("“From” is after “To”.".to_owned());
+        return Err("Choose an end date after the start date.".to_owned());
     }
     if first > now {
         return Err("These dates are in the future.".to_owned());
     }
-    let too_many = |days: i64| format!("These are more than {days} days.");
+    let too_many = |days: i64| format!("The range is longer than {days} days.");
     let until = first.plus_days(MAX_WINDOW_DAYS);
     if end.min(now) >= until {
         return Err(too_many(MAX_WINDOW_DAYS));
@@ -284,10 +284,10 @@ mod tests {
         for (query, error) in [
             ("from=1.11.2026&to=2026-11-02", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-01&to=2026-02-30", "“To” is not a date such as 2026-11-20."),
-            ("from=2026-11-02&to=2026-11-01", "“From” is after “To”."),
+            ("from=2026-11-02&to=2026-11-01", "Choose an end date after the start date."),
             ("from=&to=2026-11-01", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-21&to=2026-11-22", "These dates are in the future."),
-            ("from=2025-10-16&to=2026-11-20", "These are more than 400 days."),
+            ("from=2025-10-16&to=2026-11-20", "The range is longer than 400 days."),
         ] {
             let range = read(query);
             assert_eq!((range.error.as_deref(), &*range.title()), (Some(error), "Last 30 days"), "{query}");

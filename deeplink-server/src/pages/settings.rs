@@ -63,12 +63,7 @@ fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Respo
 fn groups(account: &Account) -> Vec<Group> {
     let general = vec![
         Field::line("name", "Name", "Only your team sees it.").max_length(MAX_ACCOUNT_NAME),
-        Field::choice(
-            "time_zone",
-            "Time zone",
-            "Charts and totals on these pages use the days of this zone.",
-            zones(account),
-        ),
+        Field::choice("time_zone", "Time zone", "Charts and totals on these pages use this time zone.", zones(account)),
     ];
     let branding = vec![
         Field::url("icon_url", "Icon URL", "A square image, served over https."),
@@ -119,7 +114,7 @@ fn question(app: &App, person: &Person, error: Option<&FormError>) -> Response {
             Section::SETTINGS,
             "account",
             person.who.tenant.as_str(),
-            "In 7 days everything in it is deleted for good: links, which then stop working, clicks and reports, domains, apps, keys and the team. Until then everything works as before, and you can change your mind here.",
+            "7 days from now, everything in the account is deleted permanently: links (which then stop working), clicks and reports, domains, apps, keys and the team. Until then everything works as before, and you can cancel the deletion on any page.",
             "/account/settings",
         )
     };

@@ -95,16 +95,16 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id):
 }
 
 fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&FormError>) -> Response {
-    let question = Question {
-        section: Section::TEAM,
-        title: "Remove this person?".to_owned(),
-        subject: &user.email,
-        lead: "They are signed out everywhere, and their pending invitation is canceled. Links and keys that they created stay.",
-        submit: "Remove from team".to_owned(),
-        is_typed: false,
-        keep: "Cancel",
-        back: LIST,
+    let (title, lead, submit, keep) = if user.status == UserStatus::Pending {
+        let lead = "The link in their email will stop working.";
+        ("Cancel this invitation?", lead, "Cancel invitation", "Keep invitation")
+    } else {
+        let lead = "They are signed out everywhere. Links and keys that they created stay.";
+        ("Remove this person?", lead, "Remove from team", "Cancel")
     };
+    let (title, submit) = (title.to_owned(), submit.to_owned());
+    let (section, subject) = (Section::TEAM, &*user.email);
+    let question = Question { section, title, subject, lead, submit, is_typed: false, keep, back: LIST };
     question.ask(app, person, error)
 }
 

@@ -20,6 +20,11 @@ impl DisplayTime {
         format!("{self}, {time}")
     }
 
+    /// The day and the time to the minute, such as `20 Nov 2026, 09:30`.
+    pub(super) fn to_the_minute(&self) -> String {
+        self.date_time().rsplit_once(':').map(|(text, _)| text.to_owned()).unwrap_or_default()
+    }
+
     /// As RFC 3339.
     pub(super) fn rfc3339(&self) -> String {
         self.0.to_string()
@@ -56,5 +61,6 @@ mod tests {
         }
         let moment: Timestamp = "2026-11-20T09:30:05.999Z".parse().expect("RFC 3339");
         assert_eq!(DisplayTime::from(moment).date_time(), "20 Nov 2026, 09:30:05");
+        assert_eq!(DisplayTime::from(moment).to_the_minute(), "20 Nov 2026, 09:30");
     }
 }

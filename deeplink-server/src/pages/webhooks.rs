@@ -39,7 +39,7 @@ const KINDS: [(&str, EventKind, &str); 4] = [
     ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
     ("event_attribute", EventKind::Attribute, "Attributions: an app install was opened from a link"),
     ("event_identify", EventKind::Identify, "Users: an install was matched to a user"),
-    ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, purchased or the like"),
+    ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, bought something, or similar"),
 ];
 
 /// A webhook as the pages show it.

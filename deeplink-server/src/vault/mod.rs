@@ -162,7 +162,7 @@ impl Vault {
             && self.keys().any(|keys| keys.cursor.clone().chain_update(cursor).verify_truncated_left(mac).is_ok())
     }
 
-    /// The keyed hash of a confirmation code in hex, as stored: bound to the account and the mail address it was sent to.
+    /// The keyed hash of a confirmation code in hex, as stored: bound to the account and the email address it was sent to.
     pub fn code_mac(&self, tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> String {
         let mac = self.first.code.clone().chain_update(mac_input(tenant, email, code).as_bytes());
         hex::encode(mac.finalize().into_bytes())
@@ -182,7 +182,7 @@ impl Vault {
     }
 }
 
-/// The input of a confirmation code's MAC: the account, the mail address and the code. None contains a line break.
+/// The input of a confirmation code's MAC: the account, the email address and the code. None contains a line break.
 fn mac_input(tenant: &TenantId, email: &Email, code: &ConfirmationCode) -> Zeroizing<String> {
     Zeroizing::new(format!("{tenant}\n{email}\n{}", code.expose()))
 }

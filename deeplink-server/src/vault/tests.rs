@@ -57,7 +57,7 @@ fn cursors_are_signed_and_survive_a_rotation() {
     assert!(!old.cursor_is_ours(b"position 7", &mac[..8]) && !old.cursor_is_ours(b"position 7", &[]));
 }
 
-/// S15: a code is valid only for the account and the mail address it was sent to.
+/// S15: a code is valid only for the account and the email address it was sent to.
 #[test]
 fn s15_a_code_is_bound_to_its_account_and_address_and_survives_a_rotation() {
     let mut random = Random::seeded(5);

@@ -60,6 +60,10 @@ async fn delete(app: &App, tenant: &TenantId, now: Timestamp) -> Result<(), DbEr
         return Ok(());
     }
     app.forget_credentials(tenant);
+    // Clicks of its links are being counted, and requests are under way.
+    if !erasure::is_settled(&mut app.db.read().await?.conn(), tenant, now).await? {
+        return Ok(());
+    }
     let Some(rows) = erase(&app.db, tenant, || app.stopping.load(Ordering::Relaxed)).await? else { return Ok(()) };
     app.forget_credentials(tenant);
     let now = app.clock.now();

@@ -277,7 +277,7 @@ async fn refusals_are_pages() {
     }
     let full = visitor.post("/account/new-link", &[("web_url", "https://example.com/")]).await;
     assert_eq!(full.status, 402);
-    assert!(text_of(&full).contains("The plan includes 50 links; there are 50."), "{}", full.text());
+    assert!(text_of(&full).contains("The plan includes 50 links; the account has 50."), "{}", full.text());
     let overview = visitor.get("/account").await.text();
     assert!(overview.contains("Your plan: Free") && overview.contains("<b>50</b> of 50"));
 }

@@ -79,7 +79,7 @@ async fn pages_draw_what_links_led_to() {
     for id in ["one", "two", "three"] {
         world.a.make(id).await;
     }
-    assert!(text_of(&visitor.get("/account").await).contains("No clicks in this time."));
+    assert!(text_of(&visitor.get("/account").await).contains("No clicks in this period."));
     let tap = async |id: &str| {
         let tapped = world.nobody.tap(id).await;
         assert_eq!(tapped.status, 302);
@@ -112,7 +112,7 @@ async fn pages_draw_what_links_led_to() {
         let (number, word) = all.split_once(' ').expect("a number");
         assert!(
             page.contains(&format!(
-                "<figcaption><b>{number}</b> {word} <span class=\"mute\">0 in the 30 days before</span>"
+                "<figcaption><b>{number}</b> {word} <span class=\"mute\">0 in the previous 30 days</span>"
             )),
             "{path}: {page}"
         );
@@ -128,11 +128,11 @@ async fn pages_draw_what_links_led_to() {
         assert_eq!(page.matches("<rect x=").count(), 30, "{path}");
         assert!(!page.contains("<b>sign"), "{path}");
     }
-    assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks in this time."));
+    assert!(text_of(&visitor.get("/account/links/three").await).contains("No clicks in this period."));
     let other = Visitor::signed_in(&world, &world.b).await;
     world.b.make("of-b").await;
     assert!(
-        text_of(&other.get("/account").await).contains("No clicks in this time."),
+        text_of(&other.get("/account").await).contains("No clicks in this period."),
         "another account's links are not counted"
     );
 
@@ -158,13 +158,13 @@ async fn pages_draw_what_links_led_to() {
         (
             "/account?range=7d".to_owned(),
             "Last 7 days",
-            "<b>5</b> clicks <span class=\"mute\">0 in the 7 days before",
+            "<b>5</b> clicks <span class=\"mute\">0 in the previous 7 days",
             7,
         ),
         (
             "/account?range=12m".to_owned(),
             "Last 12 months",
-            "<b>5</b> clicks <span class=\"mute\">0 in the 364 days",
+            "<b>5</b> clicks <span class=\"mute\">0 in the previous 364 days",
             52,
         ),
         (
@@ -184,7 +184,10 @@ async fn pages_draw_what_links_led_to() {
     for path in ["/account", "/account/links/one", &format!("/account/affiliates/{affiliate}")] {
         let refused = visitor.get(&format!("{path}?from={today}&to={yesterday}")).await;
         assert_eq!(refused.status, 400, "{path}");
-        assert!(text_of(&refused).contains("“From” is after “To”.") && refused.text().contains(&today), "{path}");
+        assert!(
+            text_of(&refused).contains("Choose an end date after the start date.") && refused.text().contains(&today),
+            "{path}"
+        );
         assert_eq!(visitor.get(&format!("{path}?range=none")).await.status, 200, "{path}");
         assert_eq!(visitor.get(&format!("{path}?range=7d&range=7d")).await.status, 400, "{path}");
     }

@@ -238,7 +238,7 @@ async fn a_refusal_is_said_on_the_page() {
     for (path, fields, text) in [
         (CHECKOUT, vec![("tier", "gold")], "This plan cannot be bought."),
         (CHECKOUT, vec![], "This plan cannot be bought."),
-        (PORTAL, vec![], "The payment service does not know you as a customer"),
+        (PORTAL, vec![], "This account has no billing profile yet"),
         (CANCEL, vec![], "You have no subscription to cancel."),
     ] {
         let refused = visitor.post(path, &fields).await;

@@ -196,9 +196,9 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
     let world = spawn_with(|config| config.signup_open = false).await;
     let stranger = Visitor::stranger(&world);
     assert_eq!(went(&stranger.post("/signin", &[("email", "a@example.com")]).await), (303, "/signin?sent=1"));
-    assert!(!text_of(&stranger.get("/signin").await).contains("creates your account"), "it announces it");
+    assert!(!text_of(&stranger.get("/signin").await).contains("create your account"), "it announces it");
     let open = spawn().await;
-    assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("it creates your account"));
+    assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("New here? We’ll create your account."));
 }
 
 /// Sign-out ends the session: the cookie is cleared, and a saved copy is invalid.

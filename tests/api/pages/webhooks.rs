@@ -199,7 +199,7 @@ async fn what_failed_is_named_and_sent_again() {
         ((303, &*format!("{path}?done=replayed-none")), 4),
         "those are on their way"
     );
-    assert!(text_of(&visitor.get(&format!("{path}?done=replayed")).await).contains("on their way again"));
+    assert!(text_of(&visitor.get(&format!("{path}?done=replayed")).await).contains("are being resent"));
     world.db.execute("UPDATE deliveries SET state = 1 WHERE state = 2").await;
     let none = visitor.post(&replay, &[("form", "other"), ("hours", "720")]).await;
     assert_eq!(went(&none), (303, &*format!("{path}?done=replayed-none")));

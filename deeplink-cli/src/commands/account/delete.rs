@@ -14,7 +14,7 @@ use crate::output;
 #[command(after_help = help(
     "7 days later everything in the account is deleted and cannot be restored: its links, which stop working, their clicks and reports, \
      domains, keys and people. Until then everything works as before, and \"dl account cancel-deletion\" cancels it. \
-     \"dl import\" makes links of what \"dl links export\" saved.",
+     \"dl links import\" recreates links from a file that \"dl links export\" wrote.",
     &[
     "dl links export -o csv --out links.csv && dl account delete --yes",
     "dl account delete --dry-run",

@@ -40,8 +40,8 @@ impl Export {
             };
             let page = list.page_size(MAX_RECORDS).first_page().full().await.map_err(|error| ctx.stop(&error))?;
             let raw = String::from_utf8_lossy(&page.raw);
-            let record =
-                Record::read(&raw).ok_or_else(|| Failure::new(Exit::Failure, "the service's answer is no list"))?;
+            let record = Record::read(&raw)
+                .ok_or_else(|| Failure::new(Exit::Failure, "the service's response is not a list"))?;
             let lines = record.items("records").into_iter().flat_map(|item| [item.get().as_bytes(), b"\n"].concat());
             let records = u64::try_from(page.value.records.len()).unwrap_or_default();
             Ok(Chunk { bytes: lines.collect(), records, next_cursor: page.value.next_cursor })

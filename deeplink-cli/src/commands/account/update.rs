@@ -32,7 +32,7 @@ pub(crate) struct Update {
     /// Color of the main button on landing pages: # and 3 or 6 hex digits
     #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
-    /// Field to empty: name, time_zone, icon_url or theme_color; may be repeated
+    /// Field to clear: name, time_zone, icon_url or theme_color; may be repeated
     #[arg(long, value_name = "FIELD", hide_possible_values = true)]
     unset: Vec<Field>,
 }

@@ -8,7 +8,7 @@ mod list;
 mod update;
 
 commands! {
-    /// Manage partners and the credentials that reach only their links
+    /// Manage affiliates and their credentials
     Affiliates {
         List(list::List),
         Create(create::Create),

@@ -8,7 +8,7 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::{given, output};
 
-/// Rename an affiliate, or stop and restart its credentials
+/// Rename an affiliate, or disable or enable its credentials
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "While an affiliate is disabled its credentials are refused; its links keep working.",

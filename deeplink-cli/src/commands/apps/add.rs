@@ -73,7 +73,7 @@ struct Looks {
     /// Address of its icon
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Colour of the page's main button, such as #0a7cff
+    /// Color of the page's main button, such as #0a7cff
     #[arg(long, value_name = "COLOUR")]
     theme: Option<String>,
 }
@@ -121,7 +121,7 @@ fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
     };
     let parts = |app: &AppDetail| {
         let [name, icon, colour] = [app.app_name.clone(), app.icon_url.clone(), app.theme_color.clone()];
-        [("name", "--name", name), ("icon", "--icon", icon), ("colour", "--theme", colour)]
+        [("name", "--name", name), ("icon", "--icon", icon), ("color", "--theme", colour)]
     };
     let has: Vec<String> = parts(now).iter().map(|(what, _, value)| named(what, value)).collect();
     let id = now.bundle_id.as_ref().or(now.package_name.as_ref()).map_or("", String::as_str);

@@ -10,7 +10,7 @@ use crate::given;
 use crate::help::help;
 use crate::output;
 
-/// Change where a domain sends people who open no link
+/// Change where visitors without a valid link are sent
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only named fields change. Without a URL people see a short page; programs get 404 in any case.",
@@ -29,7 +29,7 @@ pub(crate) struct Update {
     /// Where people who open a link that does not exist are sent
     #[arg(long, value_name = "URL")]
     not_found_url: Option<String>,
-    /// Field to empty: root_url or not_found_url; may be repeated
+    /// Field to clear: root_url or not_found_url; may be repeated
     #[arg(long, value_name = "FIELD", hide_possible_values = true)]
     unset: Vec<Field>,
 }

@@ -20,7 +20,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(15);
 /// Longest time between two checks.
 const MAX_WAIT: Duration = Duration::from_mins(2);
 
-/// Check DNS for the proof of a claim
+/// Check a domain's DNS records and verify it
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Exits with 12 while the TXT record is missing. With --wait it checks again after 15 s, then at longer intervals, \

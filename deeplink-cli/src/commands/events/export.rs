@@ -58,8 +58,8 @@ impl Export {
             };
             let page = list.page_size(MAX_EVENTS).first_page().full().await.map_err(|error| ctx.stop(&error))?;
             let raw = String::from_utf8_lossy(&page.raw);
-            let record =
-                Record::read(&raw).ok_or_else(|| Failure::new(Exit::Failure, "the service's answer is no list"))?;
+            let record = Record::read(&raw)
+                .ok_or_else(|| Failure::new(Exit::Failure, "the service's response is not a list"))?;
             let mut bytes = Vec::new();
             if is_first && !jsonl {
                 bytes = header(safe);
@@ -92,7 +92,8 @@ async fn follow(ctx: &Context, filter: &EventFilter, after: EventId, line: impl 
     while let Some(event) = events.next().await {
         let event: StoredEvent = event.map_err(|error| ctx.stop(&error))?;
         if filter.link_id.as_deref().is_none_or(|link| event.event.names_link(link)) {
-            let item = serde_json::to_string(&event).map_err(|_| Failure::new(Exit::Failure, "an event is no JSON"))?;
+            let item =
+                serde_json::to_string(&event).map_err(|_| Failure::new(Exit::Failure, "an event is not valid JSON"))?;
             export::print(ctx, &line(&item))?;
         }
     }

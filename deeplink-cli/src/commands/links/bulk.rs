@@ -34,7 +34,7 @@ pub(crate) struct Bulk {
     /// Ids: a,b,c, or @FILE with one a line, or - for stdin
     #[arg(long, value_name = "IDS", required_unless_present = "count", conflicts_with = "count")]
     ids: Option<String>,
-    /// How many ids to make up
+    /// Number of ids to generate
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Create {
     /// Affiliate the link counts for
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// File with a link as JSON (API field names), or - for stdin; flags outrank it
+    /// File with a link as JSON (API field names), or - for stdin; flags override it
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
     /// Succeed when a link with this id and content already exists
@@ -107,7 +107,7 @@ pub(crate) fn read_link(ctx: &Context, path: &std::path::Path, flag: &'static st
 fn with_hint(stop: Stop, link: &CreateLink) -> Stop {
     match (stop, &link.custom_id) {
         (Stop::Failed(mut failure), Some(id)) if failure.code.as_deref() == Some("link_id_taken") => {
-            failure.hint = Some(format!("dl links get {id}, another --id, or --if-not-exists"));
+            failure.hint = Some(format!("dl links get {id} shows it; choose another --id, or use --if-not-exists"));
             Stop::Failed(failure)
         }
         (stop, _) => stop,
@@ -135,7 +135,7 @@ async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failu
     for difference in &differs {
         let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
         let (found, wanted) = (shown(&difference.found), shown(&difference.wanted));
-        ctx.console.say(&format!("  {}: there {found}, asked for {wanted}", difference.field));
+        ctx.console.say(&format!("  {}: existing {found}, requested {wanted}", difference.field));
     }
     let what = format!("the id \"{id}\" is already in use by a link with other content");
     let hint = format!("dl links update {id} changes it");

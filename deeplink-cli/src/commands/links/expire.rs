@@ -27,7 +27,7 @@ pub(crate) struct Expire {
     /// When: RFC 3339, a date, or how long from now, such as 30d
     #[arg(long, value_name = "WHEN", value_parser = parse_later, required_unless_present = "never")]
     at: Option<Timestamp>,
-    /// Remove the end that was set
+    /// Remove the expiry
     #[arg(long, conflicts_with = "at")]
     never: bool,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Filter {
     /// Links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
-    /// Links that contain this text, without case, in id, name, URLs, preview title or metadata
+    /// Links that contain this text, ignoring case, in id, name, URLs, preview title or metadata
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Links whose id begins with this text

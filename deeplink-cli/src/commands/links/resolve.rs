@@ -160,7 +160,7 @@ impl Resolve {
                 };
                 failure.code = Some("not_found".into());
                 failure.hint = Some(match &self.host {
-                    None => "ids are case-sensitive; dl links list shows what this account has".to_owned(),
+                    None => "ids are case-sensitive; dl links list shows the account's links".to_owned(),
                     Some(_) => format!("is {host_name} verified, and the link on it? dl domains list, dl links list"),
                 });
             }

@@ -24,7 +24,7 @@ use crate::output;
 pub(crate) struct Update {
     /// Id of the link
     id: String,
-    /// Field to empty; may be repeated
+    /// Field to clear; may be repeated
     #[arg(long, value_name = "FIELD")]
     unset: Vec<Field>,
     #[command(flatten)]

@@ -59,7 +59,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     let email = match email {
         Some(email) => email,
         None => {
-            let text = ctx.line("E-mail address: ", "--email").await?;
+            let text = ctx.line("Email address: ", "--email").await?;
             given::email(&text).map_err(|stop| hinting_at_key(&text, stop))?
         }
     };
@@ -76,7 +76,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     if login.link_stdin {
         ctx.console.say(&format!("mail sent to {email}; waiting for its link on stdin"));
     }
-    let question = "Mail sent. Paste the link, without pressing Continue there: ";
+    let question = "Email sent. Paste the sign-in link here (do not press Continue in the browser): ";
     let spend = async |token| spend(ctx, &client, &token).await;
     let session = ctx.mailed(Purpose::SignIn, &base, login.link_stdin, question, spend).await?;
     let signed_in = client.with_auth(session).map_err(|error| ctx.stop(&error))?;
@@ -108,7 +108,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         let what = "you are signed in, but the new key could not be stored";
         print_instead(ctx, &issued.key, issued.id.as_str(), error, what)
     })?;
-    open.borrow_mut().kept = Some(format!("key {} is kept in {}", issued.key, source.location()));
+    open.borrow_mut().kept = Some(format!("key {} is stored in {}", issued.key, source.location()));
     drop(hold);
     note_replaced(ctx, &profile, &issued.key);
     note_inactive(ctx, &profile);
@@ -130,7 +130,7 @@ async fn spend(ctx: &Context, client: &Client, token: &Token) -> Outcome<Token> 
             Ok(session)
         }
         SignIn::Refused { code, .. } => Err(mailed::refused(&code)),
-        _ => Err(Failure::new(Exit::Failure, "the service answered in a way that this dl does not know").into()),
+        _ => Err(Failure::new(Exit::Failure, "unexpected response from the service; update dl").into()),
     }
 }
 

@@ -21,17 +21,17 @@ use crate::store::{Destination, StoreName};
 use profile::NewKey;
 pub(crate) use profile::key_of;
 
-/// Sign in and keep a secret key for this service
+/// Sign in and store a secret key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl login mails a link, asks for it without showing it, and creates a secret key of the account: paste the link here \
-     without pressing Continue in the browser, because it works only once. A first sign-in opens an account. The key is sent to \
-     this service only. It is kept in the keyring, or without one in a file that only you can read; \
-     DL_KEYRING=off never uses the keyring, DL_KEYRING=require uses nothing else. With --with-key, a key that you \
-     have is kept once the service has accepted it, such as the one that the page shows which confirms a dl signup.\n\n\
-     A profile keeps one key. dl login replaces one that it created for the same account; before it replaces any \
-     other that still works, it asks for the name of another profile, or fails where it cannot ask: --profile names \
-     one, and dl logout forgets the stored key.",
+    "dl login emails a sign-in link, prompts for it (hidden input), and creates a secret key. Do not press Continue in the \
+     browser: the link works only once. The first sign-in creates an account. The key is stored in the keyring or, if there is \
+     none, in a file that only you can read, and is sent only to this service. DL_KEYRING=off never uses the keyring; \
+     DL_KEYRING=require uses nothing else. --with-key stores an existing key, such as the one shown after you confirm a \
+     dl signup, once the service has accepted it.\n\n\
+     Each profile holds one key. dl login replaces a key that it created for the same account. Before it replaces any other \
+     working key, it asks for another profile name; if it cannot prompt, it fails: choose one with --profile, or remove the \
+     stored key with dl logout.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",
@@ -66,7 +66,7 @@ impl Login {
         }
         if ctx.global.api_key_file.is_some() {
             let what = "--api-key-file names a key, and dl login creates a new one";
-            return Err(Failure::usage(what).hint("dl login --with-key keeps the key of the file").into());
+            return Err(Failure::usage(what).hint("dl login --with-key stores the key of the file").into());
         }
         mail::sign_in(ctx, self).await
     }
@@ -106,7 +106,7 @@ impl Login {
         note_replaced(ctx, &profile, &key);
         note_inactive(ctx, &profile);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
-            ctx.console.say(&format!("key {key} kept in {}", source.location()));
+            ctx.console.say(&format!("key {key} stored in {}", source.location()));
             return Ok(());
         }
         sheet.one(&kept(&destination, &key, &source).to_json())

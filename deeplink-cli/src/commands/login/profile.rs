@@ -85,7 +85,7 @@ impl NewKey<'_> {
         let (profile, prefix, suggested) = (&ctx.profile, &stored.prefix, self.suggested(ctx));
         if !ctx.can_ask() {
             let hint = format!(
-                "--profile {suggested} keeps the new key in a profile of its own; dl logout forgets the stored one"
+                "--profile {suggested} stores the new key in another profile; dl logout removes the stored one"
             );
             let what = format!("profile {profile} has the key {prefix}{whose}, and {why}; it is not replaced");
             return Err(Failure::usage(what).code("profile_in_use").hint(hint).into());
@@ -94,8 +94,7 @@ impl NewKey<'_> {
         if !whose.is_empty() {
             ctx.console.say(&format!("  it is a key{whose}"));
         }
-        ctx.console
-            .say(&format!("  the new key goes into a profile of its own; enter {profile} to replace the stored key"));
+        ctx.console.say(&format!("  choose a profile for the new key, or enter {profile} to replace the stored key"));
         for _ in 0..TRIES {
             let name = ctx.line(&format!("Profile for the new key [{suggested}]: "), "--profile").await?;
             let name = if name.is_empty() { suggested.clone() } else { name };
@@ -107,7 +106,7 @@ impl NewKey<'_> {
             }
             match key_of(ctx, &name)? {
                 None => return Ok(name),
-                Some(taken) => ctx.console.say(&format!("profile {name} has a key too, {}", taken.prefix)),
+                Some(taken) => ctx.console.say(&format!("profile {name} already has a key, {}", taken.prefix)),
             }
         }
         Err(Failure::usage("no profile was chosen; nothing was stored").hint(format!("--profile {suggested}")).into())

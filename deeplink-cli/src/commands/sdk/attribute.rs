@@ -11,7 +11,7 @@ use crate::{given, output};
 /// Record that a link opened an install
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The first report records the install, every further one a reopening. The device's model distinguishes a reinstall from a \
+    "The first report records the install, each later one records a reopen. The device's model distinguishes a reinstall from a \
      new device. Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes \
      the publishable key only and no flags of the device.",
     &[
@@ -49,7 +49,7 @@ struct Device {
     /// Model of the device
     #[arg(long, value_name = "TEXT")]
     device_model: Option<String>,
-    /// Who made the device
+    /// Device manufacturer
     #[arg(long, value_name = "TEXT")]
     device_manufacturer: Option<String>,
     /// Language and region, such as en-GB

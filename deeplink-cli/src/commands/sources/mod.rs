@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::output::Record;
 
 commands! {
-    /// Manage the URLs that conversions are posted to without a key
+    /// Manage URLs that accept conversions without a key
     Sources {
         List(list::List),
         Create(create::Create),

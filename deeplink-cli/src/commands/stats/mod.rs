@@ -23,9 +23,9 @@ const TOP: u32 = 25;
 /// Show clicks, installs, users and conversions of links, or of the whole account
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without ids it is about all links of the account, deleted ones included; conversions of known users whom no link \
+    "Without ids, the report covers all links of the account, including deleted ones; conversions of known users whom no link \
      touched are shown apart, as unattributed. Counts of several links are combined: a visitor of two of them is counted \
-     once, so the maximum is 100 links. Each percentage is of the step above. Unknown ids count as zero. Days and hours \
+     once, so the maximum is 100 links. Each percentage is relative to the step above. Unknown ids count as zero. Days and hours \
      are UTC; --tz groups by the days of a time zone, and dates of --from and --to are then its days too. Clicks are counted by \
      whole hours, so an hour that two of its days share counts for the first. -o csv has a column for each type of conversion.",
     &[
@@ -45,7 +45,7 @@ pub(crate) struct Stats {
     /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     from: Option<Given>,
-    /// End; a date is its first moment; now if omitted
+    /// End; a date means its start (00:00); now if omitted
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     to: Option<Given>,
     /// Which touch is credited: last_touch, first_touch or touched

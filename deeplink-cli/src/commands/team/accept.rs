@@ -37,7 +37,7 @@ impl Accept {
         let spend = async |token| match client.team().accept(&token).await.map_err(|error| ctx.stop(&error))? {
             Acceptance::Accepted { .. } => Ok(()),
             Acceptance::Refused { code, .. } => Err(mailed::refused(&code)),
-            _ => Err(Failure::new(Exit::Failure, "the service answered in a way that this dl does not know").into()),
+            _ => Err(Failure::new(Exit::Failure, "unexpected response from the service; update dl").into()),
         };
         ctx.mailed(Purpose::Invitation, &base, self.link_stdin, question, spend).await?;
         if ctx.out.format == Format::Table && sheet.fields.is_none() {

@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::error::Stop;
 
 commands! {
-    /// Manage the addresses that events are posted to, and test receivers
+    /// Manage webhooks, and test receivers
     Webhooks {
         List(list::List),
         Create(create::Create),
@@ -46,7 +46,7 @@ commands! {
 fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
     let stop = ctx.stop(error);
     match (error.kind(), error.field()) {
-        (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows what this account has"),
+        (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows what exists in this account"),
         (Kind::NotFound, _) => stop.hinting(&format!("dl webhooks {shows} {id} shows what was sent")),
         (Kind::BadRequest, Some("active")) => {
             stop.hinting(&format!("dl webhooks update {id} --active true switches it on"))

@@ -14,9 +14,9 @@ use crate::{given, output};
 /// Send the event of a delivery again, or of all that failed
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same bytes under the same webhook-id, so that a receiver can recognize a duplicate. Of one delivery, the new one \
-     is printed. --failed-since is about the newest 1,000 that were created since then, failed, and are not on their way \
-     again; an event that failed several times is sent once.",
+    "Sends the same bytes with the same webhook-id, so that receivers can recognize duplicates. With a delivery id, prints \
+     the new delivery. --failed-since resends the newest 1,000 deliveries that were created since then, failed, and are not \
+     already being resent; an event that failed several times is sent once.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",
@@ -58,7 +58,7 @@ impl Replay {
             return sheet.one(&String::from_utf8_lossy(&again.raw));
         }
         let what = match (again.value.count, again.value.has_more) {
-            (0, false) => "nothing failed since then that is not on its way again".to_owned(),
+            (0, false) => "no failed deliveries to resend since then".to_owned(),
             (0, true) => "nothing is sent: 100,000 deliveries of this webhook are pending; try later".to_owned(),
             (1, _) => "1 delivery is sent again".to_owned(),
             (count, false) => format!("{count} deliveries are sent again"),

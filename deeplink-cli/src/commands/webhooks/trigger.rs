@@ -37,7 +37,7 @@ enum Tamper {
 /// Sign a sample event and post it to a receiver
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Ends with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows its answer. An attempt takes 10 \
+    "Exits with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows its answer. An attempt takes 10 \
      seconds at most, as the service's do, and --timeout ends all of them, with 12. Redirects are not followed. SSL_CERT_FILE \
      names the authority of a certificate that you have made.",
     &[
@@ -46,7 +46,7 @@ enum Tamper {
 ]
 ))]
 pub(crate) struct Trigger {
-    /// Kind of the event: click, attribute, identify or conversion; with --body it says itself
+    /// Kind of the event: click, attribute, identify or conversion; taken from the body with --body
     #[arg(value_name = "KIND", value_parser = kinds::parse, required_unless_present = "body")]
     kind: Option<EventKind>,
     /// Where to post it: https://, or http:// to this machine

@@ -20,7 +20,7 @@ use crate::output;
 /// Verify the signature of a received request, and explain a failure
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The body is taken byte for byte. Ends with 0 if the service signed it, 11 if not, 2 if there is no signature, 3 if it \
+    "The body is taken byte for byte. Exits with 0 if the service signed it, 11 if not, 2 if there is no signature, 3 if it \
      signed something that is not an event.",
     &[
     "dl webhooks verify --raw request.txt --secret-file s.txt",

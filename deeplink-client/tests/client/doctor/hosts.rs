@@ -75,7 +75,7 @@ async fn the_way_to_a_host() {
         ),
         ("domain.tls", |_| {}, Ok, "valid for another 90 days"),
         ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "another 14 days"),
-        ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "ends in 13 days"),
+        ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "expires in 13 days"),
         ("domain.tls", |scene| scene.identity = Identity::Ended, Fail, "expired"),
         ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "for another name"),
         ("domain.tls", |scene| scene.identity = Identity::SelfSigned, Fail, "chain is incomplete"),

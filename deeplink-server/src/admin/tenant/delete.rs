@@ -20,7 +20,7 @@ pub(super) const ABOUT: &str = "\
 Deletes an account with everything in it, at once
 
 Its links stop working, and its clicks, reports, domains, keys, people and webhooks are deleted. This cannot be undone; \
-`tenant suspend` stops an account and keeps it. On a terminal the command asks first. Stopped half way, it is completed by the \
+`tenant suspend` stops an account and keeps it. On a terminal the command asks first. If interrupted, it is completed by the \
 running service, or by the same command. Payments and replies to repeated requests are kept as long as for other accounts, \
 without the account.
 

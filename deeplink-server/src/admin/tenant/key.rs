@@ -15,7 +15,7 @@ use crate::db::audit::NewEntry;
 use crate::db::keys::{self, NewKey};
 
 pub(super) const ABOUT: &str = "\
-Makes a secret key for an account and prints it once
+Creates a secret key for an account and prints it once
 
 For people who have lost their keys. The new key works at once, and the account's other keys still work; its people see it in \
 their list of keys.

@@ -23,7 +23,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(in crate::admin) struct List {
-    /// Print JSON: an array with one account a line
+    /// Print JSON: an array with one account per line
     #[arg(long)]
     json: bool,
 }

@@ -38,13 +38,13 @@ pub(super) enum Command {
     /// Lists all accounts, the oldest first
     #[command(long_about = list::ABOUT)]
     List(list::List),
-    /// Shows an account: its state, its people and how much it has
+    /// Shows an account: its status, people and usage
     #[command(long_about = show::ABOUT)]
     Show(show::Show),
-    /// Makes a secret key for an account and prints it once
+    /// Creates a secret key for an account and prints it once
     #[command(long_about = key::ABOUT)]
     Key(key::Key),
-    /// Prints a one-time link that signs a person in to an account, without a mail
+    /// Prints a one-time link that signs a person in to an account, without sending an email
     #[command(long_about = signin::ABOUT)]
     Signin(signin::Signin),
     /// Stops an account: its links are disabled, and nothing in it can be changed
@@ -77,7 +77,7 @@ pub(super) struct Create {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Comp {
-    /// ID of the account, or the mail address of one of its people
+    /// ID of the account, or the email address of one of its people
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
     /// The plan: pro, business or scale. If the account pays for a higher plan, that one applies
@@ -90,7 +90,7 @@ pub(super) struct Comp {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Plan {
-    /// ID of the account, or the mail address of one of its people
+    /// ID of the account, or the email address of one of its people
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
     /// Print JSON
@@ -100,7 +100,7 @@ pub(super) struct Plan {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Unsubscribe {
-    /// ID of the account, or the mail address of one of its people
+    /// ID of the account, or the email address of one of its people
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
 }
@@ -108,7 +108,7 @@ pub(super) struct Unsubscribe {
 /// The account that a command acts on.
 #[derive(Debug, clap::Args)]
 struct Named {
-    /// ID of the account, or the mail address of one of its people
+    /// ID of the account, or the email address of one of its people
     #[arg(long, value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     tenant: Account,
 }
@@ -180,7 +180,7 @@ async fn create(create: Create, config: &Config, clock: &Clock) -> Result<(), Fa
     db.close().await;
     stored.map_err(|refusal| match refusal {
         Refusal::Exists => {
-            Failure::Refused(format!("{}: an account with this mail address already exists", ErrorCode::EmailExists))
+            Failure::Refused(format!("{}: an account with this email address already exists", ErrorCode::EmailExists))
         }
         Refusal::Database(error) => error.into(),
     })?;

@@ -1,4 +1,4 @@
-//! `tenant signin`: a one-time link that lets a person in to an account in a browser, without a mail.
+//! `tenant signin`: a one-time link that lets a person in to an account in a browser, without sending an email.
 
 use deeplink_core::audit::AuditAction;
 use deeplink_core::id::TenantId;
@@ -17,9 +17,9 @@ use crate::db::audit::NewEntry;
 use crate::db::one_time_links::{self, OneTimeLink};
 
 pub(super) const ABOUT: &str = "\
-Prints a one-time link that signs a person in to an account, without a mail
+Prints a one-time link that signs a person in to an account, without sending an email
 
-The link works once, within 24 hours. Its page asks for the person's mail address: one that the account has signs that \
+The link works once, within 24 hours. Its page asks for the person's email address: one that the account has signs that \
 person in. A new one joins as a member, or as the owner of an account without people; but on a public service where \
 people prove their addresses by mail or with an identity provider, only addresses are taken that are confirmed in the \
 account. If nobody has confirmed an address of the account, only the address that it was opened with is taken there, \

@@ -18,7 +18,7 @@ pub(super) const ABOUT_SUSPEND: &str = "\
 Stops an account: its links are disabled, and nothing in it can be changed
 
 Visitors of its links are told that they are disabled, requests that would change something are refused (403 account_suspended), \
-and its webhooks are sent nothing. Reads are still answered, and its people can sign in and out. Nothing is deleted: \
+and no events are sent to its webhooks. Reads are still answered, and its people can sign in and out. Nothing is deleted: \
 `tenant resume` brings everything back, and sends what webhooks have missed.
 
 Example:

@@ -109,9 +109,7 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
         let link = owners.get(&group.link)?.account?;
         Some(Group { link, ..group.clone() })
     });
-    // A link that nobody owns was one of an account that is deleted.
-    let of_links = groups.iter().filter(|group| owners.contains_key(&group.link)).cloned();
-    let counted: Vec<Group> = of_links.chain(of_accounts).collect();
+    let counted: Vec<Group> = groups.iter().cloned().chain(of_accounts).collect();
     let without_room = hosts::without_room(db, &counted).await?;
     let rollups = sums(&counted, &without_room, last_position);
     // Accounts after all links: nodes that count the same account wait for each other at its rows, until the commit.

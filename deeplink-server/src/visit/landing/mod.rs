@@ -148,6 +148,10 @@ struct View<'a> {
     /// Shown instead of a primary button.
     without_open: &'static str,
     continue_to: Label<'a>,
+    /// Of the second button that opens the app.
+    deep_label: Label<'a>,
+    /// Whether the link's creator wrote the title, so that its direction is its own.
+    is_creators_title: bool,
     qr: Option<&'a str>,
 }
 
@@ -201,6 +205,8 @@ impl<'a> View<'a> {
             // Labels that only an iPad shows name the iOS app.
             data: machine::page_data(plan, |target| label(texts, target, page.apps.ios_name.or(app.name), web_host))
                 .map_err(askama::Error::custom)?,
+            deep_label: label(texts, Target::IosApp, app.name, web_host),
+            is_creators_title: non_blank(preview.title).is_some(),
             open_label,
             without_open: without_open(texts, plan),
             continue_to: Label::With(texts.continue_to, web_host),

@@ -33,28 +33,28 @@ pub(super) struct Look {
     /// How modules are drawn [default: rounded]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(DotType), ignore_case = true)]
     dot_type: Option<DotType>,
-    /// How the frames of the eyes are drawn [default: extra-rounded]
+    /// Shape of the corner squares [default: extra-rounded]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(CornerSquareType), ignore_case = true)]
     corner_square_type: Option<CornerSquareType>,
-    /// How the pupils of the eyes are drawn [default: dot]
+    /// Shape of the corner dots [default: dot]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(CornerDotType), ignore_case = true)]
     corner_dot_type: Option<CornerDotType>,
     /// Outline of the whole; circle adds decorative dots around the code up to a disc [default: square]
     #[arg(long, value_name = "SHAPE", value_parser = one_of!(QrShape), ignore_case = true)]
     shape: Option<QrShape>,
-    /// Colour of all parts that have no colour set, such as 0a3c8c, without # [default: 000000]
+    /// Color of all parts that have no color set, such as 0a3c8c, without # [default: 000000]
     #[arg(long, value_name = "HEX")]
     fg_color: Option<String>,
-    /// Colour of the background, without # [default: ffffff]
+    /// Color of the background, without # [default: ffffff]
     #[arg(long, value_name = "HEX")]
     bg_color: Option<String>,
-    /// Colour of the dots, without #
+    /// Color of the dots, without #
     #[arg(long, value_name = "HEX")]
     dot_color: Option<String>,
-    /// Colour of the eyes' frames, without #
+    /// Color of the corner squares, without #
     #[arg(long, value_name = "HEX")]
     corner_square_color: Option<String>,
-    /// Colour of the eyes' pupils, without #
+    /// Color of the corner dots, without #
     #[arg(long, value_name = "HEX")]
     corner_dot_color: Option<String>,
     /// Leave the logo out

@@ -74,7 +74,7 @@ pub(crate) struct Qr {
     /// Draw the code in characters, into a pipe or beside a file too
     #[arg(long)]
     show: bool,
-    /// Draw for a terminal with dark text on a light background, if colours are off
+    /// Draw for a terminal with dark text on a light background, if colors are off
     #[arg(long)]
     invert: bool,
     #[command(flatten)]

@@ -114,7 +114,7 @@ impl<'a> Report<'a> {
             (LinkStatus::Active, None) => {}
             (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
-                console.warn(&format!("the link expires {when} ({end}): the code leads to a notice then"));
+                console.warn(&format!("the link expires {when} ({end}): after that, the code shows a notice"));
             }
             (LinkStatus::Active, Some(end)) => {
                 let ends = &mut self.ends;
@@ -124,7 +124,7 @@ impl<'a> Report<'a> {
                     ends.first = Some((end, id.clone()));
                 }
             }
-            (status, _) => console.warn(&format!("{id} is {}: the code leads to a notice", status.as_str())),
+            (status, _) => console.warn(&format!("{id} is {}: its code shows a notice", status.as_str())),
         }
     }
 

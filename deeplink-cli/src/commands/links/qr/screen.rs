@@ -4,7 +4,7 @@ use qrcodegen::{DataTooLong, QrCode, QrCodeEcc, QrSegment, Version};
 
 /// Light modules that ISO/IEC 18004 requires on each side.
 const QUIET: i32 = 4;
-/// Black on white, from the 256-colour cube: themes change the first sixteen colours.
+/// Black on white, from the 256-color cube: themes change the first sixteen colors.
 const BLACK_ON_WHITE: &str = "\u{1b}[38;5;16;48;5;231m";
 const ON_BLACK: &str = "\u{1b}[48;5;16m";
 const ON_WHITE: &str = "\u{1b}[48;5;231m";
@@ -13,9 +13,9 @@ const RESET: &str = "\u{1b}[0m";
 /// How the code is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pen {
-    /// Set black and white; without colours the light modules are drawn in the terminal's own foreground.
+    /// Set black and white; without colors the light modules are drawn in the terminal's own foreground.
     pub(super) color: bool,
-    /// Without colours, the dark modules are drawn.
+    /// Without colors, the dark modules are drawn.
     pub(super) invert: bool,
     /// Half blocks can be shown.
     pub(super) utf8: bool,
@@ -105,7 +105,7 @@ mod tests {
 
     const URL: &str = "https://go.example.com/spring-42";
 
-    /// What a camera sees of characters without colours, where ink is dark or light.
+    /// What a camera sees of characters without colors, where ink is dark or light.
     fn seen(text: &str, utf8: bool, ink_is_dark: bool) -> Option<String> {
         let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
         let mut rows = Vec::new();
