@@ -122,7 +122,7 @@ codes! {
     PaymentInProgress = "payment_in_progress", 409;
     /// The facilitator gave no usable answer. Nothing was done; `error` says whether money moved.
     FacilitatorUnavailable = "facilitator_unavailable", 503;
-    /// The e-email address is malformed.
+    /// The email address is malformed.
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;

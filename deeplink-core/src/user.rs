@@ -1,4 +1,4 @@
-//! People: e-email addresses, sign-up, and the team of an account.
+//! People: email addresses, sign-up, and the team of an account.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::words::{email_request, paged, words};
 /// Maximum people of an account, on any plan; invitations count.
 pub const MAX_PEOPLE: i64 = 1_000;
 
-/// An e-email address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
+/// An email address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
 /// 254 bytes (RFC 5321).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Email(Box<str>);

@@ -132,7 +132,7 @@ macro_rules! paged {
 }
 pub(crate) use paged;
 
-/// Declares a request whose only field is an e-email address.
+/// Declares a request whose only field is an email address.
 macro_rules! email_request {
     ($(#[$meta:meta])* $name:ident { $(#[$email_meta:meta])* email }) => {
         $(#[$meta])*

@@ -15,6 +15,7 @@ use super::{
     webhooks,
 };
 use crate::caller::Caller;
+use crate::db::tenants;
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::cursor::Cursor;
@@ -26,7 +27,7 @@ use crate::state::{App, Shared};
 /// Lists everything that the account has, record by record.
 ///
 /// The settings first, then each thing of each list, as the list shows it, and all events that are kept. What is secret is left
-/// out: keys, the secrets of webhooks and the URLs of sources. A page may be short or empty and still have a `next_cursor`.
+/// out: keys, the secrets of webhooks and the URLs of sources. Totals of reports, deliveries and payments are not in it. A page may be short or empty and still have a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/account/export", operation_id = "export_account", tag = "account", security(("secret_key" = [])),
     params(
@@ -81,6 +82,10 @@ pub(crate) async fn page_of(
         Some(text) => ExportCursor::read(text, &app.vault, caller)?,
         None => ExportCursor { of: RecordType::Account, cursor: None },
     };
+    // An export that ended early would look whole.
+    if tenants::is_deleted(&mut app.db.read().await?.conn(), &caller.tenant).await? {
+        return Err(ApiError::not_found());
+    }
     let mut found = Vec::new();
     // As many lists as fit: most are short.
     let next = loop {

@@ -35,7 +35,7 @@ use crate::work::mail::Mail;
     responses(
         (status = 200, description = "The code was sent", body = CodeSent, headers(("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "Not an e-email address", body = ErrorBody),
+        (status = 400, description = "Not an email address", body = ErrorBody),
         (status = 403, description = "No one in the team has this address (`not_a_member`), it is not verified (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
         (status = 429, description = "A code is pending (`request_pending`)", body = ErrorBody, headers(("Retry-After" = u64))),

@@ -42,7 +42,7 @@ pub(super) const TOO_MANY: &str = "too many sign-ins from this address";
     responses(
         (status = 200, description = "The link was sent, unless the address or its domain has had its mails for this hour", body = SigninSent),
         JsonBody, NeedsMail,
-        (status = 400, description = "Not an e-email address (`invalid_email`)", body = ErrorBody),
+        (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
         (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]

@@ -50,7 +50,7 @@ const TOKEN_DAYS: i64 = 7;
     responses(
         (status = 201, description = "Opened", body = SignedUp, headers(("Location" = String))),
         JsonBody, NeedsMail,
-        (status = 400, description = "Not an e-email address", body = ErrorBody),
+        (status = 400, description = "Not an email address", body = ErrorBody),
         (status = 403, description = "This service takes no new sign-ups (`signup_closed`)", body = ErrorBody),
         (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
         (status = 429, description = "Too many sign-ups from this network address, or the email address had five within an hour (`a+b@example.com` counts as `a@example.com`), or its domain, in which no account has an address, 200 mails", body = ErrorBody, headers(("Retry-After" = u64))),

@@ -69,7 +69,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
     responses(
         (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, NeedsMail, JsonBody,
-        (status = 400, description = "Not an e-email address (`invalid_email`)", body = ErrorBody),
+        (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached, or there are 1,000 people, invited ones included", body = ErrorBody),
         (status = 403, description = "No one in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
         (status = 409, description = "They are already in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),

@@ -91,7 +91,7 @@ pub(crate) async fn by_customer(db: &mut Conn<'_>, customer: &str) -> Result<Opt
     const SQL: &str = "
         SELECT id, plan_tier, comp_tier, subscription_status, past_due_since, billing_version, current_period_end,
             cancel_scheduled, stripe_customer, stripe_subscription, stripe_rival
-        FROM tenants WHERE stripe_customer = $1";
+        FROM tenants WHERE stripe_customer = $1 AND deleted_at IS NULL";
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(customer).fetch_optional(c).await)?;
     row.map(Row::account).transpose()
 }

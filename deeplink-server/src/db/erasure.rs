@@ -16,7 +16,7 @@ const ROWS: i64 = 500;
 /// Clicks of the log that are looked at together.
 const CLICKS: i64 = 20_000;
 /// How long requests that began before a deletion may take, and other nodes may have cached its credentials.
-const UNDER_WAY_MILLIS: i64 = 60_000;
+const UNDER_WAY_MILLIS: i64 = 30_000;
 
 const OF_ACCOUNT: &str = "tenant_id = $1";
 const OF_NUMBER: &str = "account = $1";
@@ -152,28 +152,30 @@ impl Progress {
     pub(crate) const START: Self = Self::ClicksAfter(i64::MIN);
 }
 
-/// Accounts whose deletion is due, or was begun. It waits while the operator has suspended the account, and until its
-/// subscription is canceled.
+/// Accounts whose deletion is due, or was begun long enough ago. It waits while the operator has suspended the account, and until
+/// its subscription is canceled.
 pub(crate) async fn due(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "
         SELECT id FROM tenants
-        WHERE deletes_at <= $1 AND (deleted_at IS NOT NULL OR suspended_at IS NULL
+        WHERE deletes_at <= $1 AND (deleted_at <= $2 OR deleted_at IS NULL AND suspended_at IS NULL
             AND (stripe_subscription IS NULL OR cancel_scheduled) AND stripe_rival IS NULL)
         ORDER BY deletes_at, id LIMIT 100";
-    let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_all(c).await)?;
+    let before = now.plus_millis(-UNDER_WAY_MILLIS);
+    let found: Vec<String> =
+        on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).bind(before.as_millis()).fetch_all(c).await)?;
     found.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("tenants", "id", id))).collect()
 }
 
-/// Begins a deletion that is due, or continues it: it can no longer be canceled, and the account is suspended until its rows are
-/// gone. `false`: it is no longer due.
-pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {
+/// Begins a deletion that is due: it can no longer be canceled, and the account is suspended until its rows are gone.
+/// [`Scheduled::Already`]: it was begun before. `None`: it is no longer due.
+pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Option<Scheduled>, DbError> {
     const IS_DUE: &str = "
         SELECT EXISTS (SELECT 1 FROM tenants
             WHERE id = $1 AND deletes_at <= $2 AND (deleted_at IS NOT NULL OR suspended_at IS NULL))";
     tenants::lock(db, tenant).await?;
     let is_due: bool =
         on!(db, c => sqlx::query_scalar(IS_DUE).bind(tenant.as_str()).bind(now.as_millis()).fetch_one(c).await)?;
-    Ok(is_due && order(db, tenant, now).await? == Scheduled::Yes)
+    Ok(if is_due { Some(order(db, tenant, now).await?) } else { None })
 }
 
 /// The same now, when it is the operator's wish.
@@ -188,10 +190,10 @@ pub(crate) async fn order(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) 
     let since: Option<i64> =
         on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(now.as_millis()).fetch_optional(c).await)?;
     if let Some(since) = since {
-        // Once, not each time that it is continued.
-        if since == now.as_millis() {
-            notices::account_changed(db, tenant).await?;
+        if since != now.as_millis() {
+            return Ok(Scheduled::Already);
         }
+        notices::account_changed(db, tenant).await?;
         return Ok(Scheduled::Yes);
     }
     let exists: bool = on!(db, c => sqlx::query_scalar(EXISTS).bind(tenant.as_str()).fetch_one(c).await)?;

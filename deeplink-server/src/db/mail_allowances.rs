@@ -19,7 +19,7 @@ const MAX_KEPT: i64 = 1;
 /// Mails of all kinds per hour to a domain in which no account has proved an address.
 const MAX_TO_DOMAIN: i64 = 200;
 /// Mails about the deletion of an account per hour.
-const MAX_OF_DELETION: i64 = 1;
+const MAX_OF_DELETION: i64 = 20;
 /// Invitations of a team per hour.
 const MAX_OF_TEAM: i64 = 50;
 

@@ -80,6 +80,12 @@ pub(crate) async fn by_hash(db: &mut Conn<'_>, hash: &str, now: Timestamp) -> Re
     row.map(|row| SignedIn::try_from(row).map(Arc::new)).transpose()
 }
 
+/// Whether a session has not ended.
+pub(crate) async fn is_live(db: &mut Conn<'_>, id: &SessionId, now: Timestamp) -> Result<bool, DbError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND expires_at > $2)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(id.as_str()).bind(now.as_millis()).fetch_one(c).await)?)
+}
+
 /// Ends a session; `false` if it had ended already.
 pub(crate) async fn delete(db: &mut Conn<'_>, id: &SessionId) -> Result<bool, DbError> {
     const SQL: &str = "DELETE FROM sessions WHERE id = $1";

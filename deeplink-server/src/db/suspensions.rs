@@ -41,7 +41,7 @@ pub(crate) async fn resume(
     // The suspension does not count towards the days of failures after which a webhook is paused, or until a scheduled deletion.
     const LATER: &str = "
         UPDATE webhooks SET failing_since = failing_since + $2 - (SELECT suspended_at FROM tenants WHERE id = $1)
-        WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL)";
+        WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL AND deleted_at IS NULL)";
     const SQL: &str = "
         UPDATE tenants SET deletes_at = deletes_at + $2 - suspended_at, suspended_at = NULL
         WHERE id = $1 AND suspended_at IS NOT NULL AND deleted_at IS NULL";
@@ -119,6 +119,8 @@ mod tests {
                  VALUES ('dlv_1', '{tenant}', '{HOOK}', 'evt_1', 0, 0, 0, '[]', 0)"
             ))
             .await;
+        // A deletion that is scheduled waits as long.
+        scratch.execute(format!("UPDATE tenants SET deletes_at = {}", now().as_millis() + 3_000)).await;
         let hook = HOOK.parse().expect("an id");
         for (suspends, at, reason, changed) in [
             (false, 0, "no need", Changed::Already),
@@ -153,5 +155,10 @@ mod tests {
         })
         .expect("a moment");
         assert_eq!(since, now().as_millis() + 6_500, "half a second before, and seven later");
+        let deletes: Option<i64> = on!(&mut reader.conn(), c => {
+            sqlx::query_scalar("SELECT deletes_at FROM tenants").fetch_one(c).await
+        })
+        .expect("a moment");
+        assert_eq!(deletes, Some(now().as_millis() + 10_000));
     }
 }

@@ -74,7 +74,7 @@ pub(crate) async fn in_team(
 pub(crate) async fn owners_of(db: &mut Conn<'_>, tenant: &TenantId, unverified: bool) -> Result<Vec<String>, DbError> {
     const SQL: &str = "
         SELECT email FROM users WHERE tenant_id = $1 AND (verified OR $2) AND (is_owner OR
-            (verified AND NOT EXISTS (SELECT 1 FROM users owner WHERE owner.tenant_id = $1 AND owner.is_owner)))
+            (verified AND NOT EXISTS (SELECT 1 FROM users owner WHERE owner.tenant_id = $1 AND owner.is_owner AND (owner.verified OR $2))))
         ORDER BY id";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(unverified).fetch_all(c).await)?)
 }

@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use deeplink_core::export::{AccountExport, MAX_RECORDS};
+use deeplink_core::id::SessionId;
 use futures_util::stream;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
@@ -17,6 +18,7 @@ use super::person::Person;
 use super::time::DisplayTime;
 use crate::api;
 use crate::caller::Caller;
+use crate::db::sessions;
 use crate::error::ApiError;
 use crate::http::NO_STORE;
 use crate::state::Shared;
@@ -38,7 +40,7 @@ pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageR
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
         NO_STORE,
     ];
-    let rest = Rest { app, caller: person.caller, next: Next::Page(first) };
+    let rest = Rest { app, session: person.who.session.clone(), caller: person.caller, next: Next::Page(first) };
     Ok((headers, Body::from_stream(stream::unfold(rest, Rest::lines))).into_response())
 }
 
@@ -46,6 +48,8 @@ pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageR
 struct Rest {
     app: Shared,
     caller: Arc<Caller>,
+    /// The download ends with it.
+    session: SessionId,
     next: Next,
 }
 
@@ -80,6 +84,9 @@ impl Rest {
         loop {
             if self.app.stopping.load(Ordering::Relaxed) {
                 return Err(ApiError::Internal("the service is stopping".to_owned()));
+            }
+            if !sessions::is_live(&mut self.app.db.read().await?.conn(), &self.session, self.app.clock.now()).await? {
+                return Err(ApiError::unauthorized());
             }
             tries += 1;
             match api::export::page_of(&self.app, &self.caller, Some(cursor), MAX_RECORDS).await {

@@ -126,7 +126,10 @@ impl Range {
         let end = first.start.plus_millis(-1);
         let until = if self.is_open {
             let time_of_day = self.zone.as_utc(now).as_millis().rem_euclid(DAY_MILLIS);
-            before[before.len() - 1].start.plus_millis(time_of_day).min(end)
+            let until = before[before.len() - 1].start.plus_millis(time_of_day);
+            // The clocks may have been changed on that day.
+            let reached = self.zone.as_utc(until).as_millis().rem_euclid(DAY_MILLIS);
+            until.plus_millis(time_of_day - reached).min(end)
         } else {
             end
         };
@@ -315,6 +318,14 @@ mod tests {
                 "2026-10-31T04:00:00.000Z",
                 "2026-11-02T02:00:00.000Z",
                 ["2026-10-29T04:00:00.000Z", "2026-10-31T01:00:00.000Z"],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-03-29T10:00:00Z",
+                "range=today",
+                "2027-03-28T22:00:00.000Z",
+                "2027-03-29T10:00:00.000Z",
+                ["2027-03-27T23:00:00.000Z", "2027-03-28T10:00:00.000Z"],
             ),
             (
                 "Europe/Berlin",

@@ -64,7 +64,7 @@ impl From<WebhookDetail> for WebhookView {
             (_, false) => ("over", "Disabled", None),
             (WebhookStatus::Failing, true) => ("bad", "Failing", health.failing_since),
             (WebhookStatus::Healthy, true) => ("good", "Healthy", health.delivered_at),
-            _ => ("wait", "No deliveries yet", None),
+            _ => ("over", "No live events yet", None),
         };
         let events: Vec<_> = webhook.events.iter().map(EventKind::as_str).collect();
         Self {

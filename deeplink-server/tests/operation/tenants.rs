@@ -151,7 +151,7 @@ fn a_mistyped_data_folder_stays_empty() {
         &["backup", "copy.db"],
     ] {
         let refused = home.run(args);
-        assert!(refused.code == Some(1) && refused.stderr.contains("there is no database at "), "{args:?} {refused:?}");
+        assert!(refused.code == Some(1) && refused.stderr.contains("no database at "), "{args:?} {refused:?}");
     }
     assert!(!home.data("deeplink.db").exists());
 }

@@ -74,7 +74,7 @@ struct Looks {
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
     /// Color of the page's main button, such as #0a7cff
-    #[arg(long, value_name = "COLOUR")]
+    #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! `tenant delete`: deletes an account with everything in it, at once.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::time::Duration;
 
 use deeplink_core::id::TenantId;
 use deeplink_core::time::Timestamp;
@@ -16,10 +17,14 @@ use crate::db::tenants::{self, Usage};
 use crate::db::{Db, account_list, erasure};
 use crate::work::erasure::erase;
 
+/// Between two looks whether the account's requests are done.
+const POLL: Duration = Duration::from_millis(500);
+
 pub(super) const ABOUT: &str = "\
 Deletes an account with everything in it, at once
 
-Its links stop working, and its clicks, reports, domains, keys, people and webhooks are deleted. This cannot be undone; \
+The account is suspended, and half a minute later, when requests under way are done, everything in it is deleted. Its links stop \
+working, and its clicks, reports, domains, keys, people and webhooks are deleted. This cannot be undone; \
 `tenant suspend` stops an account and keeps it. On a terminal the command asks first. If interrupted, it is completed by the \
 running service, or by the same command. Payments and replies to repeated requests are kept as long as for other accounts, \
 without the account.
@@ -55,7 +60,7 @@ struct Contents {
 
 pub(super) async fn run(delete: Delete, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let db = open_existing(config).await?;
-    let deleted = delete_in(&db, &delete, clock.now()).await;
+    let deleted = delete_in(&db, &delete, clock).await;
     db.close().await;
     let Some(contents) = deleted? else { return Ok(()) };
     if delete.json {
@@ -66,13 +71,13 @@ pub(super) async fn run(delete: Delete, config: &Config, clock: &Clock) -> Resul
 }
 
 /// `None`: the answer was no.
-async fn delete_in(db: &Db, delete: &Delete, now: Timestamp) -> Result<Option<Contents>, Failure> {
+async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Contents>, Failure> {
     // Also one whose deletion was begun.
     let tenant = match &delete.named.tenant {
         Account::Id(tenant) => tenant.clone(),
         named @ Account::Of(_) => named.clone().find(&mut db.read().await?.conn()).await?,
     };
-    let mut contents = contents_of(db, &tenant, now).await?;
+    let mut contents = contents_of(db, &tenant, clock.now()).await?;
     if !delete.yes && !std::io::stdin().is_terminal() {
         return Err(Failure::Refused("this deletes the account with everything in it; confirm with --yes".to_owned()));
     }
@@ -83,6 +88,7 @@ async fn delete_in(db: &Db, delete: &Delete, now: Timestamp) -> Result<Option<Co
         output::print_error("Nothing was deleted.");
         return Ok(None);
     }
+    let now = clock.now();
     let ordered = db.write(&tenant, tenant.clone(), move |tx, tenant| erasure::order(tx, tenant, now).boxed());
     match ordered.await? {
         Scheduled::Yes | Scheduled::Already => {}
@@ -93,7 +99,15 @@ async fn delete_in(db: &Db, delete: &Delete, now: Timestamp) -> Result<Option<Co
             )));
         }
     }
-    contents.rows = erase(db, &tenant, || false).await?;
+    if !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
+        output::print_error("Waiting half a minute until requests and counts that are under way are done.");
+        while !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    contents.rows = erase(db, &tenant, None).await?;
+    let now = clock.now();
+    db.write(&tenant, tenant.clone(), move |tx, tenant| erasure::finish(tx, tenant, now).boxed()).await?;
     Ok(Some(contents))
 }
 
