@@ -120,7 +120,8 @@ mod tests {
             ))
             .await;
         // A deletion that is scheduled waits as long.
-        scratch.execute(format!("UPDATE tenants SET deletes_at = {}", now().as_millis() + 3_000)).await;
+        let at = now().as_millis() + 3_000;
+        scratch.execute(format!("UPDATE tenants SET deletes_at = {at}")).await;
         let hook = HOOK.parse().expect("an id");
         for (suspends, at, reason, changed) in [
             (false, 0, "no need", Changed::Already),
