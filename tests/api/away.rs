@@ -203,6 +203,9 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::DELETE, "/v1/domains/go.example.com"),
         world.a.ask(Method::POST, "/v1/apps").json(&ios("com.example.meanwhile")),
         world.a.ask(Method::DELETE, &format!("/v1/apps/{app}")),
+        world.a.ask(Method::PATCH, "/v1/account").json(&json!({"name": "Meanwhile"})),
+        world.a.ask(Method::POST, "/v1/account/deletion").json(&json!({"confirm": world.a.tenant})),
+        world.a.ask(Method::DELETE, "/v1/account/deletion"),
         world.nobody.ask(Method::POST, "/v1/auth/signup").json(&json!({"email": "new@example.com"})),
     ]);
     all.extend(webhook_writes(world, of_a));

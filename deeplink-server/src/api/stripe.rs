@@ -41,7 +41,7 @@ const PAYABLE_SECS: i64 = 35 * 60;
         (status = 200, description = "The page's address", body = CheckoutSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
         (status = 400, description = "There is no such plan to pay for (`invalid_tier`), or `Idempotency-Key` is malformed", body = ErrorBody),
-        (status = 409, description = "The `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 409, description = "The account will be deleted (`deletion_scheduled`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
     )
 )]
 pub(crate) async fn checkout(
