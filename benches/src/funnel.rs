@@ -29,6 +29,10 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let service = filled(plan, &year).await?;
     measure(&service, "funnel", year.links, 30).await?;
     service.server.stop().await?;
+    let wide = Amounts { links: 500_000, ..year.clone() };
+    let service = filled(plan, &wide).await?;
+    measure_account(&service, "500,000", 30).await?;
+    service.server.stop().await?;
     // Ten times the clicks and links, at the same rate: the window of ten days holds the same amount.
     let short = Amounts {
         clicks: 1_000_000,
@@ -72,10 +76,10 @@ async fn filled(plan: &Plan, amounts: &Amounts) -> Result<Service, Failure> {
     Ok(service)
 }
 
-async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Result<(), Failure> {
-    let (now, window) = window_of(service, days).await?;
+async fn measure_account(service: &Service, name: &str, days: i64) -> Result<(), Failure> {
+    let (_, window) = window_of(service, days).await?;
     let bare = time(service, "/health").await?;
-    let print = |what: String, millis: f64| println!("{name:<12}{what:<44}{:>8.2} ms", millis - bare);
+    let print = |what: String, millis: f64| print_time(name, &what, millis - bare);
     let account = format!("/v1/analytics/stats?{window}");
     print("the account".into(), time(service, &account).await?);
     for by in ["day", "hour", "platform", "referer_host", "browser", "country", "link"] {
@@ -87,6 +91,18 @@ async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Resu
         generate::SESSION
     );
     print("the overview page, 30 days".into(), time_of(service, page.into_bytes()).await?);
+    Ok(())
+}
+
+fn print_time(name: &str, what: &str, millis: f64) {
+    println!("{name:<12}{what:<44}{millis:>8.2} ms");
+}
+
+async fn measure(service: &Service, name: &str, links: usize, days: i64) -> Result<(), Failure> {
+    measure_account(service, name, days).await?;
+    let (now, window) = window_of(service, days).await?;
+    let bare = time(service, "/health").await?;
+    let print = |what: String, millis: f64| print_time(name, &what, millis - bare);
     let hottest: Vec<usize> = (0..100).collect();
     let some: Vec<usize> = (0..100).map(|nth| (nth * 7_919 + 13) % links).collect();
     let sets =

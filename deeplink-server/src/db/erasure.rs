@@ -299,24 +299,38 @@ mod tests {
     /// Each table with rows of accounts is deleted from, and after rows that refer to its own.
     #[tokio::test]
     async fn each_table_of_accounts_is_deleted_from() {
-        const OF_ACCOUNTS: &str = "
-            SELECT t.name FROM sqlite_master t, pragma_table_info(t.name) c
-            WHERE t.type = 'table' AND c.name IN ('tenant_id', 'account', 'link', 'install', 'app_user') AND t.name <> 'tenants'
-            GROUP BY t.name";
-        const REFERENCES: &str = "
-            SELECT t.name, k.\"table\" FROM sqlite_master t, pragma_foreign_key_list(t.name) k
-            WHERE t.type = 'table' AND k.\"table\" <> 'tenants'";
+        const COLUMNS: &str = "('tenant_id', 'account', 'link', 'install', 'app_user')";
         let scratch = Scratch::new().await;
         let mut reader = scratch.db.read().await.expect("a reader");
         let db = &mut reader.conn();
+        let (of_accounts, references) = if scratch.db.is_sqlite() {
+            (
+                format!(
+                    "SELECT DISTINCT t.name FROM sqlite_master t, pragma_table_info(t.name) c
+                    WHERE t.type = 'table' AND c.name IN {COLUMNS} AND t.name <> 'tenants'"
+                ),
+                "SELECT t.name, k.\"table\" FROM sqlite_master t, pragma_foreign_key_list(t.name) k
+                WHERE t.type = 'table' AND k.\"table\" <> 'tenants'",
+            )
+        } else {
+            (
+                format!(
+                    "SELECT DISTINCT CAST(table_name AS TEXT) FROM information_schema.columns
+                    WHERE table_schema = current_schema() AND column_name IN {COLUMNS} AND table_name <> 'tenants'"
+                ),
+                "SELECT CAST(conrelid::regclass AS TEXT), CAST(confrelid::regclass AS TEXT) FROM pg_constraint
+                WHERE contype = 'f' AND connamespace = current_schema()::regnamespace AND confrelid <> 'tenants'::regclass",
+            )
+        };
         let order: Vec<&str> = GROUPS.iter().flat_map(|group| group.tables).map(|(table, _)| *table).collect();
-        let found: Vec<String> = on!(db, c => sqlx::query_scalar(OF_ACCOUNTS).fetch_all(c).await).expect("tables");
+        let found: Vec<String> =
+            on!(db, c => sqlx::query_scalar(AssertSqlSafe(of_accounts)).fetch_all(c).await).expect("tables");
         assert!(found.len() > 30, "{found:?}");
         // The log is read by position.
         let missing: Vec<_> = found.iter().filter(|table| !order.contains(&&***table) && *table != "clicks").collect();
         assert!(missing.is_empty(), "{missing:?}");
         let references: Vec<(String, String)> =
-            on!(db, c => sqlx::query_as(REFERENCES).fetch_all(c).await).expect("references");
+            on!(db, c => sqlx::query_as(references).fetch_all(c).await).expect("references");
         let last = |table: &str| order.iter().rposition(|other| *other == table).expect("a table of the list");
         for (child, parent) in references {
             assert!(last(&child) < last(&parent), "{child} refers to {parent}");

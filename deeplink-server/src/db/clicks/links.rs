@@ -22,7 +22,7 @@ const MAX_TIMES: usize = 7;
 /// popular for an hour may rank low in its day; in a longer window [`TIMES_ASKED`] times the number of links asked for.
 const SHORT: i64 = 2 * DAY;
 const MAX_CANDIDATES: i64 = 400;
-const TIMES_ASKED: i64 = 4;
+const TIMES_ASKED: i64 = 2;
 /// Days of accounts that are looked up at one time.
 const MAX_DAYS: usize = 100;
 

@@ -207,31 +207,48 @@ fn length(numbers: &[i64]) -> i64 {
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tally: &mut Tally) -> Result<(), DbError> {
     let links = padded(scope.links);
-    for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, &links).await? {
-        tally.groups.entry(key).or_default().new_users.installed = installed;
-        tally.total.new_users.installed += installed;
-    }
-    if scope.links.len() == 1 && split == Split::Nothing {
-        let opened = format!("SELECT {}", opened_by(scope.credit, "$3"));
-        let opened: (i64,) = read(db, opened, scope, &links).await?.pop().unwrap_or_default();
-        tally.total.returning_users.engaged = opened.0;
-        return Ok(());
-    }
-    if split == Split::LinksAlone {
-        for (link, opened) in read::<(i64, i64)>(db, opened_each_sql(scope.credit, links.len()), scope, &links).await? {
-            tally.groups.entry(link).or_default().returning_users.engaged = opened;
+    let is_one = links.len() == 1;
+    if is_one || split == Split::LinksAlone {
+        let sql = each_sql(scope.credit, links.len());
+        for (link, installed, opened) in read::<(i64, i64, i64)>(db, sql, scope, &links).await? {
+            let first = if *scope.credit == Credit::FirstTouch { 0 } else { installed };
+            for funnel in [&mut tally.total, tally.groups.entry(link).or_default()] {
+                funnel.new_users.installed += installed;
+                funnel.returning_users.engaged += opened - first;
+            }
         }
-        return Ok(());
+    }
+    match split {
+        Split::LinksAlone => Ok(()),
+        Split::Nothing | Split::Link if is_one => Ok(()),
+        _ => add_touches_of_groups(db, scope, split, &links, tally).await,
+    }
+}
+
+async fn add_touches_of_groups(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    split: Split<'_>,
+    links: &[i64],
+    tally: &mut Tally,
+) -> Result<(), DbError> {
+    let mut installs = 0;
+    for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, links).await? {
+        tally.groups.entry(key).or_default().new_users.installed = installed;
+        installs += installed;
     }
     let mut total = Distinct::default();
     let again: Vec<(i64, i64, Option<String>)> =
-        read(db, again_sql(scope.credit, split, links.len()), scope, &links).await?;
+        read(db, again_sql(scope.credit, split, links.len()), scope, links).await?;
     for (key, opened, installs) in again {
         let distinct = total.add(installs.as_deref());
         tally.groups.entry(key).or_default().returning_users.engaged =
-            if split == Split::Link { opened } else { distinct };
+            if links.len() == 1 || split == Split::Link { opened } else { distinct };
     }
-    tally.total.returning_users.engaged = total.count();
+    if links.len() > 1 {
+        tally.total.new_users.installed = installs;
+        tally.total.returning_users.engaged = total.count();
+    }
     Ok(())
 }
 
@@ -259,31 +276,28 @@ fn firsts_sql(split: Split<'_>, links: usize) -> String {
     )
 }
 
-/// How many installs one link opened again: all its touches, minus the first ones, and minus repeats within the window.
-/// Adjacent rows of an index are counted several times as fast as rows that are read.
-fn opened_by(credit: &Credit, link: &str) -> String {
-    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = {link} AND at <= $2 AND {which})");
-    if *credit == Credit::FirstTouch {
-        return count(
-            "at >= $1 AND number > 1 AND first_link = link AND (opened_before IS NULL OR opened_before < $1)",
-        );
-    }
-    let [all, first, between] = ["at >= $1", "at >= $1 AND number = 1", "opened_before >= $1"].map(count);
-    format!("{all} - {first} - {between}")
-}
-
-/// The same of each link.
-fn opened_each_sql(credit: &Credit, links: usize) -> String {
+/// How many installs each link opened first, and how many it opened without repeats within the window; unless the first
+/// touch is credited, the first openings are among them. Adjacent rows of an index are counted several times as fast as
+/// rows that are read.
+fn each_sql(credit: &Credit, links: usize) -> String {
     let links = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect::<Vec<_>>().join(", ");
+    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = own_link AND at <= $2 AND {which})");
+    let firsts = count("at >= $1 AND number = 1");
+    let again = if *credit == Credit::FirstTouch {
+        count("at >= $1 AND number > 1 AND first_link = own_link AND (opened_before IS NULL OR opened_before < $1)")
+    } else {
+        format!("{} - {}", count("at >= $1"), count("opened_before >= $1"))
+    };
     format!(
         "WITH links_asked (own_link) AS (SELECT DISTINCT * FROM (VALUES {links}) AS named) \
-         SELECT own_link, {} FROM links_asked",
-        opened_by(credit, "own_link")
+         SELECT own_link, {firsts}, {again} FROM links_asked"
     )
 }
 
-/// Installs that the links opened again: the number, since one link never counts an install twice, and their ids.
+/// Installs that the links opened again: the number, since one link never counts an install twice, and the ids if there are
+/// several links.
 fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
+    let ids = if links == 1 { "CAST(NULL AS TEXT)" } else { "string_agg(CAST(install AS TEXT), ',')" };
     let (links, key, begin) = (placeholders(3, links), split.key(), split.begin());
     let (count, credited) = if *credit == Credit::FirstTouch {
         ("SUM(CASE WHEN first_link = link THEN 1 ELSE 0 END)", format!(" AND first_link IN ({links})"))
@@ -291,7 +305,7 @@ fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
         ("COUNT(*)", String::new())
     };
     format!(
-        "SELECT {key}, CAST({count} AS BIGINT), string_agg(CAST(install AS TEXT), ',') FROM touches \
+        "SELECT {key}, CAST({count} AS BIGINT), {ids} FROM touches \
          WHERE link IN ({links}) AND number > 1 AND at >= $1 AND at <= $2 \
          AND (opened_before IS NULL OR opened_before < {begin}){credited} GROUP BY 1"
     )

@@ -68,7 +68,7 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                     (firsts_sql(split, links), vec![in_window("touches_first")]),
                     (again_sql(credit, split, links), vec![in_window("touches_link")]),
                     (
-                        opened_each_sql(credit, links),
+                        each_sql(credit, links),
                         vec![
                             in_window("touches_link"),
                             in_window("touches_first"),
