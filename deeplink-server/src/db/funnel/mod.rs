@@ -2,7 +2,7 @@
 //! the link and the time, so it reads only its window.
 
 use std::collections::BTreeMap;
-use std::mem;
+use std::{iter, mem};
 
 use deeplink_core::funnel::{ConversionSum, Credit, Funnel, Revenue};
 use deeplink_core::id::TenantId;
@@ -12,6 +12,9 @@ use sqlx::AssertSqlSafe;
 use super::sets::{padded, padded_length, placeholders};
 use super::tenants::is_account;
 use super::{Conn, DbError, on};
+
+/// What stands for the whole window among its spans.
+const WINDOW: i64 = -1;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +86,22 @@ impl Split<'_> {
             }
             Self::Link | Self::LinksAlone => "link".into(),
         }
+    }
+
+    /// What each interval has of the window: its key, and the first and the last moment.
+    fn spans(self, scope: Scope<'_>) -> Vec<(i64, i64, i64)> {
+        let (from, to) = (scope.from, scope.to);
+        let runs = match self {
+            Self::Time(width) => vec![Run { start: from - from.rem_euclid(width), end: to.saturating_add(1), width }],
+            Self::Days(runs) => runs.to_vec(),
+            Self::Nothing | Self::Link | Self::LinksAlone => Vec::new(),
+        };
+        let starts = |Run { start, end, width }: Run| {
+            let next = move |start: &i64| start.checked_add(width).filter(|start| *start < end);
+            iter::successors((start < end).then_some(start), next).map(move |start| (start, start + width - 1))
+        };
+        let spans = runs.into_iter().flat_map(starts).map(|(start, last)| (start, start.max(from), last.min(to)));
+        spans.filter(|(_, begin, end)| begin <= end).collect()
     }
 
     fn is_by_link(self) -> bool {
@@ -207,35 +226,45 @@ fn length(numbers: &[i64]) -> i64 {
 /// several links can count an install twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tally: &mut Tally) -> Result<(), DbError> {
     let links = padded(scope.links);
-    let is_one = links.len() == 1;
-    if is_one || split == Split::LinksAlone {
-        let sql = each_sql(scope.credit, links.len());
-        for (link, installed, opened) in read::<(i64, i64, i64)>(db, sql, scope, &links).await? {
-            let first = if *scope.credit == Credit::FirstTouch { 0 } else { installed };
-            for funnel in [&mut tally.total, tally.groups.entry(link).or_default()] {
-                funnel.new_users.installed += installed;
-                funnel.returning_users.engaged += opened - first;
+    if links.len() > 1 && split != Split::LinksAlone {
+        return add_distinct_touches(db, scope, split, &links, tally).await;
+    }
+    let spans = split.spans(scope);
+    let length = padded_length(spans.len());
+    let bounds = spans.iter().flat_map(|(_, begin, end)| [*begin, *end]);
+    // Nothing happened in the spans that the list is padded with.
+    let padding = iter::repeat_n([1, 0], length - spans.len()).flatten();
+    let values: Vec<i64> = links.iter().copied().chain(bounds).chain(padding).collect();
+    let sql = each_sql(scope.credit, links.len(), length);
+    for (link, nth, installed, opened) in read::<(i64, i64, i64, i64)>(db, sql, scope, &values).await? {
+        let first = if *scope.credit == Credit::FirstTouch { 0 } else { installed };
+        let add = |funnel: &mut Funnel| {
+            funnel.new_users.installed += installed;
+            funnel.returning_users.engaged += opened - first;
+        };
+        let span = usize::try_from(nth).ok().and_then(|nth| spans.get(nth));
+        if let Some((key, ..)) = span.filter(|_| installed + opened > 0) {
+            add(tally.groups.entry(*key).or_default());
+        } else if nth == WINDOW {
+            add(&mut tally.total);
+            if split.is_by_link() {
+                add(tally.groups.entry(link).or_default());
             }
         }
     }
-    match split {
-        Split::LinksAlone => Ok(()),
-        Split::Nothing | Split::Link if is_one => Ok(()),
-        _ => add_touches_of_groups(db, scope, split, &links, tally).await,
-    }
+    Ok(())
 }
 
-async fn add_touches_of_groups(
+async fn add_distinct_touches(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
     split: Split<'_>,
     links: &[i64],
     tally: &mut Tally,
 ) -> Result<(), DbError> {
-    let mut installs = 0;
     for (key, installed) in read::<(i64, i64)>(db, firsts_sql(split, links.len()), scope, links).await? {
         tally.groups.entry(key).or_default().new_users.installed = installed;
-        installs += installed;
+        tally.total.new_users.installed += installed;
     }
     let mut total = Distinct::default();
     let again: Vec<(i64, i64, Option<String>)> =
@@ -243,12 +272,9 @@ async fn add_touches_of_groups(
     for (key, opened, installs) in again {
         let distinct = total.add(installs.as_deref());
         tally.groups.entry(key).or_default().returning_users.engaged =
-            if links.len() == 1 || split == Split::Link { opened } else { distinct };
+            if split == Split::Link { opened } else { distinct };
     }
-    if links.len() > 1 {
-        tally.total.new_users.installed = installs;
-        tally.total.returning_users.engaged = total.count();
-    }
+    tally.total.returning_users.engaged = total.count();
     Ok(())
 }
 
@@ -276,28 +302,38 @@ fn firsts_sql(split: Split<'_>, links: usize) -> String {
     )
 }
 
-/// How many installs each link opened first, and how many it opened without repeats within the window; unless the first
-/// touch is credited, the first openings are among them. Adjacent rows of an index are counted several times as fast as
-/// rows that are read.
-fn each_sql(credit: &Credit, links: usize) -> String {
-    let links = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect::<Vec<_>>().join(", ");
-    let count = |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = own_link AND at <= $2 AND {which})");
-    let firsts = count("at >= $1 AND number = 1");
+/// How many installs each link opened first, and how many it opened without repeats, in the window and in each of `spans`
+/// spans of it; unless the first touch is credited, the first openings are among them. Adjacent rows of an index are counted
+/// several times as fast as rows that are read.
+fn each_sql(credit: &Credit, links: usize, spans: usize) -> String {
+    let number = |number: usize| format!("CAST(${number} AS BIGINT)");
+    let asked = (3..3 + links).map(|nth| format!("({})", number(nth))).collect::<Vec<_>>().join(", ");
+    let span = |nth: usize| {
+        let begin = 3 + links + 2 * nth;
+        format!(", ({nth}, {}, {})", number(begin), number(begin + 1))
+    };
+    let spans: String = (0..spans).map(span).collect();
+    let count =
+        |which: &str| format!("(SELECT COUNT(*) FROM touches WHERE link = own_link AND at <= span_end AND {which})");
+    let firsts = count("at >= span_begin AND number = 1");
     let again = if *credit == Credit::FirstTouch {
-        count("at >= $1 AND number > 1 AND first_link = own_link AND (opened_before IS NULL OR opened_before < $1)")
+        count(
+            "at >= span_begin AND number > 1 AND first_link = own_link \
+             AND (opened_before IS NULL OR opened_before < span_begin)",
+        )
     } else {
-        format!("{} - {}", count("at >= $1"), count("opened_before >= $1"))
+        let repeated = count("opened_before >= span_begin AND opened_before <= span_end");
+        format!("{} - {repeated}", count("at >= span_begin"))
     };
     format!(
-        "WITH links_asked (own_link) AS (SELECT DISTINCT * FROM (VALUES {links}) AS named) \
-         SELECT own_link, {firsts}, {again} FROM links_asked"
+        "WITH links_asked (own_link) AS (SELECT DISTINCT * FROM (VALUES {asked}) AS named), \
+         spans (nth, span_begin, span_end) AS (VALUES (CAST({WINDOW} AS BIGINT), CAST($1 AS BIGINT), CAST($2 AS BIGINT)){spans}) \
+         SELECT own_link, nth, {firsts}, {again} FROM links_asked CROSS JOIN spans"
     )
 }
 
-/// Installs that the links opened again: the number, since one link never counts an install twice, and the ids if there are
-/// several links.
+/// Installs that the links opened again: the number, since one link never counts an install twice, and their ids.
 fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
-    let ids = if links == 1 { "CAST(NULL AS TEXT)" } else { "string_agg(CAST(install AS TEXT), ',')" };
     let (links, key, begin) = (placeholders(3, links), split.key(), split.begin());
     let (count, credited) = if *credit == Credit::FirstTouch {
         ("SUM(CASE WHEN first_link = link THEN 1 ELSE 0 END)", format!(" AND first_link IN ({links})"))
@@ -305,7 +341,7 @@ fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
         ("COUNT(*)", String::new())
     };
     format!(
-        "SELECT {key}, CAST({count} AS BIGINT), {ids} FROM touches \
+        "SELECT {key}, CAST({count} AS BIGINT), string_agg(CAST(install AS TEXT), ',') FROM touches \
          WHERE link IN ({links}) AND number > 1 AND at >= $1 AND at <= $2 \
          AND (opened_before IS NULL OR opened_before < {begin}){credited} GROUP BY 1"
     )

@@ -68,11 +68,11 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                     (firsts_sql(split, links), vec![in_window("touches_first")]),
                     (again_sql(credit, split, links), vec![in_window("touches_link")]),
                     (
-                        each_sql(credit, links),
+                        each_sql(credit, links, 4),
                         vec![
                             in_window("touches_link"),
                             in_window("touches_first"),
-                            "SEARCH touches USING COVERING INDEX touches_in_between (link=? AND opened_before>?)"
+                            "SEARCH touches USING COVERING INDEX touches_in_between (link=? AND opened_before>? AND opened_before<?)"
                                 .into(),
                         ],
                     ),
@@ -99,7 +99,7 @@ async fn reports_read_their_window_in_an_index_and_nothing_else() {
                         plan.iter().filter(|step| step.contains("INDEX") || step.contains("touches")).collect();
                     assert!(!reads.is_empty() && reads.iter().all(|step| allowed.contains(step)), "{sql}\n{plan:#?}");
                     let scans = plan.iter().filter_map(|step| step.strip_prefix("SCAN "));
-                    let buckets = ["buckets", "links_asked", "named", "sides", "counts", "credited"];
+                    let buckets = ["buckets", "links_asked", "spans", "named", "sides", "counts", "credited"];
                     let mut tables = scans.filter(|of| !buckets.contains(of) && !of.contains("CONSTANT ROW"));
                     assert_eq!(tables.next(), None, "{sql}\n{plan:#?}");
                 }
