@@ -95,6 +95,7 @@ pub use deeplink_core::domain::{
 };
 pub use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 pub use deeplink_core::event::{Event, EventData, EventFilter, EventKind, EventList, StoredEvent};
+pub use deeplink_core::explanation::{AnswerForm, ExplainQuery, ExplainedOutcome, Explanation, SampleVisitor};
 pub use deeplink_core::export::{AccountExport, ExportRecord, RecordType};
 pub use deeplink_core::funnel::{
     ConversionSum, Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, GroupBy, GroupOrder, LinkStats, NewUsers,
@@ -125,7 +126,7 @@ pub use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceTy
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
 pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};
-pub use deeplink_core::visitor::ClickKind;
+pub use deeplink_core::visitor::{Class as VisitorClass, ClickKind, Platform as VisitorPlatform};
 pub use deeplink_core::webhook::{
     Attempt, CreateWebhook, CreatedWebhook, DeliveryDetail, DeliveryList, DeliveryStatus, ReplayDeliveries,
     ReplayedDeliveries, RotatedSecret, TestWebhook, UpdateWebhook, WebhookDetail, WebhookFilters, WebhookHealth,

@@ -12,7 +12,7 @@
 //! | [`link`], [`destinations`], [`bulk`], [`metadata`] | links and batches of them |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`colour`] | what a QR code may look like |
-//! | [`visitor`], [`resolve`] | who asks, and where the tap goes |
+//! | [`visitor`], [`resolve`], [`explanation`] | who asks, where the tap goes, and why |
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`], [`whoami`] | keys, partners with their own keys, who a key acts for |
 //! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
@@ -35,6 +35,7 @@ pub mod destinations;
 pub mod domain;
 pub mod error;
 pub mod event;
+pub mod explanation;
 pub mod export;
 pub mod formula;
 pub mod funnel;

@@ -146,6 +146,8 @@ routes! {
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
     /// Draws a link as a QR code.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
+    /// Says what a visitor of a link would get, and why.
+    EXPLAIN_LINK = "explain_link" GET "/v1/links/{link_id}/explain" LinkWriter;
     /// Counts a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
     /// Sums up everything a link has led to.

@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify,
-    domains, earlier, event_log, events, export, failed_deliveries, health, invites, key_requests, lifecycle, links,
-    oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook,
-    timeseries, users, webhooks, whoami,
+    domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites, key_requests,
+    lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe,
+    stripe_webhook, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -53,6 +53,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(bulk::create))
         .routes(routes!(whoami::get))
         .routes(routes!(qr::get))
+        .routes(routes!(explanations::get))
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))

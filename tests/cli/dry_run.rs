@@ -32,6 +32,10 @@ fn nothing_is_sent_by_any_command() {
              GET /v1/links/b-1/qr.svg\nGET /v1/links/b-1\nGET /v1/links/b-1/qr.png?size=900\n",
         ),
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
+        (
+            "links explain spring-42 --as curl --redirect",
+            "GET /v1/links/spring-42/explain?user_agent=curl%2F8.5.0&accept=*%2F*&redirect=1\n",
+        ),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
         ("whoami", "GET /v1/auth/whoami\n"),
         ("billing status", "GET /v1/billing/status\n"),

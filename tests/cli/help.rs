@@ -9,8 +9,8 @@ use crate::reports::{SECRET, SOURCE, of_reports};
 use crate::webhooks::{DELIVERY, WEBHOOK, of_webhooks};
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{
-    Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, of_billing,
-    of_people, qr_code, verification,
+    Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, explanation,
+    of_billing, of_people, qr_code, verification,
 };
 
 /// Every command without subcommands.
@@ -116,6 +116,7 @@ fn every_example_works() {
                 "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z", "to": "2026-11-02T00:00:00.000Z", "data": [],
             }),
         ),
+        (_, path) if path.ends_with("/explain") => explanation(),
         (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),
         (_, path) if path.ends_with("/qr.svg") => qr_code(QrFormat::Svg),
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
@@ -264,6 +265,7 @@ fn every_route_has_a_command() {
         "delete_link" => "links delete spring-42",
         // Without -q it gets the link too, to warn of an expired one.
         "link_qr" => "links qr spring-42 -q",
+        "explain_link" => "links explain spring-42 --as iphone",
         "link_timeseries" => "links timeseries spring-42",
         "link_stats" => "links stats spring-42",
         "funnel" => "stats spring-42",

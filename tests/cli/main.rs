@@ -15,6 +15,7 @@ mod end_to_end;
 mod errors;
 mod events;
 mod exit_codes;
+mod explained;
 mod export;
 mod files;
 mod funnel;

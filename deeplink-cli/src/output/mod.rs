@@ -163,6 +163,26 @@ pub(crate) fn height() -> Option<usize> {
     None
 }
 
+/// Breaks a text between words; every further line is indented. A word that is too long, such as
+/// an address, is not broken.
+pub(crate) fn wrapped(text: &str, room: usize, indent: usize) -> String {
+    let (mut out, mut used) = (String::with_capacity(text.len() + 32), 0);
+    let next = format!("\n{:indent$}", "");
+    for word in text.split(' ') {
+        let long = word.chars().count();
+        if used > 0 && used + 1 + long > room {
+            out.push_str(&next);
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += long;
+    }
+    out
+}
+
 fn stopped(error: &io::Error) -> Stop {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Stop::ClosedPipe;
@@ -249,5 +269,18 @@ impl Sheet<'_> {
         let value = |field: &Field| record.get(field.path).map_or("null", |value| value.get());
         let members: Vec<String> = fields.iter().map(|field| format!("\"{}\":{}", field.name, value(field))).collect();
         format!("{{{}}}", members.join(",")).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole() {
+        let next = "\n    ";
+        assert_eq!(wrapped("one two three", 7, 4), format!("one two{next}three"));
+        assert_eq!(wrapped("https://go.example.com/x is long", 7, 4), format!("https://go.example.com/x{next}is long"));
+        assert_eq!(wrapped("", 7, 4), "");
     }
 }

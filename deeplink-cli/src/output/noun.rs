@@ -212,6 +212,14 @@ nouns! {
         columns: "STATUS" = "status", "LOCATION" = "location";
     }
 
+    /// What visitors of a link would get.
+    EXPLANATIONS("explanations", id: "link_id", created: "target") {
+        fields: "as", "leads_to": Destination, "outcome", "reason", "target": Destination, "fallback": Destination,
+            "timer_ms": Count, "ipad_target": Destination, "step": Count, "row", "status": Status, "form", "platform",
+            "visitor", "in_app": Flag, "http_status": Count, "counted", "link_id", "url", "headers": Object;
+        columns: "VISITOR" = "as", "GETS" = "outcome", "LEADS TO" = "leads_to", "ROW" = "row";
+    }
+
     /// A link as programs see it.
     RESOLVED("links", id: "link_id", created: "link_id") {
         fields: "link_id", "ios_deep_link": Destination, "ios_store_url": Destination,

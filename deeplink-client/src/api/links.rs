@@ -1,7 +1,8 @@
-//! Links: create, list, get, update, delete, draw as QR codes, count clicks.
+//! Links: create, list, get, update, delete, draw as QR codes, explain, count clicks.
 
 use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated};
+use deeplink_core::explanation::{ExplainQuery, Explanation};
 use deeplink_core::funnel::LinkStats;
 use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, UpdateLink};
 use deeplink_core::qr::{QrFormat, QrOptions};
@@ -161,6 +162,20 @@ impl Links {
     pub fn qr(&self, link_id: impl AsRef<str>, format: QrFormat, options: &QrOptions) -> Call<Bytes> {
         let draft = call::draft(&routes::LINK_QR, &[link_id.as_ref(), format.as_str()]);
         Call::new(&self.0, draft, decode::image).query(options).valid(options.check())
+    }
+
+    /// Says what a visitor would get, and why. Nothing is counted.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{ExplainQuery, ExplainedOutcome, SampleVisitor};
+    /// let why = dl.links().explain("spring-42", &ExplainQuery::from(SampleVisitor::IPHONE)).await?;
+    /// assert_eq!((why.outcome, why.row.as_deref()), (ExplainedOutcome::Redirect, Some("D14")));
+    /// assert_eq!(why.target.as_deref(), Some("https://example.com/"));
+    /// # Ok(()) });
+    /// ```
+    pub fn explain(&self, link_id: impl AsRef<str>, query: &ExplainQuery) -> Call<Explanation> {
+        call::json(&self.0, &routes::EXPLAIN_LINK, &[link_id.as_ref()]).query(query).valid(query.check())
     }
 
     /// Counts a link's clicks over time.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use deeplink_core::app::AppDetail;
+use deeplink_core::explanation::SampleVisitor;
 use deeplink_core::link::{LinkFilter, LinkStatus};
 use http::Method;
 
 use super::association::serves;
-use super::link::IPHONE;
 use super::probe::{Site, ask};
 use super::{Finding, Setup, Status, Task};
 
@@ -77,7 +77,15 @@ impl Setup {
             Ok(ways) => ways,
             Err(why) => return broken(why.to_owned()),
         };
-        match ask(&ways.any, Method::HEAD, &url, &[("user-agent", IPHONE), ("accept", "text/html")], 0).await {
+        match ask(
+            &ways.any,
+            Method::HEAD,
+            &url,
+            &[("user-agent", SampleVisitor::IPHONE.user_agent), ("accept", "text/html")],
+            0,
+        )
+        .await
+        {
             Ok(answer) if answer.status == 302 => Finding::ok(format!("/{id} leads on: {}", answer.outline())),
             Ok(answer) => broken(format!("/{id} gives {}, not a redirect", answer.outline())),
             Err(fault) => broken(format!("/{id}: {}", fault.text)),

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use deeplink_core::explanation::SampleVisitor;
 use deeplink_core::link::{LinkDetail, LinkStatus};
-use deeplink_core::resolve::{self, HostContext, LandingPlan, LinkView, Outcome, Target};
+use deeplink_core::resolve::{self, HostContext, LinkView, Outcome, Row};
 use deeplink_core::url::domain_origin;
 use deeplink_core::visitor::{AgentTraits, Platform, Visitor};
 use http::Method;
@@ -25,21 +26,13 @@ const SHARED: usize = 30;
 /// Minimum side of a preview image that is shown large, in pixels.
 const IMAGE_PIXELS: usize = 200;
 
-pub(super) const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) \
-                                 Version/18.0 Mobile/15E148 Safari/604.1";
-const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) \
-                       Chrome/131.0.0.0 Mobile Safari/537.36";
-const DESKTOP: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
-                       Chrome/131.0.0.0 Safari/537.36";
-const FACEBOOK: &str = "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)";
-
 /// A kind of visitor: a name to show, a User-Agent, and whether a program asks for JSON.
 const VISITORS: [(&str, &str, bool); 5] = [
-    ("iPhone", IPHONE, false),
-    ("Android", ANDROID, false),
-    ("desktop", DESKTOP, false),
-    ("facebookexternalhit", FACEBOOK, false),
-    ("JSON", "curl/8.5.0", true),
+    ("iPhone", SampleVisitor::IPHONE.user_agent, false),
+    ("Android", SampleVisitor::ANDROID.user_agent, false),
+    ("desktop", SampleVisitor::WINDOWS.user_agent, false),
+    ("facebookexternalhit", SampleVisitor::PREVIEW.user_agent, false),
+    ("JSON", SampleVisitor::JSON.user_agent, true),
 ];
 
 /// A link that several checks use; it is fetched once.
@@ -139,16 +132,15 @@ impl Case {
         };
         let (view, visitor) = (view(link), Visitor::new(AgentTraits::of(agent), None));
         let got = answer.outline();
-        match resolve::decide(&view, &around, visitor, None) {
+        let row = Row::of(&view, &around, visitor);
+        match resolve::decide(&view, &around, visitor, None).outcome {
             Outcome::Redirect(to) => {
                 if answer.status == 302 && answer.header("location") == *to {
-                    let row = row(&view, &around, visitor.platform, None);
                     return Ok(format!("redirect to {} ({row})", short(&to)));
                 }
                 Err(format!("{got}, expected a redirect to {}", short(&to)))
             }
             Outcome::Landing(plan) => {
-                let row = row(&view, &around, visitor.platform, Some(&plan));
                 let page = read_landing(answer);
                 // An affiliate's key cannot read the domains and apps that determine a phone's button.
                 if !account.is_read() && matches!(visitor.platform, Platform::Ios | Platform::Android) {
@@ -177,11 +169,18 @@ impl Case {
         let image = link.social_preview.as_ref().and_then(|preview| preview.image_url.as_deref());
         let Some(image) = image else { return Finding::skip("no preview image") };
         let fix = "give it an image of at least 1200 \u{d7} 630 pixels: dl links update ID --image URL";
-        let answer =
-            match ask(self.setup.probe.plain(), Method::GET, image, &[("user-agent", FACEBOOK)], IMAGE_BYTES).await {
-                Ok(answer) => answer,
-                Err(fault) => return Finding::warn(format!("{}: {}", short(image), fault.text), fix),
-            };
+        let answer = match ask(
+            self.setup.probe.plain(),
+            Method::GET,
+            image,
+            &[("user-agent", SampleVisitor::PREVIEW.user_agent)],
+            IMAGE_BYTES,
+        )
+        .await
+        {
+            Ok(answer) => answer,
+            Err(fault) => return Finding::warn(format!("{}: {}", short(image), fault.text), fix),
+        };
         if answer.status != 200 {
             return Finding::warn(format!("{} gives {}", short(image), answer.outline()), fix);
         }
@@ -240,51 +239,6 @@ fn view(link: &LinkDetail) -> LinkView<'_> {
         has_social_preview: link.social_preview.is_some(),
         has_agent_context: link.agent_context.is_some(),
         is_active: link.status == LinkStatus::Active,
-    }
-}
-
-/// The row of the decision table that a visit falls under.
-fn row(
-    link: &LinkView<'_>,
-    around: &HostContext<'_>,
-    platform: Platform,
-    plan: Option<&LandingPlan<'_>>,
-) -> &'static str {
-    let is_web = |url: &str| url.starts_with("http:") || url.starts_with("https:");
-    let over_alternate = around.alternate.is_some();
-    match platform {
-        _ if !link.has_platform_destination() => {
-            if link.to.web_url.is_some() {
-                "D14"
-            } else {
-                "D15"
-            }
-        }
-        Platform::Ios if !link.has_ios() => "D5",
-        Platform::Ios if over_alternate => "D1",
-        Platform::Ios => match link.to.ios_deep_link {
-            Some(app) if is_web(app) => "D3",
-            Some(_) => "D2",
-            None => "D4",
-        },
-        Platform::Android if !link.has_android() => "D10",
-        Platform::Android if over_alternate => "D6",
-        Platform::Android if plan.and_then(LandingPlan::open_target) == Some(Target::Intent) => "D7",
-        Platform::Android => {
-            if link.to.android_deep_link.is_some() {
-                "D8"
-            } else {
-                "D9"
-            }
-        }
-        Platform::Macos => {
-            if link.has_ios() {
-                "D11"
-            } else {
-                "D12"
-            }
-        }
-        Platform::Windows | Platform::Other => "D13",
     }
 }
 

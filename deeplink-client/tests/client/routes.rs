@@ -4,10 +4,10 @@ use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
-    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, FunnelQuery, Identify,
-    InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries, RequestSecretKey,
-    SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick, UpdateAccount,
-    UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
+    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, ExplainQuery, FunnelQuery,
+    Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries,
+    RequestSecretKey, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick,
+    UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -66,6 +66,7 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "update_link" => links.update("spring-42", &update).await.map(drop),
         "delete_link" => links.delete("spring-42").await,
         "link_qr" => links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.map(drop),
+        "explain_link" => links.explain("spring-42", &ExplainQuery::new()).await.map(drop),
         "link_timeseries" => links.timeseries("spring-42", &TimeseriesQuery::new()).await.map(drop),
         "list_apps" => dl.apps().list().await.map(drop),
         "create_app" => dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.map(drop),

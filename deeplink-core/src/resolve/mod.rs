@@ -1,13 +1,16 @@
 //! Where a visit leads: the decision table, as a pure function.
 //!
 //! The caller has found the link and has answered what needs no decision (unknown links, JSON). [`decide`] gives the
-//! redirect, the plan of a landing page, or the notice; [`counts`] says whether and as what the visit is counted.
-//! Rewriting of URLs is in `target`, the buttons of the page in `plan`, the query string in `query`.
+//! redirect, the plan of a landing page, or the notice, and the step that led there; [`counts`] says whether and as what
+//! the visit is counted. The rows of the table are in `row`, the buttons of the page in `plan`, rewriting of URLs in
+//! `target`, the query string in `query`, and the decision in words in `reason`.
 //!
 //! A visit that is sent to the stored web address without parameters allocates nothing, and gets it byte for byte.
 
 mod plan;
 mod query;
+mod reason;
+mod row;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -15,11 +18,15 @@ mod tests;
 use std::borrow::Cow;
 
 pub use plan::{LandingPlan, Target};
+pub use row::Row;
 pub use target::{package_of, store_id};
 
 use crate::destinations::Destinations;
 use crate::visitor::{ClickKind, Platform, Visitor};
 use query::Query;
+
+/// How long a landing page waits for an app to open before it goes to the fallback, in milliseconds.
+pub const TIMER_MILLIS: u32 = 1_500;
 
 /// A link as the decision needs one. All URLs are as stored.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +49,11 @@ impl LinkView<'_> {
     /// Whether any destination is for one platform only.
     pub const fn has_platform_destination(&self) -> bool {
         self.has_ios() || self.has_android()
+    }
+
+    /// Whether its landing page tells more than where it leads, which bots read.
+    pub const fn has_texts(&self) -> bool {
+        self.has_social_preview || self.has_agent_context
     }
 
     /// Whether it opens the iOS app or leads to the App Store.
@@ -77,6 +89,41 @@ pub enum Outcome<'a> {
     Notice,
 }
 
+/// The step of [`decide`] that settled a visit. The numbers are those of the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// The link is not active.
+    Status = 3,
+    /// A known bot, which is not sent on as people are.
+    Bot = 4,
+    /// The requested host is the alternate one.
+    AlternateHost = 5,
+    /// The visit asked for a redirect instead of a page.
+    Direct = 6,
+    /// The link has no destination for one platform only.
+    NoApps = 7,
+    /// A landing page.
+    Page = 8,
+}
+
+impl Step {
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// How a visit is answered, and why.
+#[derive(Clone, Debug)]
+pub struct Decision<'a> {
+    /// The step that settled it.
+    pub step: Step,
+    /// What a redirect or the landing page's primary button leads to; `None`: nowhere, or back to the link.
+    pub to: Option<Target>,
+    /// The answer.
+    pub outcome: Outcome<'a>,
+}
+
 /// How a visit arrived, as far as counting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
@@ -89,49 +136,79 @@ pub enum Fetch {
 }
 
 /// Decides where a visit that did not ask for JSON leads. The steps keep the order in which they are specified.
-pub fn decide<'a>(link: &LinkView<'a>, host: &HostContext<'a>, visitor: Visitor, query: Option<&str>) -> Outcome<'a> {
+pub fn decide<'a>(link: &LinkView<'a>, host: &HostContext<'a>, visitor: Visitor, query: Option<&str>) -> Decision<'a> {
     if !link.is_active {
-        return Outcome::Notice;
+        return Decision { step: Step::Status, to: None, outcome: Outcome::Notice };
     }
     let query = Query::read(query);
-    let landing = || Outcome::Landing(Box::new(LandingPlan::new(link, host, visitor, &query)));
-    if visitor.class.is_listed() {
-        if link.has_social_preview || link.has_agent_context {
-            return landing();
-        }
-    } else if host.on_alternate {
-        return Outcome::Redirect(from_alternate_host(link, visitor.platform, &query));
-    } else if query.redirect
-        && let Some(to) = direct_target(link, visitor.platform, &query)
-    {
-        return Outcome::Redirect(to);
+    let is_bot = visitor.class.is_listed();
+    if !is_bot && host.on_alternate {
+        let (to, url) = from_alternate_host(link, visitor.platform, &query);
+        return Decision { step: Step::AlternateHost, to, outcome: Outcome::Redirect(url) };
     }
+    if !is_bot
+        && query.redirect
+        && let Some((to, url)) = direct_target(link, visitor.platform, &query)
+    {
+        return Decision { step: Step::Direct, to: Some(to), outcome: Outcome::Redirect(url) };
+    }
+    let row = Row::of(link, host, visitor);
+    let step = match row {
+        _ if is_bot => Step::Bot,
+        Row::D14 | Row::D15 => Step::NoApps,
+        _ => Step::Page,
+    };
     match link.to.web_url {
-        Some(web) if !link.has_platform_destination() => Outcome::Redirect(target::pass_on(web, &query)),
-        _ => landing(),
+        Some(web) if row == Row::D14 && !(is_bot && link.has_texts()) => {
+            let url = target::pass_on(web, &query);
+            Decision { step, to: Some(Target::Web), outcome: Outcome::Redirect(url) }
+        }
+        _ => {
+            let plan = LandingPlan::new(row, link, host, visitor, &query);
+            Decision { step, to: plan.open_target(), outcome: Outcome::Landing(Box::new(plan)) }
+        }
     }
 }
 
 /// On an alternate host: the system opens an installed app before any request, so this visitor needs the store.
-fn from_alternate_host<'a>(link: &LinkView<'a>, platform: Platform, query: &Query<'_>) -> Cow<'a, str> {
+fn from_alternate_host<'a>(
+    link: &LinkView<'a>,
+    platform: Platform,
+    query: &Query<'_>,
+) -> (Option<Target>, Cow<'a, str>) {
     let corrected_ipad = platform == Platform::Macos && query.os_is_ios;
     let store = match platform {
-        Platform::Ios => link.to.ios_store_url.map(Cow::Borrowed),
-        Platform::Macos if corrected_ipad => link.to.ios_store_url.map(Cow::Borrowed),
-        Platform::Android => link.to.android_store_url.map(|store| target::play_referrer(store, link.link_id, query)),
+        Platform::Macos if corrected_ipad => app_store(link),
+        Platform::Ios => app_store(link),
+        Platform::Android => play_store(link, query),
         _ => None,
     };
-    store.or_else(|| link.to.web_url.map(|web| target::pass_on(web, query))).unwrap_or(Cow::Borrowed(link.url))
+    match store.or_else(|| web_page(link, query)) {
+        Some((to, url)) => (Some(to), url),
+        None => (None, Cow::Borrowed(link.url)),
+    }
 }
 
 /// With `redirect=1`: the target that needs no page. A Mac may be an iPad, so it has none where iOS has one.
-fn direct_target<'a>(link: &LinkView<'a>, platform: Platform, query: &Query<'_>) -> Option<Cow<'a, str>> {
+fn direct_target<'a>(link: &LinkView<'a>, platform: Platform, query: &Query<'_>) -> Option<(Target, Cow<'a, str>)> {
     match platform {
-        Platform::Ios => link.to.ios_store_url.map(Cow::Borrowed),
-        Platform::Android => link.to.android_store_url.map(|store| target::play_referrer(store, link.link_id, query)),
+        Platform::Ios => app_store(link),
+        Platform::Android => play_store(link, query),
         Platform::Macos if link.has_ios() => None,
-        Platform::Macos | Platform::Windows | Platform::Other => link.to.web_url.map(|web| target::pass_on(web, query)),
+        Platform::Macos | Platform::Windows | Platform::Other => web_page(link, query),
     }
+}
+
+fn app_store<'a>(link: &LinkView<'a>) -> Option<(Target, Cow<'a, str>)> {
+    link.to.ios_store_url.map(|store| (Target::AppStore, Cow::Borrowed(store)))
+}
+
+fn play_store<'a>(link: &LinkView<'a>, query: &Query<'_>) -> Option<(Target, Cow<'a, str>)> {
+    link.to.android_store_url.map(|store| (Target::PlayStore, target::play_referrer(store, link.link_id, query)))
+}
+
+fn web_page<'a>(link: &LinkView<'a>, query: &Query<'_>) -> Option<(Target, Cow<'a, str>)> {
+    link.to.web_url.map(|web| (Target::Web, target::pass_on(web, query)))
 }
 
 /// Whether a visit is stored as a click, and as which kind. It does not depend on the form of the answer.

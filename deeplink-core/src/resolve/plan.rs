@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::query::Query;
+use super::row::{NoIntent, Row};
 use super::target::{alternate, intent, is_web, package_of, pass_on, play_referrer};
 use super::{HostContext, LinkView};
 use crate::visitor::{Platform, Visitor};
@@ -61,14 +62,15 @@ pub struct LandingPlan<'a> {
 }
 
 impl<'a> LandingPlan<'a> {
-    pub(super) fn new(link: &LinkView<'a>, host: &HostContext<'a>, visitor: Visitor, query: &Query<'_>) -> Self {
-        let maybe_ipad = visitor.platform == Platform::Macos && link.has_ios();
-        let is_native = match visitor.platform {
-            Platform::Ios => link.has_ios(),
-            Platform::Android => link.has_android(),
-            Platform::Macos => maybe_ipad,
-            Platform::Windows | Platform::Other => false,
-        };
+    /// The page for a visit that falls under `row`.
+    pub(super) fn new(
+        row: Row,
+        link: &LinkView<'a>,
+        host: &HostContext<'a>,
+        visitor: Visitor,
+        query: &Query<'_>,
+    ) -> Self {
+        let maybe_ipad = row == Row::D11;
         let mut plan = Self {
             link: *link,
             platform: visitor.platform,
@@ -79,66 +81,53 @@ impl<'a> LandingPlan<'a> {
             play_store: link.to.android_store_url.map(|store| play_referrer(store, link.link_id, query)),
             alternate: host
                 .alternate
-                .filter(|_| is_native)
+                .filter(|_| maybe_ipad || matches!(row, Row::D1 | Row::D6))
                 .map(|origin| alternate(origin, link.link_id, query, maybe_ipad)),
             intent: None,
             open: None,
             ipad: None,
         };
-        plan.open = match visitor.platform {
-            Platform::Ios => plan.on_ios(),
-            Platform::Android => {
-                plan.intent = plan.build_intent(visitor.firefox);
-                plan.on_android()
-            }
-            Platform::Macos | Platform::Windows | Platform::Other => plan.on_web(),
-        };
-        plan.ipad = if maybe_ipad { plan.on_ios() } else { None };
+        plan.intent = plan.build_intent(host, visitor);
+        plan.open = plan.tap(row);
+        plan.ipad = if maybe_ipad { plan.tap(Row::on_ios(link, host)) } else { None };
         plan
     }
 
-    /// Rows D1 to D5.
-    fn on_ios(&self) -> Option<Tap> {
-        let elsewhere = self.first([Target::AppStore, Target::Web]);
-        if self.alternate.is_some() {
-            return Some(Tap::on(Target::Alternate));
-        }
-        match self.link.to.ios_deep_link {
-            Some(_) if self.in_app => Some(Tap::on(elsewhere.unwrap_or(Target::IosApp))),
-            Some(app) if is_web(app) => Some(Tap::on(Target::IosApp)),
-            Some(_) => Some(Tap { to: Target::IosApp, fallback: elsewhere }),
-            None => elsewhere.map(Tap::on),
-        }
-    }
-
-    /// Rows D6 to D10.
-    fn on_android(&self) -> Option<Tap> {
-        let elsewhere = self.first([Target::PlayStore, Target::Web]);
-        let intent = self.intent.as_ref().map(|_| Tap {
-            to: Target::Intent,
+    /// The decision table: what the primary button leads to.
+    fn tap(&self, row: Row) -> Option<Tap> {
+        let to_app_store = [Target::AppStore, Target::Web];
+        let to_play_store = [Target::PlayStore, Target::Web];
+        match row {
+            Row::D1 => Some(Tap::on(Target::Alternate)),
+            // An in-app browser seldom opens apps.
+            Row::D2 | Row::D3 if self.in_app => Some(Tap::on(self.first(to_app_store).unwrap_or(Target::IosApp))),
+            Row::D2 => Some(Tap { to: Target::IosApp, fallback: self.first(to_app_store) }),
+            Row::D3 => Some(Tap::on(Target::IosApp)),
+            Row::D4 => Some(Tap::on(Target::AppStore)),
+            Row::D6 if !self.in_app || self.intent.is_none() => Some(Tap::on(Target::Alternate)),
             // Browsers use the fallback inside the intent; in-app browsers often use none.
-            fallback: elsewhere.filter(|_| self.in_app),
-        });
-        if self.alternate.is_some() {
-            return intent.filter(|_| self.in_app).or(Some(Tap::on(Target::Alternate)));
+            Row::D6 | Row::D7 => {
+                let fallback = self.first(to_play_store).filter(|_| self.in_app);
+                Some(Tap { to: Target::Intent, fallback })
+            }
+            Row::D8 if self.in_app => Some(Tap::on(self.first(to_play_store).unwrap_or(Target::AndroidApp))),
+            Row::D8 if self.link.to.android_deep_link.is_some_and(is_web) => Some(Tap::on(Target::AndroidApp)),
+            Row::D8 => Some(Tap { to: Target::AndroidApp, fallback: self.first(to_play_store) }),
+            Row::D9 => Some(Tap::on(Target::PlayStore)),
+            Row::D5 | Row::D10 | Row::D11 | Row::D12 | Row::D13 | Row::D14 | Row::D15 => {
+                self.first([Target::Web]).map(Tap::on)
+            }
         }
-        intent.or_else(|| match self.link.to.android_deep_link {
-            Some(_) if self.in_app => Some(Tap::on(elsewhere.unwrap_or(Target::AndroidApp))),
-            Some(app) if is_web(app) => Some(Tap::on(Target::AndroidApp)),
-            Some(_) => Some(Tap { to: Target::AndroidApp, fallback: elsewhere }),
-            None => elsewhere.map(Tap::on),
-        })
     }
 
-    /// Rows D11 to D15.
-    fn on_web(&self) -> Option<Tap> {
-        self.first([Target::Web]).map(Tap::on)
-    }
-
-    fn build_intent(&self, firefox: bool) -> Option<String> {
-        let (app, package) = (self.link.to.android_deep_link?, self.package.as_deref()?);
-        let fallback = self.first([Target::PlayStore, Target::Web]).and_then(|target| self.address(target));
-        if firefox { None } else { intent(app, package, fallback) }
+    /// The intent of an Android phone.
+    fn build_intent(&self, host: &HostContext<'_>, visitor: Visitor) -> Option<String> {
+        let app = self.link.to.android_deep_link.filter(|_| visitor.platform == Platform::Android)?;
+        let package = self.package.as_deref()?;
+        if NoIntent::of(app, &self.link, host, visitor).is_some() {
+            return None;
+        }
+        intent(app, package, self.first([Target::PlayStore, Target::Web]).and_then(|target| self.address(target)))
     }
 
     /// The first of these that exists.
@@ -179,9 +168,24 @@ impl<'a> LandingPlan<'a> {
         self.address(self.open?.to)
     }
 
-    /// Where a tap on the primary button ends when nothing has opened.
+    /// Where a tap on the primary button ends when nothing has opened, after [`TIMER_MILLIS`](super::TIMER_MILLIS).
     pub fn open_fallback(&self) -> Option<&str> {
         self.address(self.open?.fallback?)
+    }
+
+    /// What [`Self::open_fallback`] is.
+    pub fn fallback_target(&self) -> Option<Target> {
+        self.open?.fallback
+    }
+
+    /// Where the browser goes by itself when the primary button is an intent and its app is not installed.
+    pub fn intent_fallback(&self) -> Option<&str> {
+        self.address(self.intent_fallback_target()?)
+    }
+
+    /// What [`Self::intent_fallback`] is.
+    pub fn intent_fallback_target(&self) -> Option<Target> {
+        if self.open_target() == Some(Target::Intent) { self.first([Target::PlayStore, Target::Web]) } else { None }
     }
 
     /// The own platform's store, beside the primary button.

@@ -161,11 +161,8 @@ pub(super) fn is_web(url: &str) -> bool {
     url.starts_with("https:") || url.starts_with("http:")
 }
 
-/// An Android intent that opens `deep_link` in exactly this app, or else `fallback`.
+/// An Android intent that opens `deep_link`, which has no fragment, in exactly this app, or else `fallback`.
 pub(super) fn intent(deep_link: &str, package: &str, fallback: Option<&str>) -> Option<String> {
-    if deep_link.contains('#') {
-        return None;
-    }
     let (scheme, rest) = deep_link.split_once(':')?;
     let mut intent = format!("intent:{rest}#Intent;scheme={scheme};package={package}");
     if let Some(fallback) = fallback {

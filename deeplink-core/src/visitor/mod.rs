@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 pub use user_agent::{Browser, Device, InApp, Os, UserAgent};
 
 /// The system a visit comes from; also the `platform` of clicks and events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = VisitorPlatform))]
+#[serde(rename_all = "lowercase")]
 pub enum Platform {
     /// iPhone, iPod, and an iPad in mobile mode.
     Ios,
@@ -121,7 +123,9 @@ impl ClickKind {
 }
 
 /// What sort of program a User-Agent belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = VisitorClass))]
+#[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Fetches previews for messengers and social networks.
     Preview,
@@ -136,6 +140,17 @@ pub enum Class {
 }
 
 impl Class {
+    /// The name used on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Preview => "preview",
+            Self::Ai => "ai",
+            Self::Crawler => "crawler",
+            Self::Browser => "browser",
+            Self::Client => "client",
+        }
+    }
+
     /// Whether this is a known automaton, which reads the landing page rather than being sent through it.
     pub const fn is_listed(self) -> bool {
         matches!(self, Self::Preview | Self::Ai | Self::Crawler)

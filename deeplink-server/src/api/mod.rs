@@ -15,6 +15,7 @@ pub(crate) mod domains;
 pub(crate) mod earlier;
 pub(crate) mod event_log;
 pub(crate) mod events;
+pub(crate) mod explanations;
 pub(crate) mod export;
 pub(crate) mod failed_deliveries;
 pub(crate) mod health;

@@ -17,7 +17,6 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use url::form_urlencoded;
 
-use super::PageResult;
 use super::chart::{Count, Report};
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
@@ -26,6 +25,7 @@ use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::range::Range;
 use super::time::DisplayTime;
+use super::{PageResult, explanations};
 use crate::api;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::db::{Conn, DbError, domains};
@@ -33,6 +33,7 @@ use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
+use crate::visit::explanation::Address;
 
 /// Links per page of the list.
 const PAGE_SIZE: u32 = 25;
@@ -316,6 +317,7 @@ struct LinkPage<'a> {
     report: Report,
     /// Label and URL of each destination.
     destinations: Vec<(&'static str, &'a str)>,
+    explained: Vec<explanations::Answer>,
     action: Option<&'static str>,
     /// The QR code as an image source that needs no escaping between double quotes.
     qr: Option<Arc<str>>,
@@ -329,13 +331,14 @@ pub(super) async fn show(
     query: Query,
 ) -> PageResult {
     let now = app.clock.now();
-    let (link, is_taken_down) = {
+    let (link, is_taken_down, address) = {
         let mut reader = app.db.read().await?;
         let mut db = reader.conn();
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
+        let address = Address::of(&app, &mut db, &link, primary.as_deref(), None).await?;
         let is_taken_down = link.is_taken_down;
-        (app.detail(link, primary.as_deref(), now), is_taken_down)
+        (app.detail(link, primary.as_deref(), now), is_taken_down, address)
     };
     let qr = app.codes.on_page(person.caller.tenant.as_str(), &link.url).await;
     let destinations = [
@@ -358,6 +361,7 @@ pub(super) async fn show(
         ends_without_domain: link.expires_at != link.owner_expires_at,
         report,
         destinations: destinations.into_iter().filter_map(|(name, url)| Some((name, url.as_deref()?))).collect(),
+        explained: explanations::by_device(&app, &address).await?,
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
         link: &link,
         qr,

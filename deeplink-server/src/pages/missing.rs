@@ -28,7 +28,7 @@ pub(super) async fn answer(app: &Shared, parts: &mut Parts) -> Response {
     }
     match OnServiceHost::from_request_parts(parts, app).await {
         Ok(OnServiceHost) => negotiated(page_of(app, &error, parts.uri.path())),
-        Err(_) => visit::refused(app, parts, error, form),
+        Err(_) => visit::refused(app, &parts.headers, error, form),
     }
 }
 

@@ -15,6 +15,7 @@ mod chart;
 mod confirm;
 mod deliveries;
 mod domains;
+mod explanations;
 mod export;
 mod faults;
 mod favicon;

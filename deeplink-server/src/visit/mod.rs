@@ -10,6 +10,7 @@ pub(crate) mod association;
 pub(crate) mod challenge;
 #[cfg(test)]
 pub(crate) mod dom;
+pub(crate) mod explanation;
 mod json;
 pub(crate) mod landing;
 pub(crate) mod notice;
@@ -112,12 +113,12 @@ pub(crate) async fn answer_at(
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
     let host = match host {
         Ok(host) => host,
-        Err(error) => return refused(app, parts, error, form),
+        Err(error) => return refused(app, &parts.headers, error, form),
     };
     match find(app, peer, parts, &host).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host, peer).await,
         Ok(None) => no_link(app, parts, &host, form),
-        Err(error) => refused(app, parts, error, form),
+        Err(error) => refused(app, &parts.headers, error, form),
     }
 }
 
@@ -214,7 +215,7 @@ pub(crate) async fn known(
         }
         Lookup::Ask { old, drops } => (old, drops),
     };
-    let loading = load(app, owner, id, now);
+    let loading = async { load(app, &mut app.db.look_up().await?.conn(), owner, id, now).await };
     let loaded = match client() {
         Some(client) => misses::look_up(app, client, old.is_some(), loading).boxed().await,
         None => loading.boxed().await.map_err(ApiError::from),
@@ -236,20 +237,25 @@ pub(crate) async fn known(
     }
 }
 
-async fn load(app: &App, owner: Option<&TenantId>, id: &str, now: u64) -> Result<Option<Arc<CachedLink>>, DbError> {
-    let mut reader = app.db.look_up().await?;
+async fn load(
+    app: &App,
+    db: &mut Conn<'_>,
+    owner: Option<&TenantId>,
+    id: &str,
+    now: u64,
+) -> Result<Option<Arc<CachedLink>>, DbError> {
     let link = match owner {
-        Some(tenant) => links::find_visited(&mut reader.conn(), tenant, id).await?,
-        None => links::find_claimed(&mut reader.conn(), id).await?,
+        Some(tenant) => links::find_visited(db, tenant, id).await?,
+        None => links::find_claimed(db, id).await?,
     };
     let Some(mut link) = link else { return Ok(None) };
     if let Some(url) = &link.content.expired_url
-        && takedowns::blocked(&mut reader.conn(), &link.tenant, [url.as_str()]).await?.refuses(url)
+        && takedowns::blocked(db, &link.tenant, [url.as_str()]).await?.refuses(url)
     {
         link.content.expired_url = None;
     }
     let under = app.links.under(link.tenant.as_str());
-    let (read_at, branding) = branding_of(app, &mut reader.conn(), &link.tenant, now).await?;
+    let (read_at, branding) = branding_of(app, db, &link.tenant, now).await?;
     let url = app.url_of(&link, branding.primary.as_deref());
     Ok(Some(Arc::new(CachedLink::pack(&link, &url, branding, under, read_at))))
 }
@@ -270,6 +276,21 @@ async fn branding_of(
     Ok((now, branding))
 }
 
+/// The tenant and the host of a visit, for its decision.
+fn host_context(link: &CachedLink, on_alternate: bool) -> HostContext<'_> {
+    let branding = link.branding();
+    HostContext {
+        alternate: branding.alternate.as_deref(),
+        only_android_package: branding.only_android_package.as_deref(),
+        on_alternate,
+    }
+}
+
+/// The visitor's system as its headers name it.
+fn platform_hint(headers: &HeaderMap) -> Option<&str> {
+    headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok())
+}
+
 async fn respond(
     app: &App,
     parts: &Parts,
@@ -282,26 +303,15 @@ async fn respond(
     let now = app.clock.now();
     let status = link.status_at(now);
     let view = link.view(status == LinkStatus::Active);
-    let around = HostContext {
-        alternate: link.branding().alternate.as_deref(),
-        only_android_package: link.branding().only_android_package.as_deref(),
-        on_alternate: matches!(host, VisitedHost::Custom(host) if host.alternate),
-    };
+    let around = host_context(link, matches!(host, VisitedHost::Custom(host) if host.alternate));
     let texts = app.clicks.texts();
     let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
-    let hint = parts.headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok());
-    let visitor = Visitor::new(agent.traits(), hint);
+    let visitor = Visitor::new(agent.traits(), platform_hint(&parts.headers));
     let response = if form == Form::Json {
         json_response(json::render(link, &status))
     } else {
-        match resolve::decide(&view, &around, visitor, parts.uri.query()) {
-            Outcome::Redirect(target) => redirect(&target),
-            Outcome::Landing(plan) => landing_page(app, link, &plan, language_of(parts)).boxed().await,
-            Outcome::Notice => match after_expiry(app, link, &status) {
-                Some(target) => redirect(target),
-                None => notice_page(app, &status, language_of(parts)),
-            },
-        }
+        let decision = resolve::decide(&view, &around, visitor, parts.uri.query());
+        carry_out(app, link, &status, &decision.outcome, &parts.headers).await
     };
     if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
         let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
@@ -317,6 +327,24 @@ async fn respond(
         });
     }
     response
+}
+
+/// The response that was decided on.
+async fn carry_out(
+    app: &App,
+    link: &CachedLink,
+    status: &LinkStatus,
+    outcome: &Outcome<'_>,
+    headers: &HeaderMap,
+) -> Response {
+    match outcome {
+        Outcome::Redirect(target) => redirect(target),
+        Outcome::Landing(plan) => landing_page(app, link, plan, language_of(headers)).boxed().await,
+        Outcome::Notice => match after_expiry(app, link, status) {
+            Some(target) => redirect(target),
+            None => notice_page(app, status, language_of(headers)),
+        },
+    }
 }
 
 fn with_negotiation(mut response: Response) -> Response {
@@ -353,7 +381,7 @@ fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response
         VisitedHost::Custom(host) if form == (Form::Html { explicit: true }) => instead(app, host, parts.uri.path()),
         _ => None,
     };
-    target.map_or_else(|| refused(app, parts, ApiError::not_found(), form), redirect)
+    target.map_or_else(|| refused(app, &parts.headers, ApiError::not_found(), form), redirect)
 }
 
 /// Where a host sends people who open no link. A URL that was put on the threat list since is not used, nor one that would
@@ -369,7 +397,7 @@ fn after_expiry<'l>(app: &App, link: &'l CachedLink, status: &LinkStatus) -> Opt
 }
 
 /// An error in the requested form: a small page if HTML was requested and there is one, else JSON.
-pub(crate) fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> Response {
+pub(crate) fn refused(app: &App, headers: &HeaderMap, error: ApiError, form: Form) -> Response {
     let notice = match error {
         ApiError::Plain(deeplink_core::error::ErrorCode::NotFound, _) => Notice::NotFound,
         ApiError::TryLater(deeplink_core::error::ErrorCode::RateLimited, ..) => Notice::TooMany,
@@ -378,7 +406,7 @@ pub(crate) fn refused(app: &App, parts: &Parts, error: ApiError, form: Form) -> 
     if form != (Form::Html { explicit: true }) {
         return json_refusal(error);
     }
-    let mut response = notice_of(app, notice, language_of(parts));
+    let mut response = notice_of(app, notice, language_of(headers));
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

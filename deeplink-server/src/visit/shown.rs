@@ -7,7 +7,6 @@ use deeplink_core::resolve::LandingPlan;
 use deeplink_core::visitor::{Language, Platform};
 use http::StatusCode;
 use http::header::{self, HeaderMap};
-use http::request::Parts;
 
 use super::landing::{self, Agent, Apps, DisplayApp, LandingPage, Preview};
 use super::notice::{self, Notice};
@@ -18,8 +17,8 @@ use crate::error::ApiError;
 use crate::state::App;
 
 /// The visitor's language. Only pages depend on it.
-pub(super) fn language_of(parts: &Parts) -> Language {
-    Language::preferred(parts.headers.get_all(header::ACCEPT_LANGUAGE))
+pub(super) fn language_of(headers: &HeaderMap) -> Language {
+    Language::preferred(headers.get_all(header::ACCEPT_LANGUAGE))
 }
 
 fn page_response(

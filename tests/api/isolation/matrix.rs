@@ -122,6 +122,7 @@ pub(super) fn matrix() -> Vec<Row> {
         with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
         row("get_link", LINK),
         row("link_qr", LINK),
+        row("explain_link", LINK),
         row("get_account", FULL),
         with("update_account", json!({"name": "Newer"}), FULL),
         row("export_account", FULL),

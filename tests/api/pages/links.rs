@@ -150,3 +150,50 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert!(none.contains("No link contains “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
     assert_eq!(visitor.get(&format!("/account/links?q={}", "x".repeat(2_049))).await.status, 400);
 }
+
+/// The page of a link says what each device gets, and devices that get the same are named together.
+#[tokio::test]
+async fn a_link_explains_what_each_device_gets() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let card = async |id: &str| {
+        let page = text_of(&visitor.get(&format!("/account/links/{id}")).await);
+        let card = page.split("id=\"by-device\">").nth(1).and_then(|rest| rest.split("</section>").next());
+        let rows = card.unwrap_or_else(|| panic!("no card: {page}")).split("<dt>").skip(1).map(|row| {
+            let row = row.replace("</dt><dd>", ": ").replace("<p class=\"hint\">", " | ");
+            ["<code>", "</code>", "</p>", "</dd></div>"]
+                .iter()
+                .fold(row, |row, tag| row.replace(tag, ""))
+                .trim()
+                .to_owned()
+        });
+        rows.map(|row| row.trim_end_matches("</dl>").trim().to_owned()).collect::<Vec<_>>()
+    };
+    world.a.make("spring-42").await;
+    assert_eq!(
+        card("spring-42").await,
+        ["All devices: Redirect to https://example.com/spring-42 | \
+          The web page is the link's only destination, so everyone is redirected to it."]
+    );
+    let body = json!({
+        "custom_id": "get-app", "ios_deep_link": "myapp://sale?a=1&b=2",
+        "ios_store_url": "https://apps.apple.com/app/id123456789", "android_deep_link": "myapp://sale",
+    });
+    world.a.make_of(&body).await;
+    let rows = card("get-app").await;
+    assert_eq!(rows.len(), 6, "{rows:?}");
+    assert!(rows[0].starts_with("iPhone: Landing page with a button to myapp://sale?a=1&#38;b=2 | "), "{rows:?}");
+    assert!(rows[1].starts_with("iPad: Landing page with a button to myapp://sale?a=1&#38;b=2 | "), "{rows:?}");
+    assert!(rows[3].starts_with("Mac: Landing page without a main button | "), "{rows:?}");
+    assert!(
+        rows[5].starts_with("Instagram on an iPhone: Landing page with a button to https://apps.apple.com"),
+        "{rows:?}"
+    );
+    assert_eq!(world.a.put("/v1/links/get-app", &json!({"enabled": false})).await.status, 200);
+    let off = card("get-app").await;
+    assert_eq!(
+        off,
+        ["All devices: Notice | The link is disabled, so everyone gets a notice that it is not available."]
+    );
+    world.expect_clicks(&[]).await;
+}

@@ -1,7 +1,8 @@
-//! Visits: the form of the answer, its target, what is counted, and what is cached.
+//! Visits: the form of the answer, its target, what is counted, what is cached, and how it is explained.
 
 mod cache;
 mod counting;
+mod explained;
 mod forms;
 pub(crate) mod landing;
 mod status;

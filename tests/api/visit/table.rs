@@ -43,8 +43,16 @@ fn describe(reply: &Reply) -> String {
         assert!(reply.body.is_empty(), "a redirect has no body");
         return format!("302 {}", symbol(reply.header("location")));
     }
-    let page = reply.text();
-    assert_eq!((reply.status, reply.header("content-type")), (200, "text/html; charset=utf-8"), "{page}");
+    assert_eq!((reply.status, reply.header("content-type")), (200, "text/html; charset=utf-8"), "{}", reply.text());
+    let mut text = "LP".to_owned();
+    for (name, url) in targets(&reply.text()) {
+        text.extend([" ", name, "=", &symbol(&url)]);
+    }
+    text
+}
+
+/// The URLs of a landing page's elements and of its script's data, by their names.
+pub(super) fn targets(page: &str) -> Vec<(&'static str, String)> {
     let href = |id: &str| {
         let tag = page.split("<a ").skip(1).find(|tag| tag.contains(&format!("id=\"{id}\" href=\"")))?;
         Some(tag.split("href=\"").nth(1)?.split('"').next()?.replace("&#38;", "&"))
@@ -52,8 +60,7 @@ fn describe(reply: &Reply) -> String {
     let data = page.split("id=\"dl-data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("the data");
     let data: Value = serde_json::from_str(data).expect("JSON");
     let told = |value: &Value| value.as_str().map(str::to_owned);
-    let mut text = "LP".to_owned();
-    for (name, url) in [
+    let all = [
         ("open", href("open")),
         ("timer", told(&data["fallback"])),
         ("store", href("store")),
@@ -63,12 +70,8 @@ fn describe(reply: &Reply) -> String {
         ("android-store", href("android-store")),
         ("ipad", told(&data["ios"]["open"])),
         ("ipad-timer", told(&data["ios"]["fallback"])),
-    ] {
-        if let Some(url) = url {
-            text.extend([" ", name, "=", &symbol(&url)]);
-        }
-    }
-    text
+    ];
+    all.into_iter().filter_map(|(name, url)| Some((name, url?))).collect()
 }
 
 #[tokio::test]

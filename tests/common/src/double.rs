@@ -234,6 +234,11 @@ pub fn link(id: &str) -> serde_json::Value {
     })
 }
 
+/// The explanation of [`link`]`("spring-42")` to a browser on Windows.
+pub fn explanation() -> Answer {
+    Answer::json(200, &serde_json::to_value(fixtures::explanation("spring-42")).expect("JSON"))
+}
+
 /// The QR code of `https://go.example.com/spring-42`, which is the address of [`link`]`("spring-42")`.
 pub fn qr_code(format: QrFormat) -> Answer {
     Answer::new(200, fixtures::qr_code(format).to_vec()).header("content-type", format.media_type())

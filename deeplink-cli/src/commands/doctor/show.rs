@@ -102,10 +102,10 @@ impl<'a> CheckPrinter<'a> {
             _ => "2",
         };
         let room = output::width().saturating_sub(INDENT).max(20);
-        let message = wrapped(&escape::one_line(&check.message), room);
+        let message = output::wrapped(&escape::one_line(&check.message), room, INDENT);
         let mut text = format!("  {}  {:<17}  {message}\n", self.paint(colour, &word), named(ids));
         if let Some(fix) = &check.fix {
-            let fix = wrapped(&format!("\u{2192} {}", escape::one_line(fix)), room);
+            let fix = output::wrapped(&format!("\u{2192} {}", escape::one_line(fix)), room, INDENT);
             let fix: Vec<String> = fix.split('\n').map(|line| self.paint("36", line.trim_start())).collect();
             let below = format!("\n{:INDENT$}  ", "");
             text = format!("{text}{:INDENT$}{}\n", "", fix.join(&below));
@@ -136,26 +136,6 @@ const fn index_of(status: Status) -> usize {
     }
 }
 
-/// Breaks a text between words; every further line begins in the column of the first. A word that is too long, such as
-/// an address, is not broken.
-fn wrapped(text: &str, room: usize) -> String {
-    let (mut out, mut used) = (String::with_capacity(text.len() + 32), 0);
-    let next = format!("\n{:INDENT$}", "");
-    for word in text.split(' ') {
-        let long = word.chars().count();
-        if used > 0 && used + 1 + long > room {
-            out.push_str(&next);
-            used = 0;
-        } else if used > 0 {
-            out.push(' ');
-            used += 1;
-        }
-        out.push_str(word);
-        used += long;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,13 +145,5 @@ mod tests {
         assert_eq!(named(&["domain.txt"]), "domain.txt");
         assert_eq!(named(&["link.resolve"; 5]), "link.resolve \u{d7}5");
         assert_eq!(named(&["domain.txt", "domain.tls", "domain.tls"]), "3 checks");
-    }
-
-    #[test]
-    fn words_stay_whole() {
-        let next = format!("\n{:INDENT$}", "");
-        assert_eq!(wrapped("one two three", 7), format!("one two{next}three"));
-        assert_eq!(wrapped("https://go.example.com/x is long", 7), format!("https://go.example.com/x{next}is long"));
-        assert_eq!(wrapped("", 7), "");
     }
 }

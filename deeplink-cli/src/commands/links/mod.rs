@@ -7,6 +7,7 @@ mod delete;
 mod disable;
 mod enable;
 mod expire;
+mod explain;
 mod export;
 mod get;
 mod import;
@@ -21,7 +22,7 @@ mod update;
 pub(crate) use import::open;
 
 commands! {
-    /// Create, list, update, count and import links, and draw them as QR codes
+    /// Create, list, update, explain, count and import links, and draw them as QR codes
     Links {
         Create(Box<create::Create>),
         List(list::List),
@@ -34,6 +35,7 @@ commands! {
         Delete(delete::Delete),
         Bulk(bulk::Bulk),
         Resolve(resolve::Resolve),
+        Explain(explain::Explain),
         Qr(Box<qr::Qr>),
         Stats(stats::Stats),
         Timeseries(timeseries::Series),

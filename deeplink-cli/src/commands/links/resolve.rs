@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use deeplink_client::{Auth, Call, Error, Kind, Resolution};
+use deeplink_core::explanation::SampleVisitor;
 use deeplink_core::link::LinkStatus;
 
 use crate::base_url::BaseUrl;
@@ -17,7 +18,7 @@ use crate::output::{self, Format};
 #[command(after_help = help(
     "Asks with HEAD, which is not counted as a click, and sends no key. Where that gives a page, a prefetch, which is \
      not counted either, distinguishes a landing page from a notice: see --fields status,shows. --as json asks with GET and is \
-     counted.",
+     counted. dl links explain says why.",
     &[
     "dl links resolve spring-42",
     "dl links resolve https://go.example.com/spring-42 --as ios",
@@ -51,14 +52,8 @@ enum Visitor {
 impl Visitor {
     const fn user_agent(self) -> &'static str {
         match self {
-            Self::Ios => {
-                "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) \
-                 Version/18.0 Mobile/15E148 Safari/604.1"
-            }
-            Self::Android => {
-                "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) \
-                 Chrome/131.0.0.0 Mobile Safari/537.36"
-            }
+            Self::Ios => SampleVisitor::IPHONE.user_agent,
+            Self::Android => SampleVisitor::ANDROID.user_agent,
             Self::Desktop => {
                 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
             }

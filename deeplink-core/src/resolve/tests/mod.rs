@@ -1,6 +1,7 @@
 //! The decision table, row by row and column by column, and related cases.
 
 mod properties;
+mod reasons;
 mod urls;
 
 use super::*;
@@ -59,7 +60,7 @@ fn visit(agent: &str, has: &str, alternate: Option<&str>, query: &str) -> String
 
 fn visit_link(agent: &str, link: &LinkView<'_>, host: HostContext<'_>, query: &str) -> String {
     let query = format!("{CAMPAIGN}&{query}");
-    describe(&decide(link, &host, visitor(agent), Some(&query)))
+    describe(&decide(link, &host, visitor(agent), Some(&query)).outcome)
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn a_client_is_treated_as_a_browser() {
 fn a_plain_redirect_is_the_stored_text_itself() {
     for query in [None, Some(""), Some("x=1")] {
         let link = link("W");
-        match decide(&link, &HostContext::default(), visitor(IPHONE), query) {
+        match decide(&link, &HostContext::default(), visitor(IPHONE), query).outcome {
             Outcome::Redirect(Cow::Borrowed(to)) => {
                 assert!(link.to.web_url.is_some_and(|stored| std::ptr::eq(to, stored)));
             }
@@ -188,7 +189,7 @@ fn only_the_first_redirect_parameter_counts_and_only_as_1() {
 fn wechat_gets_a_hint_and_ios_a_copied_link() {
     let plan = |agent: &str, has: &str| {
         let link = link(has);
-        match decide(&link, &HostContext::default(), visitor(agent), None) {
+        match decide(&link, &HostContext::default(), visitor(agent), None).outcome {
             Outcome::Landing(plan) => (plan.hint, plan.copies_link()),
             other => panic!("no page: {other:?}"),
         }

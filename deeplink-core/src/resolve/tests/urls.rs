@@ -239,13 +239,12 @@ fn intents() {
         intent("https://example.com/a", "com.example.app", None).as_deref(),
         Some("intent://example.com/a#Intent;scheme=https;package=com.example.app;end")
     );
-    assert_eq!(intent("myapp://promo#part", "com.example.app", None), None);
 }
 
 /// What the button of an Android visit leads to.
 fn android_button(agent: &str, link: &LinkView<'_>, package: Option<&str>) -> String {
     let host = HostContext { only_android_package: package, ..HostContext::default() };
-    match decide(link, &host, visitor(agent), None) {
+    match decide(link, &host, visitor(agent), None).outcome {
         Outcome::Landing(plan) => plan.open().unwrap_or("none").to_owned(),
         other => panic!("no page: {other:?}"),
     }

@@ -55,7 +55,7 @@ fn leading(to: Destinations<Option<&str>>) -> LinkView<'_> {
 
 fn plan<'a>(agent: &str, link: &LinkView<'a>) -> Box<LandingPlan<'a>> {
     let visitor = Visitor::new(AgentTraits::of(agent), None);
-    match decide(link, &HostContext::default(), visitor, None) {
+    match decide(link, &HostContext::default(), visitor, None).outcome {
         Outcome::Landing(plan) => plan,
         other => panic!("no landing page: {other:?}"),
     }
