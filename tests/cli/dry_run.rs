@@ -34,7 +34,7 @@ fn nothing_is_sent_by_any_command() {
         ("links resolve spring-42", "HEAD /r/spring-42\n"),
         (
             "links explain spring-42 --as curl --redirect",
-            "GET /v1/links/spring-42/explain?user_agent=curl%2F8.5.0&accept=*%2F*&redirect=1\n",
+            "GET /v1/links/spring-42/explain?accept=*%2F*&redirect=1&user_agent=curl%2F8.5.0\n",
         ),
         ("signup --email you@example.com", "POST /v1/auth/signup\n{\"email\":\"you@example.com\"}\n"),
         ("whoami", "GET /v1/auth/whoami\n"),
