@@ -92,9 +92,13 @@ async fn any_link(of: &Caller, id: &str, random: &mut Random) {
     of.make_of(&body).await;
 }
 
+fn pick<T: Copy>(random: &mut Random, all: &[T]) -> T {
+    all[usize::try_from(random.below(all.len() as u64)).expect("a small number")]
+}
+
 /// Any visitor, in any way.
 fn any_query(random: &mut Random, hosts: &[Option<&str>]) -> ExplainQuery {
-    let mut one_of = |all: &[&'static str]| all[random.below(all.len() as u64) as usize];
+    let mut one_of = |all: &[&'static str]| pick(random, all);
     let agent = one_of(&AGENTS);
     let agent = match one_of(&["", "", "", "in app", "listed"]) {
         "in app" => format!("{agent} Instagram"),
@@ -107,7 +111,7 @@ fn any_query(random: &mut Random, hosts: &[Option<&str>]) -> ExplainQuery {
         .filter(|os| !os.is_empty())
         .map(str::to_owned);
     query.redirect = one_of(&["", "", "1"]) == "1";
-    query.host = hosts[random.below(hosts.len() as u64) as usize].map(str::to_owned);
+    query.host = pick(random, hosts).map(str::to_owned);
     query
 }
 
