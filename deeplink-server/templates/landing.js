@@ -45,7 +45,11 @@
   const cover = document.querySelector(".cover img");
   if (cover) {
     cover.onerror = () => { cover.className = "gone"; };
-    if (cover.complete && !cover.naturalWidth) cover.onerror();
+    cover.onload = () => {
+      const ratio = cover.naturalWidth / cover.naturalHeight;
+      cover.className = ratio < 1.25 ? "tall" : ratio > 2.6 ? "broad" : "";
+    };
+    if (cover.complete) cover.naturalWidth ? cover.onload() : cover.onerror();
   }
 
   // A store passes nothing on to the app, so the link is copied to the clipboard. The tap never waits for it.
