@@ -35,14 +35,29 @@ fn is_place(name: &str) -> bool {
     name.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
 }
 
+/// Names that the database keeps for those who stored them: `zone.tab`, its list of places, has others in their stead.
+const OUTDATED: &str = "\
+    Africa/Asmera Africa/Timbuktu America/Argentina/ComodRivadavia America/Atka America/Buenos_Aires \
+    America/Catamarca America/Coral_Harbour America/Cordoba America/Ensenada America/Fort_Wayne America/Godthab \
+    America/Indianapolis America/Jujuy America/Knox_IN America/Louisville America/Mendoza America/Montreal \
+    America/Nipigon America/Pangnirtung America/Porto_Acre America/Rainy_River America/Rosario America/Santa_Isabel \
+    America/Shiprock America/Thunder_Bay America/Virgin America/Yellowknife Antarctica/South_Pole Asia/Ashkhabad \
+    Asia/Calcutta Asia/Choibalsan Asia/Chongqing Asia/Chungking Asia/Dacca Asia/Harbin Asia/Istanbul Asia/Kashgar \
+    Asia/Katmandu Asia/Macao Asia/Rangoon Asia/Saigon Asia/Tel_Aviv Asia/Thimbu Asia/Ujung_Pandang Asia/Ulan_Bator \
+    Atlantic/Faeroe Atlantic/Jan_Mayen Australia/ACT Australia/Canberra Australia/Currie Australia/LHI Australia/NSW \
+    Australia/North Australia/Queensland Australia/South Australia/Tasmania Australia/Victoria Australia/West \
+    Australia/Yancowinna Europe/Belfast Europe/Kiev Europe/Nicosia Europe/Tiraspol Europe/Uzhgorod Europe/Zaporozhye \
+    Pacific/Enderbury Pacific/Johnston Pacific/Ponape Pacific/Samoa Pacific/Truk Pacific/Yap";
+
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 impl Zone {
-    /// The names of places, such as `Europe/Berlin`, to choose one of, in the order of the alphabet.
+    /// The present names of places, such as `Europe/Berlin`, to choose one of, in the order of the alphabet.
     pub fn places() -> &'static [String] {
         static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
             let names = ZONES.available().map(|name| name.as_str().to_owned());
-            let mut places: Vec<String> = names.filter(|name| is_place(name)).collect();
+            let is_outdated = |name: &str| OUTDATED.split(' ').any(|outdated| outdated == name);
+            let mut places: Vec<String> = names.filter(|name| is_place(name) && !is_outdated(name)).collect();
             places.sort_unstable();
             places
         });
@@ -69,6 +84,19 @@ impl Zone {
     /// When a date such as `2026-11-20` begins; `None` for what is no date.
     pub fn midnight(&self, date: &str) -> Option<Timestamp> {
         (date.len() == 10).then(|| date.parse().ok().map(|date| self.start(date))).flatten()
+    }
+
+    /// The moment at which clocks show a time such as `2026-11-20T09:30`, the first of two where they were set back;
+    /// `None` for what is no date and time.
+    pub fn moment(&self, local: &str) -> Option<Timestamp> {
+        let local: jiff::civil::DateTime = local.parse().ok()?;
+        local.to_zoned(self.0.clone()).ok().map(|at| Timestamp::from_millis(at.timestamp().as_millisecond()))
+    }
+
+    /// What the zone's time is called at a moment, such as `CEST`; an offset such as `-03` where it has no name.
+    pub fn abbreviation(&self, at: Timestamp) -> String {
+        let moment = jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default();
+        self.0.to_offset_info(moment).abbreviation().to_owned()
     }
 
     /// The days that a window touches, oldest first.
@@ -186,6 +214,35 @@ mod tests {
             let zone = Zone::named(zone).expect("a zone");
             assert_eq!(zone.midnight(date), expected.map(at), "{date}");
         }
+    }
+
+    #[test]
+    fn a_local_time_is_one_moment() {
+        for (zone, local, expected) in [
+            ("UTC", "2026-11-20T09:30", Some("2026-11-20T09:30:00Z")),
+            ("Europe/Berlin", "2026-11-20T09:30", Some("2026-11-20T08:30:00Z")),
+            ("Europe/Berlin", "2026-10-25T02:30", Some("2026-10-25T00:30:00Z")),
+            ("Europe/Berlin", "2027-03-28T02:30", Some("2027-03-28T01:30:00Z")),
+            ("UTC", "2026-11-31T09:30", None),
+            ("UTC", "soon", None),
+        ] {
+            assert_eq!(Zone::named(zone).expect("a zone").moment(local), expected.map(at), "{zone} {local}");
+        }
+    }
+
+    #[test]
+    fn places_have_one_name_each_and_outdated_ones_still_work() {
+        for (outdated, present) in [("Asia/Calcutta", "Asia/Kolkata"), ("Europe/Kiev", "Europe/Kyiv")] {
+            assert!(Zone::places().iter().any(|place| place == present), "{present}");
+            assert!(
+                Zone::named(outdated).is_some() && Zone::places().iter().all(|place| place != outdated),
+                "{outdated}"
+            );
+        }
+        for outdated in OUTDATED.split(' ') {
+            assert_eq!(Zone::named(outdated).expect("a zone").name(), outdated);
+        }
+        assert!(Zone::places().len() > 400);
     }
 
     #[test]
