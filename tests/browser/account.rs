@@ -103,7 +103,11 @@ pub(crate) async fn enter(browser: &Browser, caller: &Caller) {
 
 #[tokio::test]
 async fn every_page_fits_every_screen_without_content() {
-    browse(spawn().await, async |browser| {
+    let world = spawn().await;
+    for partner in [&world.a1, &world.a2] {
+        assert_eq!(world.a.delete(&format!("/v1/affiliates/{}", partner.affiliate_id())).await.status, 204);
+    }
+    browse(world, async |browser| {
         enter(browser, &browser.world.a).await;
         let pages = [
             ("overview", "/account"),
@@ -132,7 +136,7 @@ async fn every_page_fits_every_screen_without_content() {
 #[tokio::test]
 async fn every_page_fits_every_screen_with_what_is_usual() {
     let world = spawn_with(|config| config.enforce_quotas = true).await;
-    world.db.execute("UPDATE tenants SET plan_tier = 'pro'").await;
+    world.db.execute("UPDATE tenants SET plan_tier = 'pro', time_zone = 'Europe/Berlin'").await;
     let owner = world.b.clone();
     world.own_domain(&owner, "go.example.com", Role::Primary).await;
     for (id, title) in [("spring-sale", "Spring sale at the greenhouse"), ("welcome", "Welcome"), ("menu", "The menu")]
@@ -208,6 +212,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("overview-year", "/account?range=12m".to_owned()),
             ("overview-dates", "/account?from=2026-11-20&to=2026-11-01".to_owned()),
             ("links", "/account/links?done=link-deleted".to_owned()),
+            ("links-none-found", "/account/links?q=winter".to_owned()),
+            ("new-link", "/account/new-link".to_owned()),
             ("links-found", "/account/links?q=sale".to_owned()),
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
@@ -226,9 +232,12 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("delete-source", format!("/account/sources/{source}/delete")),
             ("webhooks", "/account/webhooks?done=webhook-deleted".to_owned()),
             ("webhook", format!("/account/webhooks/{webhook}")),
+            ("rotate", format!("/account/webhooks/{webhook}/secret")),
             ("delete-webhook", format!("/account/webhooks/{webhook}/delete")),
             ("deliveries", format!("/account/webhooks/{webhook}/deliveries")),
             ("delivery", format!("/account/webhooks/{webhook}/deliveries/{delivery}")),
+            ("settings", "/account/settings?done=settings-saved".to_owned()),
+            ("audit", "/account/audit".to_owned()),
             ("team", "/account/team".to_owned()),
             ("remove", format!("/account/team/{user}/remove")),
             ("plan", "/account/plan".to_owned()),
@@ -356,7 +365,8 @@ async fn the_plan_fits_every_screen_and_leads_to_the_processor() {
     browse(world, async |browser| {
         let db = &browser.world.db;
         enter(browser, &browser.world.a).await;
-        look_at_all(browser, "plan", &[("free", "/account/plan?done=plan-paid")]).await;
+        let pages = [("free", "/account/plan"), ("confirming", "/account/plan?done=plan-paid")];
+        look_at_all(browser, "plan", &pages).await;
         browser.be(WINDOWS, "light").await;
         browser.open(&browser.service("/account/plan")).await;
         browser.click(".offers li:first-child button").await;

@@ -152,6 +152,13 @@ async fn a_chart_reads_its_values_to_a_mouse_and_to_the_keyboard() {
             for (x, ends) in [(left + 1.0, ": 0"), (right - 1.5 * width, ": 3"), (right - 1.0, ": 0")] {
                 browser.point_at(x, y).await;
                 browser.until(&format!("!{tip}.hidden && {tip}.textContent.endsWith('{ends}')")).await;
+                // The column is marked from top to bottom, even one of 0,.
+                let marked: bool = browser
+                    .eval(&format!(
+                        "(({{height, left, right}}) => height > 100 && left <= {x} && {x} <= right)(document.querySelector('.plot .at path').getBoundingClientRect())"
+                    ))
+                    .await;
+                assert!(marked, "no column is marked at {x}");
                 let (from, to): (f64, f64) =
                     browser.eval(&format!("(({{left, right}}) => [left, right])({tip}.getBoundingClientRect())")).await;
                 assert!(from >= left - 0.5 && to <= right + 0.5, "{from} to {to} is outside {left} to {right}");

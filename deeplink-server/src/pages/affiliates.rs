@@ -8,19 +8,19 @@ use deeplink_core::affiliate::{
     AffiliateDetail, AffiliateStatus, CreateAffiliate, MAX_CREDENTIALS, MAX_NAME, UpdateAffiliate,
 };
 use deeplink_core::link::LinkFilter;
+use deeplink_core::time::Timestamp;
 
 use super::PageResult;
 use super::affiliate_numbers::{MAX_LINKS, Numbers};
 use super::chart::Report;
 use super::confirm::Question;
 use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
-use super::frame::{Frame, Pager, Section, answer};
+use super::frame::{Back, Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::links::{self, LinkRow};
 use super::person::Person;
 use super::range::Range;
 use super::secret::{Secret, SecretKind};
-use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
@@ -33,7 +33,7 @@ struct AffiliateView {
     name: String,
     partner_key: String,
     is_active: bool,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<AffiliateDetail> for AffiliateView {
@@ -41,7 +41,7 @@ impl From<AffiliateDetail> for AffiliateView {
         Self {
             id: affiliate.id.to_string(),
             is_active: affiliate.status == AffiliateStatus::Active,
-            created: affiliate.created_at.into(),
+            created: affiliate.created_at,
             name: affiliate.name,
             partner_key: affiliate.partner_key,
         }
@@ -108,7 +108,7 @@ fn stand_in(field: &str) -> Option<(&'static str, &'static str)> {
 struct CredentialRow {
     id: String,
     prefix: String,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 #[derive(Template)]
@@ -158,7 +158,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let credentials = all.credentials.into_iter().map(|key| CredentialRow {
         id: key.id.to_string(),
         prefix: key.key_prefix,
-        created: key.created_at.into(),
+        created: key.created_at,
     });
     let statuses = [("active", "Active"), ("disabled", "Disabled: its credentials are rejected")];
     let fields = vec![
@@ -206,9 +206,9 @@ pub(super) async fn update(
 /// Asks for confirmation.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let affiliate = named(&app, &person, &id).await?;
-    let back = format!("/account/affiliates/{id}");
+    let back = Back { path: &format!("/account/affiliates/{id}"), name: &affiliate.name };
     let lead = "Its credentials stop working immediately. Its links keep working. This cannot be undone.";
-    let question = Question::delete(Section::AFFILIATES, "affiliate", &affiliate.name, lead, &back);
+    let question = Question::delete(Section::AFFILIATES, "affiliate", &affiliate.name, lead, back);
     Ok(question.ask(&app, &person, None))
 }
 
@@ -220,9 +220,9 @@ pub(super) async fn delete(State(app): State<Shared>, person: Person, Path(id): 
 
 /// Creates a credential and shows it once.
 pub(super) async fn mint(State(app): State<Shared>, person: Person, Path(id): Path<String>, form: Form) -> PageResult {
-    let back = format!("/account/affiliates/{id}");
+    let path = format!("/account/affiliates/{id}");
     let affiliate = named(&app, &person, &id).await?;
-    let once = secret_of(&person, &back, &form);
+    let once = secret_of(&person, &path, &form);
     match api::credentials::create_for(&app, Arc::clone(&person.caller), once, affiliate.id).await {
         Ok(Answer { made, .. }) => {
             let secret = Secret {
@@ -230,7 +230,7 @@ pub(super) async fn mint(State(app): State<Shared>, person: Person, Path(id): Pa
                 title: "New credential",
                 lead: "Send it to the affiliate through a secure channel. It can create and list the affiliate’s own links and their QR codes, and nothing else.",
                 kind: SecretKind::ApiKey,
-                back: &back,
+                back: Back { path: &path, name: &affiliate.name },
                 repeated: "key-shown",
             };
             Ok(secret.show(&app, &person, made.as_ref().map(|made| made.api_key.expose())))
@@ -246,9 +246,10 @@ pub(super) async fn confirm_credential(
     Path((id, key)): Path<(String, String)>,
 ) -> PageResult {
     let found = api::credentials::find_for(&app, &person.caller, &id, &key).await?;
-    let back = format!("/account/affiliates/{id}");
+    let affiliate = named(&app, &person, &id).await?;
+    let back = Back { path: &format!("/account/affiliates/{id}"), name: &affiliate.name };
     let lead = "Programs that use it lose access immediately. This cannot be undone.";
-    let question = Question::delete(Section::AFFILIATES, "credential", &found.key_prefix, lead, &back);
+    let question = Question::delete(Section::AFFILIATES, "credential", &found.key_prefix, lead, back);
     Ok(question.ask(&app, &person, None))
 }
 

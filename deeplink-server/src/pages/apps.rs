@@ -6,15 +6,15 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::app::{AppDetail, AppPlatform, CreateApp, MAX_APP_NAME, MAX_BUNDLE_ID, MAX_PACKAGE_NAME};
+use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
 use super::PageResult;
 use super::confirm::Question;
 use super::form::{Field, Form, FormPage, FormView, Group, Kind, View};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Back, Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
@@ -35,7 +35,7 @@ struct AppView {
     fingerprints: Vec<String>,
     icon_url: Option<String>,
     theme_color: Option<String>,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<AppDetail> for AppView {
@@ -52,7 +52,7 @@ impl From<AppDetail> for AppView {
             fingerprints: app.sha256_fingerprints.unwrap_or_default(),
             icon_url: app.icon_url,
             theme_color: app.theme_color,
-            created: app.created_at.into(),
+            created: app.created_at,
         }
     }
 }
@@ -136,7 +136,7 @@ fn form_page(app: &App, person: &Person, values: &Form, view: &View<'_>) -> Resp
         title: if is_android { "Add Android app" } else { "Add iOS app" },
         lead: "Links on your domains open in this app where it is installed. If you’ve already added this app, its settings are replaced.",
         submit: "Save app",
-        back: LIST,
+        back: Section::APPS.back(),
     };
     page.show(app, person, groups.into(), values, view)
 }
@@ -233,8 +233,8 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id):
     let name = format!("{} for {}", found.name, found.platform);
     let lead =
         "Your links stop opening in this app once phones refresh their list of its domains, which can take a few days.";
-    let back = format!("{LIST}/{}", found.id);
-    Ok(Question::delete(Section::APPS, "app", &name, lead, &back).ask(&app, &person, None))
+    let back = Back { path: &format!("{LIST}/{}", found.id), name: &found.name };
+    Ok(Question::delete(Section::APPS, "app", &name, lead, back).ask(&app, &person, None))
 }
 
 /// Deletes an app.

@@ -3,20 +3,20 @@
 use askama::Template;
 use axum::extract::State;
 use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry};
+use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
 use super::PageResult;
 use super::deliveries::capitalised;
 use super::frame::{Frame, Pager, Section, answer};
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::Query;
 use crate::http::pages::PageRequest;
 use crate::state::Shared;
 
 struct Row {
-    at: DisplayTime,
+    at: Timestamp,
     action: String,
     by: String,
     target: Option<String>,
@@ -35,7 +35,7 @@ impl From<AuditEntry> for Row {
             (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
             (action, _) => words_of(action),
         };
-        Self { at: entry.at.into(), action, by, target, detail: entry.detail }
+        Self { at: entry.at, action, by, target, detail: entry.detail }
     }
 }
 

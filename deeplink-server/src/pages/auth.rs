@@ -140,7 +140,7 @@ pub(super) async fn confirm(
         title: "Your new secret key",
         lead: "Your email address is confirmed. Keys that this account had before no longer work. Anyone with this one has full access to your account. Keep it secret.",
         kind: SecretKind::ApiKey,
-        back: "/account/keys",
+        back: Section::KEYS.back(),
         repeated: "key-shown",
     };
     let mut response = secret.show(&app, &person, Some(confirmed.key.expose()));

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::deliveries::capitalised;
 use super::range::{Range, Unit};
-use super::time::DisplayTime;
+use super::time;
 use crate::api;
 use crate::api::analytics::Numbers;
 use crate::caller::Caller;
@@ -23,6 +23,7 @@ const MAX_BARS: usize = 8;
 const BAR_WIDTH: usize = 10;
 /// Height of the chart over time, and length of the longest horizontal bar.
 const SCALE: i64 = 100;
+const HOUR_MILLIS: i64 = 3_600_000;
 
 /// The numbers of a range, as shown on a page.
 pub(super) enum Report {
@@ -251,7 +252,7 @@ impl Charts {
         let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
             let height = scaled(clicks, max, SCALE);
             let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
-            let datetime = if unit == Unit::Hour { at.to_string() } else { DisplayTime::from(at).date() };
+            let datetime = if unit == Unit::Hour { at.to_string() } else { time::date(at, &Zone::default()) };
             Column {
                 datetime,
                 name: name_of(range.start_of(at), unit, &range.zone),
@@ -324,12 +325,20 @@ fn start(key: &str) -> Option<Timestamp> {
 }
 
 fn name_of(at: Timestamp, unit: Unit, zone: &Zone) -> String {
-    let at = DisplayTime::from(if unit == Unit::Hour { zone.as_utc(at) } else { at });
+    // A day begins in UTC, whatever the zone: see `start`.
+    let day = || time::day(at, &Zone::default());
     match unit {
-        Unit::Hour => at.rfc3339()[11..16].to_owned(),
-        Unit::Day => at.to_string(),
-        Unit::Week => format!("Week of {at}"),
+        Unit::Hour => hour_of(at, zone),
+        Unit::Day => day(),
+        Unit::Week => format!("Week of {}", day()),
     }
+}
+
+/// The time at which an hour begins; where clocks are set back and show it twice, with the name of the zone's time.
+fn hour_of(at: Timestamp, zone: &Zone) -> String {
+    let hour = time::hour(at, zone);
+    let is_twice = [-HOUR_MILLIS, HOUR_MILLIS].iter().any(|step| time::hour(at.plus_millis(*step), zone) == hour);
+    if is_twice { format!("{hour} {}", zone.abbreviation(at)) } else { hour }
 }
 
 /// A platform as people write it.
@@ -517,6 +526,22 @@ mod tests {
             charts("range=today", &numbers(&[("2026-11-20T08:00:00.000Z", 2), ("2026-11-20T09:00:00.000Z", 1)], &[]));
         let shape: Vec<_> = hours.columns.iter().map(|of| (of.name.as_str(), of.clicks.number())).collect();
         assert_eq!(shape, [("08:00", 2), ("09:00", 1)]);
+    }
+
+    #[test]
+    fn hours_are_named_by_the_clock() {
+        for (zone, at, expected) in [
+            ("Europe/Berlin", "2026-10-24T23:00:00Z", "01:00"),
+            ("Europe/Berlin", "2026-10-25T00:00:00Z", "02:00 CEST"),
+            ("Europe/Berlin", "2026-10-25T01:00:00Z", "02:00 CET"),
+            ("Europe/Berlin", "2026-10-25T02:00:00Z", "03:00"),
+            ("America/New_York", "2026-11-01T06:00:00Z", "01:00 EST"),
+            ("Asia/Kolkata", "2026-11-01T06:00:00Z", "11:30"),
+            ("Europe/Berlin", "2027-03-28T01:00:00Z", "03:00"),
+        ] {
+            let at = at.parse().expect("a moment");
+            assert_eq!(name_of(at, Unit::Hour, &Zone::named(zone).expect("a zone")), expected, "{zone} {at}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 
 use super::form::{FormError, draw_id, status_of};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Back, Frame, Section, answer};
 use super::person::Person;
 use crate::state::App;
 
@@ -22,7 +22,7 @@ pub(super) struct Question<'a> {
     /// The label of the link that cancels.
     pub(super) keep: &'static str,
     /// The target of that link.
-    pub(super) back: &'a str,
+    pub(super) back: Back<'a>,
 }
 
 #[derive(Template)]
@@ -38,7 +38,7 @@ struct ConfirmPage<'a> {
 
 impl<'a> Question<'a> {
     /// Asks whether to delete something.
-    pub(super) fn delete(section: Section, noun: &str, subject: &'a str, lead: &'a str, back: &'a str) -> Self {
+    pub(super) fn delete(section: Section, noun: &str, subject: &'a str, lead: &'a str, back: Back<'a>) -> Self {
         let (title, submit) = (format!("Delete this {noun}?"), format!("Delete {noun}"));
         Self { section, title, subject, lead, submit, is_typed: false, keep: "Cancel", back }
     }

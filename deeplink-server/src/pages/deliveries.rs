@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
+use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{Attempt, DeliveryDetail, DeliveryStatus};
 use http::StatusCode;
 
@@ -13,8 +14,7 @@ use super::form::{Form, View, draw_id};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
-use super::time::DisplayTime;
-use super::webhooks::{WebhookView, named};
+use super::webhooks::{WebhookView, named, words_of};
 use crate::api;
 use crate::db::delivery_log::StoredDelivery;
 use crate::http::extract::{Path, Query};
@@ -27,7 +27,8 @@ const PAGE_SIZE: u32 = 25;
 /// A delivery as the pages show it.
 pub(super) struct DeliveryView {
     pub(super) id: String,
-    pub(super) event: String,
+    /// The kind of its event in words, such as `conversion`.
+    event: String,
     pub(super) event_id: String,
     /// Set if it is a test or a manual replay.
     label: Option<&'static str>,
@@ -37,12 +38,12 @@ pub(super) struct DeliveryView {
     status: &'static str,
     body: String,
     pub(super) attempts: Vec<AttemptRow>,
-    next: Option<DisplayTime>,
-    pub(super) created: DisplayTime,
+    next: Option<Timestamp>,
+    pub(super) created: Timestamp,
 }
 
 pub(super) struct AttemptRow {
-    at: DisplayTime,
+    at: Timestamp,
     milliseconds: Count,
     /// The HTTP status, or why there is none.
     pub(super) outcome: String,
@@ -55,7 +56,14 @@ impl From<Attempt> for AttemptRow {
             (None, Some(error)) => capitalised(error.strip_prefix("there was ").unwrap_or(&error)),
             (None, None) => "No response".to_owned(),
         };
-        Self { at: attempt.at.into(), milliseconds: attempt.duration_ms.into(), outcome }
+        Self { at: attempt.at, milliseconds: attempt.duration_ms.into(), outcome }
+    }
+}
+
+impl DeliveryView {
+    /// The kind of its event at the start of a line.
+    pub(super) fn event(&self) -> String {
+        capitalised(&self.event)
     }
 }
 
@@ -88,7 +96,7 @@ impl From<DeliveryDetail> for DeliveryView {
         };
         Self {
             id: delivery.id.to_string(),
-            event: delivery.event.to_string(),
+            event: words_of(&delivery.event).0.to_owned(),
             event_id: delivery.event_id.to_string(),
             label,
             replay_of: delivery.replay_of.map(|id| id.to_string()),
@@ -96,8 +104,8 @@ impl From<DeliveryDetail> for DeliveryView {
             status,
             body: delivery.request_body,
             attempts: delivery.attempts.into_iter().map(AttemptRow::from).collect(),
-            next: delivery.next_attempt_at.map(DisplayTime::from),
-            created: delivery.created_at.into(),
+            next: delivery.next_attempt_at,
+            created: delivery.created_at,
         }
     }
 }

@@ -6,15 +6,15 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::domain::{CreateDomain, DnsRoute, DomainDetail, DomainRole, UpdateDomain};
+use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
 use super::PageResult;
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View, status_of};
-use super::frame::{Frame, Outcome, Pager, Section, answer};
+use super::frame::{Back, Frame, Outcome, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::api::domain_verify::Saw;
 use crate::error::ApiError;
@@ -27,13 +27,13 @@ struct DomainView {
     name: String,
     role: &'static str,
     is_verified: bool,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<DomainDetail> for DomainView {
     fn from(domain: DomainDetail) -> Self {
         let role = if domain.role == DomainRole::Alternate { "Opens apps" } else { "Short links" };
-        Self { role, is_verified: domain.verified, created: domain.created_at.into(), name: domain.domain }
+        Self { role, is_verified: domain.verified, created: domain.created_at, name: domain.domain }
     }
 }
 
@@ -106,6 +106,8 @@ struct DomainPage<'a> {
     cname_target: String,
     /// The record that sends visitors here: its kind and its value.
     route: Option<(&'static str, &'a str)>,
+    /// Whether the service is on the person's own machine, so that its settings are theirs.
+    is_loopback: bool,
     /// Whether it needs no records.
     is_local: bool,
     form: FormView,
@@ -163,6 +165,7 @@ fn page(
             DnsRoute::Nowhere => None,
         },
         cname_target: cname_target.clone(),
+        is_loopback: app.is_loopback,
         is_local: domain.verified && domain.domain.parse().is_ok_and(|name| app.needs_no_proof(&name)),
         form: FormView::new(app, vec![Group::plain(fields)], &stored, view),
         domain: domain.into(),
@@ -253,8 +256,8 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(name
     } else {
         "It is not verified, so no links are affected. You can add it again later, with a new verification token."
     };
-    let back = format!("/account/domains/{}", domain.domain);
-    Ok(Question::delete(Section::DOMAINS, "domain", &domain.domain, lead, &back).ask(&app, &person, None))
+    let back = Back { path: &format!("/account/domains/{}", domain.domain), name: &domain.domain };
+    Ok(Question::delete(Section::DOMAINS, "domain", &domain.domain, lead, back).ask(&app, &person, None))
 }
 
 /// Deletes a domain.

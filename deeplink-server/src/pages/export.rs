@@ -15,7 +15,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X
 
 use super::PageResult;
 use super::person::Person;
-use super::time::DisplayTime;
+use super::time;
 use crate::api;
 use crate::caller::Caller;
 use crate::db::sessions;
@@ -30,7 +30,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Sends the file. What fails before its first line is an error page; later the download ends early.
 pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageResult {
     let first = api::export::page_of(&app, &person.caller, None, MAX_RECORDS).await?;
-    let day = DisplayTime::from(person.who.zone.as_utc(app.clock.now())).date();
+    let day = time::date(app.clock.now(), &person.who.zone);
     let name = format!("attachment; filename=\"deeplink-{day}.jsonl\"");
     let name = HeaderValue::try_from(name).map_err(|error| ApiError::Internal(error.to_string()))?;
     let headers = [

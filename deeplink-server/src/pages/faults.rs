@@ -95,6 +95,9 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::MissingFields => "This field is required.",
         ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
         ErrorCode::DisabledByOperator => "The operator of this service has switched this link off.",
+        ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
+            "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
+        }
         ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",

@@ -8,7 +8,7 @@ use axum::response::Response;
 use deeplink_core::error::Invalid;
 
 pub(super) use super::faults::{FormError, status_of};
-use super::frame::{Frame, Outcome, Section, answer};
+use super::frame::{Back, Frame, Outcome, Section, answer};
 use super::person::Person;
 use crate::error::ApiError;
 use crate::http::extract::{BODY_LIMIT, Query, form_body};
@@ -108,7 +108,7 @@ pub(super) enum Kind {
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) label: &'static str,
-    pub(super) hint: &'static str,
+    pub(super) hint: Cow<'static, str>,
     pub(super) kind: Kind,
     pub(super) value: String,
     pub(super) error: Option<String>,
@@ -126,7 +126,7 @@ impl Field {
         Self {
             name,
             label,
-            hint,
+            hint: hint.into(),
             kind: Kind::Line("text"),
             value: String::new(),
             error: None,
@@ -150,8 +150,8 @@ impl Field {
     }
 
     /// A field that takes a date and a time, to the minute.
-    pub(super) fn minute(name: &'static str, label: &'static str, hint: &'static str) -> Self {
-        Self { kind: Kind::Line("datetime-local"), ..Self::line(name, label, hint) }
+    pub(super) fn minute(name: &'static str, label: &'static str, hint: String) -> Self {
+        Self { kind: Kind::Line("datetime-local"), hint: hint.into(), ..Self::line(name, label, "") }
     }
 
     /// A field that takes several lines.
@@ -356,7 +356,7 @@ pub(super) struct FormPage<'a> {
     pub(super) lead: &'static str,
     pub(super) submit: &'static str,
     /// Where "Cancel" leads.
-    pub(super) back: &'a str,
+    pub(super) back: Back<'a>,
 }
 
 #[derive(Template)]

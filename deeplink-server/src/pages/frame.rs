@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use askama::Template;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
@@ -12,7 +14,7 @@ use super::form::View;
 use super::headers::{Allowed, headers, nonce};
 use super::notice;
 use super::person::Person;
-use super::time::DisplayTime;
+use super::time;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::state::App;
@@ -97,6 +99,20 @@ impl Section {
     ];
 }
 
+/// A link to where the page belongs: its path, and what is there.
+#[derive(Clone, Copy)]
+pub(super) struct Back<'a> {
+    pub(super) path: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Section {
+    /// The link to the section.
+    pub(super) const fn back(self) -> Back<'static> {
+        Back { path: self.path, name: self.name }
+    }
+}
+
 /// The frame of one page.
 pub(super) struct Frame {
     pub(super) nonce: String,
@@ -112,6 +128,8 @@ pub(super) struct Frame {
     pub(super) is_suspended: bool,
     /// When the account will be deleted, in its time zone.
     pub(super) deletes_at: Option<String>,
+    /// The time zone of the account, in which the page shows times.
+    zone: Zone,
     /// The result of the previous form.
     pub(super) notice: Option<&'static str>,
     /// Whether the form has an error, which the title then starts with.
@@ -127,10 +145,11 @@ impl Frame {
     pub(super) fn of(app: &App, person: &Person, section: Section, title: impl Into<String>) -> Self {
         let who = &person.who;
         let (email, is_suspended) = (Some(who.email.clone()), who.is_suspended);
-        let time = |at| format!("{} ({})", DisplayTime::from(who.zone.as_utc(at)).to_the_minute(), who.zone.name());
+        let time = |at| format!("{} ({})", time::minute(at, &who.zone), time::zone_name(&who.zone));
         // A suspended account's deletion waits.
         let deletes_at = who.tenant_deletes_at.filter(|_| !is_suspended).map(time);
-        Self { section: Some(section), email, is_suspended, deletes_at, ..Self::alone(app, title).with_script() }
+        let (section, zone) = (Some(section), who.zone.clone());
+        Self { section, email, is_suspended, deletes_at, zone, ..Self::alone(app, title).with_script() }
     }
 
     /// The frame of a section's list with its form.
@@ -154,6 +173,7 @@ impl Frame {
             email: None,
             is_suspended: false,
             deletes_at: None,
+            zone: Zone::default(),
             notice: None,
             failed: false,
             has_plan: false,
@@ -200,6 +220,34 @@ impl Frame {
     /// The path of the section's list, which its form is submitted to.
     pub(super) fn section_path(&self) -> &'static str {
         self.section.map_or("", |section| section.path)
+    }
+
+    /// A day as the page shows it.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+    pub(super) fn day(&self, at: &Timestamp) -> String {
+        time::day(*at, &self.zone)
+    }
+
+    /// A day and a time to the minute.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+    pub(super) fn minute(&self, at: &Timestamp) -> String {
+        time::minute(*at, &self.zone)
+    }
+
+    /// A day and a time to the second.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+    pub(super) fn second(&self, at: &Timestamp) -> String {
+        time::second(*at, &self.zone)
+    }
+
+    /// The caption of a list with times.
+    pub(super) fn timed(&self, caption: &str) -> String {
+        format!("{caption} Times are in {}.", self.zone_name())
+    }
+
+    /// The name of the time zone that times are in.
+    pub(super) fn zone_name(&self) -> String {
+        time::zone_name(&self.zone)
     }
 
     /// The icon of the section.

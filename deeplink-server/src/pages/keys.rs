@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use deeplink_core::publishable_key::{CreatePublishableKey, PublishableKeyDetail};
 use deeplink_core::secret_key::{MAX_KEYS, SecretKeyDetail};
+use deeplink_core::time::Timestamp;
 
 use super::PageResult;
 use super::confirm::Question;
@@ -14,7 +15,6 @@ use super::frame::{Frame, Section, answer};
 use super::headers::after_deletion;
 use super::person::Person;
 use super::secret::{Secret, SecretKind};
-use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
@@ -26,14 +26,14 @@ const LIST: &str = "/account/keys";
 struct KeyRow {
     id: String,
     prefix: String,
-    created: DisplayTime,
-    last_used: Option<DisplayTime>,
+    created: Timestamp,
+    last_used: Option<Timestamp>,
 }
 
 impl From<SecretKeyDetail> for KeyRow {
     fn from(key: SecretKeyDetail) -> Self {
-        let last_used = key.last_used_at.map(DisplayTime::from);
-        Self { id: key.id.to_string(), prefix: key.key_prefix, created: key.created_at.into(), last_used }
+        let last_used = key.last_used_at;
+        Self { id: key.id.to_string(), prefix: key.key_prefix, created: key.created_at, last_used }
     }
 }
 
@@ -41,12 +41,12 @@ struct PublishableKeyRow {
     id: String,
     prefix: String,
     domain: String,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<PublishableKeyDetail> for PublishableKeyRow {
     fn from(key: PublishableKeyDetail) -> Self {
-        Self { id: key.id.to_string(), prefix: key.key_prefix, domain: key.domain, created: key.created_at.into() }
+        Self { id: key.id.to_string(), prefix: key.key_prefix, domain: key.domain, created: key.created_at }
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn issue(State(app): State<Shared>, person: Person, form: Form)
                 title: "Your new secret key",
                 lead: "Anyone with this key has full access to your account. Keep it secret.",
                 kind: SecretKind::ApiKey,
-                back: LIST,
+                back: Section::KEYS.back(),
                 repeated: "key-shown",
             };
             Ok(secret.show(&app, &person, made.as_ref().map(|made| made.key.expose())))
@@ -122,7 +122,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
                 title: "Your new publishable key",
                 lead: "Embed it in apps and pages of this domain. It can report clicks, installs, users and conversions, and nothing else.",
                 kind: SecretKind::PublishableKey,
-                back: LIST,
+                back: Section::KEYS.back(),
                 repeated: "key-shown",
             };
             Ok(secret.show(&app, &person, made.as_ref().map(|made| made.key.expose())))
@@ -139,7 +139,7 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id):
 async fn confirm_page(app: &App, person: &Person, id: &str, error: Option<&FormError>) -> PageResult {
     let key = api::secret_keys::find(app, &person.caller, id).await?;
     let lead = "Programs that use it lose access immediately. This cannot be undone.";
-    Ok(Question::delete(Section::KEYS, "key", &key.key_prefix, lead, LIST).ask(app, person, error))
+    Ok(Question::delete(Section::KEYS, "key", &key.key_prefix, lead, Section::KEYS.back()).ask(app, person, error))
 }
 
 /// Deletes a secret key.
@@ -159,7 +159,7 @@ pub(super) async fn confirm_publishable(
     let key = api::publishable_keys::find(&app, &person.caller, &id).await?;
     let name = format!("{} for {}", key.key_prefix, key.domain);
     let lead = "Apps and pages that use it can no longer report anything. This cannot be undone.";
-    Ok(Question::delete(Section::KEYS, "key", &name, lead, LIST).ask(&app, &person, None))
+    Ok(Question::delete(Section::KEYS, "key", &name, lead, Section::KEYS.back()).ask(&app, &person, None))
 }
 
 /// Deletes a publishable key.

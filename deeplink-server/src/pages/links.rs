@@ -12,6 +12,7 @@ use deeplink_core::link::{
 };
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 use futures_util::FutureExt;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -20,12 +21,11 @@ use url::form_urlencoded;
 use super::chart::{Count, Report};
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
-use super::frame::{Frame, Pager, Section, answer};
+use super::frame::{Back, Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::range::Range;
-use super::time::DisplayTime;
-use super::{PageResult, explanations};
+use super::{PageResult, explanations, time};
 use crate::api;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::db::{Conn, DbError, domains};
@@ -46,7 +46,7 @@ pub(super) struct LinkRow {
     /// The link's name, else its title, else its destination.
     pub(super) name: Option<String>,
     pub(super) status: Status,
-    pub(super) created: DisplayTime,
+    pub(super) created: Timestamp,
     pub(super) clicks: Count,
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn rows(
         LinkRow {
             name: name_of(&link),
             status: Status::from(&link.status),
-            created: link.created_at.into(),
+            created: link.created_at,
             id: link.link_id,
             clicks,
         }
@@ -159,13 +159,13 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
         let error = FormError::in_field("web_url", "Enter at least one destination: a web page, an app or a store.");
         return Ok(new_page(&app, &person, &View::Refused(Some(&form), error)));
     }
-    let now = app.clock.now();
-    let check = |form: &Form| check_end(link_in(form).check()?.expires_at, now);
+    let (now, zone) = (app.clock.now(), &person.who.zone);
+    let check = |form: &Form| check_end(link_in(form, zone).check()?.expires_at, now);
     if let Some(refused) = View::checked(&form, |_| None, check) {
         return Ok(new_page(&app, &person, &refused));
     }
     let once = Once::form(&person.caller, "/account/new-link", form.value("form"), &form.whole());
-    match api::links::create_for(&app, Arc::clone(&person.caller), once, link_in(&form)).await {
+    match api::links::create_for(&app, Arc::clone(&person.caller), once, link_in(&form, zone)).await {
         Ok(answer) => {
             let id = answer.into_made()?.link_id;
             Ok(see_other(&format!("/account/links/{id}?done=link-made")))
@@ -174,7 +174,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
 }
 
-fn link_in(form: &Form) -> CreateLink {
+fn link_in(form: &Form, zone: &Zone) -> CreateLink {
     let mut link = CreateLink::new();
     link.custom_id = form.filled("custom_id");
     for (name, url) in link.destinations_mut().each() {
@@ -184,7 +184,7 @@ fn link_in(form: &Form) -> CreateLink {
     link.agent_context = context_in(form, AgentContext::default());
     link.name = form.filled("name");
     link.enabled = form.filled("enabled").map(|word| word == "true");
-    link.expires_at = form.filled("expires_at").map(utc);
+    link.expires_at = form.filled("expires_at").map(|text| moment_in(text, zone));
     link.expired_url = form.filled("expired_url");
     link
 }
@@ -214,8 +214,9 @@ fn context_in(form: &Form, now: AgentContext) -> Option<AgentContext> {
 }
 
 /// A moment as a form sends it, to the minute and without an offset, as RFC 3339. Anything else is left to be refused.
-fn utc(text: String) -> String {
-    if text.len() == MINUTE { format!("{text}:00Z") } else { text }
+fn moment_in(text: String, zone: &Zone) -> String {
+    let moment = if text.len() == MINUTE { zone.moment(&text) } else { None };
+    moment.map_or(text, |at| at.to_string())
 }
 
 /// Length of `2026-11-20T09:30`.
@@ -226,13 +227,13 @@ fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
     let slug = Field::line("custom_id", "Slug (optional)", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), slug])];
     groups.extend(more_groups());
-    groups.push(owner_group());
+    groups.push(owner_group(&person.who.zone));
     let page = FormPage {
         section: Section::LINKS,
         title: "New link",
         lead: "One link that opens the right destination on every device. Everything except the slug can be changed later.",
         submit: "Create link",
-        back: "/account/links",
+        back: Section::LINKS.back(),
     };
     page.show(app, person, groups, &Form::default(), view)
 }
@@ -271,16 +272,16 @@ fn more_groups() -> [Group; 3] {
     ]
 }
 
-fn owner_group() -> Group {
+fn owner_group(zone: &Zone) -> Group {
+    let expiry = format!(
+        "Optional, in {} time. Until your account has a verified domain, links also expire automatically.",
+        time::zone_name(zone)
+    );
     let states = [("true", "Enabled"), ("false", "Disabled")];
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
         Field::choice("enabled", "Status", "People who open a disabled link see a notice.", states),
-        Field::minute(
-            "expires_at",
-            "Expires (UTC)",
-            "Optional. Until your account has a verified domain, links also expire automatically.",
-        ),
+        Field::minute("expires_at", "Expires", expiry),
         Field::url(
             "expired_url",
             "Redirect after expiry",
@@ -310,10 +311,12 @@ struct LinkPage<'a> {
     status: Status,
     /// Whether the operator flagged or disabled it.
     is_taken_down: bool,
-    created: DisplayTime,
-    expires: Option<DisplayTime>,
+    created: Timestamp,
+    expires: Option<Timestamp>,
     /// Whether the end is that of an account without a verified domain.
     ends_without_domain: bool,
+    /// Whether the service is on the person's own machine, so that its settings are theirs.
+    is_loopback: bool,
     report: Report,
     /// Label and URL of each destination.
     destinations: Vec<(&'static str, &'a str)>,
@@ -356,9 +359,10 @@ pub(super) async fn show(
         frame: &frame,
         status: Status::from(&link.status),
         is_taken_down,
-        created: link.created_at.into(),
-        expires: link.expires_at.map(DisplayTime::from),
+        created: link.created_at,
+        expires: link.expires_at,
         ends_without_domain: link.expires_at != link.owner_expires_at,
+        is_loopback: app.is_loopback,
         report,
         destinations: destinations.into_iter().filter_map(|(name, url)| Some((name, url.as_deref()?))).collect(),
         explained: explanations::by_device(&app, &address).await?,
@@ -386,12 +390,12 @@ pub(super) async fn qr(
 
 /// The form that changes a link.
 pub(super) async fn edit(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
-    let form = form_of(&api::links::get_for(&app, &person.caller, &id).await?);
+    let form = form_of(&api::links::get_for(&app, &person.caller, &id).await?, &person.who.zone);
     Ok(edit_page(&app, &person, &id, &form, &View::Opened(None)))
 }
 
 /// The form of a link as it is.
-fn form_of(link: &LinkDetail) -> Form {
+fn form_of(link: &LinkDetail, zone: &Zone) -> Form {
     let preview = link.social_preview.clone().unwrap_or_default();
     let context = link.agent_context.clone().unwrap_or_default();
     Form::with([
@@ -408,14 +412,14 @@ fn form_of(link: &LinkDetail) -> Form {
         ("agent_context.description", context.description.as_deref()),
         ("name", link.name.as_deref()),
         ("enabled", Some(if link.enabled { "true" } else { "false" })),
-        ("expires_at", link.owner_expires_at.map(minute_of).as_deref()),
+        ("expires_at", link.owner_expires_at.map(|at| minute_of(at, zone)).as_deref()),
         ("expired_url", link.expired_url.as_deref()),
     ])
 }
 
 /// A moment as a form shows it.
-fn minute_of(moment: Timestamp) -> String {
-    moment.to_string().chars().take(MINUTE).collect()
+fn minute_of(moment: Timestamp, zone: &Zone) -> String {
+    zone.as_utc(moment).to_string().chars().take(MINUTE).collect()
 }
 
 /// Applies what differs in the form to a link: an empty field clears the value, an absent one keeps it.
@@ -428,12 +432,13 @@ pub(super) async fn update(
     // A link that does not exist is a 404, whatever the form contains.
     let link = api::links::get_for(&app, &person.caller, &id).await?;
     let saved = see_other(&format!("/account/links/{id}?done=link-saved"));
-    if update_in(&form, &link).is_empty() {
+    let zone = &person.who.zone;
+    if update_in(&form, &link, zone).is_empty() {
         return Ok(saved);
     }
     let now = app.clock.now();
     let check = |form: &Form| {
-        let update = update_in(form, &link);
+        let update = update_in(form, &link, zone);
         // What was wrong may have been the only change.
         let Patch::Set(end) = (if update.is_empty() { Patch::Keep } else { update.check()?.expires_at }) else {
             return Ok(());
@@ -443,14 +448,14 @@ pub(super) async fn update(
     if let Some(refused) = View::checked(&form, |_| None, check) {
         return Ok(edit_page(&app, &person, &id, &form, &refused));
     }
-    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form, &link)).await {
+    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form, &link, zone)).await {
         Ok(_) => Ok(saved),
         Err(error) => Ok(edit_page(&app, &person, &id, &form, &View::refused(&form, error)?)),
     }
 }
 
-fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
-    let shown = form_of(now);
+fn update_in(form: &Form, now: &LinkDetail, zone: &Zone) -> UpdateLink {
+    let shown = form_of(now, zone);
     let differs = |name: &str| form.has(name) && form.filled(name) != shown.filled(name);
     let has = |part: &str| form.names().any(|name| name.starts_with(part) && differs(name));
     let patch = |name: &str| match form.filled(name).filter(|_| differs(name)) {
@@ -472,7 +477,7 @@ fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
     }
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
     // The form shows minutes: one that was not changed keeps its seconds.
-    update.expires_at = patch("expires_at").map(utc);
+    update.expires_at = patch("expires_at").map(|text| moment_in(text, zone));
     if let Patch::Set(word) = patch("enabled") {
         update.enabled = Patch::Set(word == "true");
     }
@@ -482,13 +487,13 @@ fn update_in(form: &Form, now: &LinkDetail) -> UpdateLink {
 fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_>) -> Response {
     let mut groups = vec![Group::plain(vec![web_field()])];
     groups.extend(more_groups());
-    groups.push(owner_group());
+    groups.push(owner_group(&person.who.zone));
     let page = FormPage {
         section: Section::LINKS,
         title: &format!("Edit {id}"),
         lead: "Changes apply from the next click.",
         submit: "Save changes",
-        back: &format!("/account/links/{id}"),
+        back: Back { path: &format!("/account/links/{id}"), name: id },
     };
     page.show(app, person, groups, values, view)
 }
@@ -497,8 +502,8 @@ fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let link = api::links::get_for(&app, &person.caller, &id).await?;
     let lead = "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. This cannot be undone.";
-    let back = format!("/account/links/{id}");
-    Ok(Question::delete(Section::LINKS, "link", &link.url, lead, &back).ask(&app, &person, None))
+    let back = Back { path: &format!("/account/links/{id}"), name: &id };
+    Ok(Question::delete(Section::LINKS, "link", &link.url, lead, back).ask(&app, &person, None))
 }
 
 /// Deletes a link.

@@ -38,9 +38,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "replayed-none" => "Nothing was resent: no delivery of that period failed, or all are already being resent.",
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "They were removed from the team and signed out everywhere.",
-        "plan-paid" => {
-            "Thank you. Your plan changes when the payment is confirmed. Reload this page in a moment to see it."
-        }
+        "plan-paid" => "Thank you. Your payment is confirmed.",
         "plan-canceled" => "Your subscription is canceled. It ends with its current period.",
         "affiliate-made" => "Affiliate added. Create a credential for it below.",
         "affiliate-saved" => "Affiliate updated.",

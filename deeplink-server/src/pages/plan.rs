@@ -6,6 +6,7 @@ use axum::response::Response;
 use deeplink_core::billing::{BillingStatus, SubscriptionStatus, Usage, paid_tier};
 use deeplink_core::plan::{Limits, PAST_DUE_DAYS, Tier};
 use deeplink_core::time::Timestamp;
+use deeplink_core::zone::Zone;
 
 use super::PageResult;
 use super::chart::Count;
@@ -14,7 +15,7 @@ use super::form::{Form, FormError, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
-use super::time::DisplayTime;
+use super::time;
 use crate::api;
 use crate::db::billing::BillingAccount;
 use crate::error::ApiError;
@@ -24,6 +25,8 @@ use crate::state::{App, Shared};
 use crate::work::subscriptions;
 
 const PATH: &str = "/account/plan";
+/// In the query of the path after a payment.
+const PAID: &str = "plan-paid";
 
 /// A plan and its usage.
 pub(super) struct Plan {
@@ -31,8 +34,8 @@ pub(super) struct Plan {
     /// Whether this service enforces limits at all.
     pub(super) is_limited: bool,
     pub(super) items: Vec<Item>,
-    /// Days for which individual clicks are kept; `None`: forever.
-    kept_days: Option<Count>,
+    /// How long individual clicks are kept; `None`: forever.
+    kept_for: Option<String>,
 }
 
 /// The usage of one resource.
@@ -69,7 +72,16 @@ impl Plan {
             item("Team members", usage.team_members, limits.max_team_members),
             item("Webhooks", usage.webhooks, limits.max_webhooks),
         ]);
-        Self { name: name_of(tier), is_limited, items, kept_days: limits.analytics_retention_days.map(Count::from) }
+        Self { name: name_of(tier), is_limited, items, kept_for: limits.analytics_retention_days.map(time_of) }
+    }
+}
+
+/// A number of days in words, such as `30 days` or `3 years`.
+fn time_of(days: i64) -> String {
+    match (days / 365, days % 365) {
+        (1, 0) => "1 year".to_owned(),
+        (years @ 2.., 0) => format!("{years} years"),
+        _ => format!("{} days", Count::from(days)),
     }
 }
 
@@ -111,9 +123,8 @@ impl Offer {
             many(max_team_members, "team members"),
             many(max_webhooks, "webhooks"),
         ];
-        includes.extend(
-            analytics_retention_days.map(|days| format!("Clicks and other events kept for {} days", Count::from(days))),
-        );
+        let kept = |days| format!("Clicks and other events kept for {}", time_of(days));
+        includes.extend(analytics_retention_days.map(kept));
         Self { tier, name: name_of(tier), includes }
     }
 }
@@ -130,9 +141,13 @@ struct PlanPage<'a> {
     plan: Plan,
     lead: String,
     /// Relevant dates.
-    facts: Vec<(&'static str, DisplayTime)>,
+    facts: Vec<(&'static str, Timestamp)>,
     /// Whether choosing another plan changes a subscription.
     is_paid: bool,
+    /// Whether a payment is being confirmed.
+    is_confirming: bool,
+    /// Whether a payment is missing, so that managing the subscription comes first.
+    is_owed: bool,
     can_manage: bool,
     can_cancel: bool,
     offers: Vec<Offer>,
@@ -144,20 +159,29 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
 }
 
 async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
-    let standing = Standing::of(app, person).await?;
-    let Standing { status, account, .. } = &standing;
+    let has_returned = view.query().one("done")? == Some(PAID);
+    let standing = Standing::of(app, person, has_returned).await?;
+    let Standing { status, account, is_confirming, .. } = &standing;
     let has_stripe = app.config.stripe.is_some();
-    let offers = if has_stripe { offers(status) } else { Vec::new() };
-    let frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
+    // Whoever has just paid is not asked to pay again.
+    let offers = if has_stripe && !is_confirming { offers(status) } else { Vec::new() };
+    let mut frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
+    frame.notice = frame.notice.filter(|_| !is_confirming);
     let page = PlanPage {
         frame: &frame,
         sign: standing.sign(),
         error: view.error().map(|error| error.text.as_str()),
-        has_plan: status.quotas_enforced || standing.is_subscribed() || status.comp_active || !offers.is_empty(),
+        has_plan: status.quotas_enforced
+            || *is_confirming
+            || standing.is_subscribed()
+            || status.comp_active
+            || !offers.is_empty(),
         plan: Plan::of(&status.effective_tier, status.quotas_enforced, &status.usage),
         lead: standing.lead(),
         facts: standing.facts(),
         is_paid: standing.is_subscribed(),
+        is_confirming: *is_confirming,
+        is_owed: standing.is_owed(),
         // Former payers still have invoices.
         can_manage: has_stripe && account.customer.is_some(),
         can_cancel: has_stripe && standing.can_cancel(),
@@ -177,13 +201,18 @@ struct Standing {
     status: BillingStatus,
     account: BillingAccount,
     now: Timestamp,
+    zone: Zone,
+    /// Whether a payment was made that the processor has not confirmed yet.
+    is_confirming: bool,
 }
 
 impl Standing {
-    async fn of(app: &App, person: &Person) -> Result<Self, ApiError> {
+    /// `has_returned`: the person comes from the page where a subscription is paid.
+    async fn of(app: &App, person: &Person, has_returned: bool) -> Result<Self, ApiError> {
         let status = api::billing::status_for(app, &person.caller).await?;
         let account = subscriptions::read(app, &person.caller.tenant).await?;
-        Ok(Self { status, account, now: app.clock.now() })
+        let is_confirming = has_returned && account.subscription.is_none();
+        Ok(Self { status, account, now: app.clock.now(), zone: person.who.zone.clone(), is_confirming })
     }
 
     /// Whether there is a subscription that grants a plan, or recently did.
@@ -206,7 +235,7 @@ impl Standing {
     fn granted_until(&self) -> Option<String> {
         let end = self.account.current_period_end;
         let failed = self.account.basis.past_due_since.map(|since| since.plus_days(PAST_DUE_DAYS));
-        let until = end.into_iter().chain(failed).min().map(|until| DisplayTime::from(until).to_string());
+        let until = end.into_iter().chain(failed).min().map(|until| time::day(until, &self.zone));
         let until = until.unwrap_or_else(|| "the current period ends".to_owned());
         self.account.is_granted(self.now).then_some(until)
     }
@@ -217,7 +246,7 @@ impl Standing {
         let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
         match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
             Some(days) => {
-                format!("{kept} Individual clicks and other events are kept for {} days only.", Count::from(days))
+                format!("{kept} Individual clicks and other events are kept for {} only.", time_of(days))
             }
             None => kept,
         }
@@ -236,12 +265,18 @@ impl Standing {
         format!("{kept} After that, you cannot go beyond the limits of the {} plan.", name_of(self.tier_afterwards()))
     }
 
+    /// Whether a payment is missing.
+    fn is_owed(&self) -> bool {
+        self.is_on_hold() || self.is_granting() && self.status.status == SubscriptionStatus::PastDue
+    }
+
     fn can_cancel(&self) -> bool {
         self.is_subscribed() && !self.status.cancel_scheduled
     }
 
     fn sign(&self) -> Option<(&'static str, &'static str)> {
         match &self.status.status {
+            _ if self.is_confirming => Some(("wait", "Confirming payment")),
             _ if self.is_on_hold() => Some(("bad", "On hold")),
             SubscriptionStatus::Canceled => Some(("over", "Ended")),
             _ if !self.is_granting() => None,
@@ -255,6 +290,9 @@ impl Standing {
     fn lead(&self) -> String {
         let (paid, holds) = (&self.status.plan_tier, &self.status.effective_tier);
         let subscription = match &self.status.status {
+            _ if self.is_confirming => {
+                "Thank you. Your plan changes as soon as the payment is confirmed, usually within a minute.".to_owned()
+            }
             _ if self.is_on_hold() => {
                 "Your subscription is on hold: it is unpaid, paused, or for a price that this service does not know. See “Manage billing”."
                     .into()
@@ -285,18 +323,21 @@ impl Standing {
     }
 
     /// Relevant dates: when a payment failed and until when the plan is kept anyway, and when the period ends.
-    fn facts(&self) -> Vec<(&'static str, DisplayTime)> {
+    fn facts(&self) -> Vec<(&'static str, Timestamp)> {
         let is_late = self.status.status == SubscriptionStatus::PastDue;
-        let failed = self.account.basis.past_due_since.filter(|_| is_late).map(|since| {
-            [("Payment failed on", DisplayTime::from(since)), ("Pay by", since.plus_days(PAST_DUE_DAYS).into())]
-        });
+        let failed = self
+            .account
+            .basis
+            .past_due_since
+            .filter(|_| is_late)
+            .map(|since| [("Payment failed on", since), ("Pay by", since.plus_days(PAST_DUE_DAYS))]);
         let name = match self.status.cancel_scheduled {
             true => Some("Ends on"),
             false if self.is_granting() && !is_late => Some("Renews on"),
             false => None,
         };
         let end = self.account.current_period_end.filter(|_| self.is_subscribed() && !is_late);
-        let end = name.zip(end).map(|(name, end)| (name, end.into()));
+        let end = name.zip(end);
         failed.into_iter().flatten().chain(end).collect()
     }
 }
@@ -329,7 +370,7 @@ pub(super) async fn portal(State(app): State<Shared>, person: Person, _: Form) -
 
 /// Asks for confirmation before the subscription is canceled.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person) -> PageResult {
-    let standing = Standing::of(&app, &person).await?;
+    let standing = Standing::of(&app, &person, false).await?;
     if !standing.can_cancel() {
         return Ok(see_other(PATH));
     }
@@ -350,7 +391,7 @@ fn question(app: &App, person: &Person, standing: &Standing, error: Option<&Form
         submit: "Cancel subscription".to_owned(),
         is_typed: false,
         keep: "Keep subscription",
-        back: PATH,
+        back: Section::PLAN.back(),
     };
     question.ask(app, person, error)
 }
@@ -361,7 +402,7 @@ pub(super) async fn cancel(State(app): State<Shared>, person: Person, _: Form) -
         Ok(_) => Ok(see_other(&format!("{PATH}?done=plan-canceled"))),
         Err(error) => {
             let error = FormError::of(error)?;
-            Ok(question(&app, &person, &Standing::of(&app, &person).await?, Some(&error)))
+            Ok(question(&app, &person, &Standing::of(&app, &person, false).await?, Some(&error)))
         }
     }
 }

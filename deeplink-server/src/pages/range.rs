@@ -6,7 +6,7 @@ use deeplink_core::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::{Day, Zone};
 
-use super::time::DisplayTime;
+use super::time;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 
@@ -189,7 +189,7 @@ impl Range {
 
     /// A day as people write it.
     fn day_of(&self, at: Timestamp) -> String {
-        DisplayTime::from(self.zone.as_utc(at)).to_string()
+        time::day(at, &self.zone)
     }
 
     /// When a group begins within the range: the first hour may begin before it, in zones off by half an hour.
@@ -216,9 +216,8 @@ fn last_days(zone: &Zone, count: i64, now: Timestamp) -> Vec<Day> {
 
 /// The days of one's own, up to today; without a last day, it is today.
 fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, String> {
-    let today = zone.as_utc(now);
     let date = |text: &str, name: &str| -> Result<Timestamp, String> {
-        let wrong = || format!("“{name}” is not a date such as {}.", DisplayTime::from(today).date());
+        let wrong = || format!("“{name}” is not a date such as {}.", time::date(now, zone));
         zone.midnight(text).ok_or_else(wrong)
     };
     let first = date(from, "From")?;

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
 
-use super::frame::{Frame, Section, answer};
+use super::frame::{Back, Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
 use crate::state::App;
@@ -27,7 +27,7 @@ pub(super) struct Secret<'a> {
     pub(super) title: &'a str,
     pub(super) lead: &'a str,
     pub(super) kind: SecretKind,
-    pub(super) back: &'a str,
+    pub(super) back: Back<'a>,
     /// The notice on the list when the form was submitted again, and nothing can be shown.
     pub(super) repeated: &'static str,
 }
@@ -45,7 +45,7 @@ struct SecretPage<'a> {
 impl Secret<'_> {
     /// The page; a redirect if there is no secret because the form was submitted before.
     pub(super) fn show(&self, app: &App, person: &Person, secret: Option<&str>) -> Response {
-        let Some(secret) = secret else { return see_other(&format!("{}?done={}", self.back, self.repeated)) };
+        let Some(secret) = secret else { return see_other(&format!("{}?done={}", self.back.path, self.repeated)) };
         let frame = Frame::of(app, person, self.section, self.title);
         let base = app.public_url.as_str().trim_end_matches('/');
         answer(app, StatusCode::OK, &frame, &SecretPage { frame: &frame, page: self, secret, base })

@@ -7,6 +7,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::account::{Account, DeleteAccount, MAX_ACCOUNT_NAME, UpdateAccount};
+use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 
 use super::PageResult;
@@ -15,7 +16,6 @@ use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::Query;
 use crate::state::{App, Shared};
@@ -25,7 +25,7 @@ use crate::state::{App, Shared};
 struct SettingsPage<'a> {
     frame: &'a Frame,
     account: &'a str,
-    created: DisplayTime,
+    created: Timestamp,
     email: &'a str,
     is_owner: bool,
     /// The service's URL.
@@ -51,7 +51,7 @@ fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Respo
     let page = SettingsPage {
         frame: &frame,
         account: person.who.tenant.as_str(),
-        created: person.who.tenant_created_at.into(),
+        created: person.who.tenant_created_at,
         email: &person.who.email,
         is_owner: person.who.is_owner,
         base: app.public_url.as_str().trim_end_matches('/'),
@@ -63,7 +63,7 @@ fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Respo
 fn groups(account: &Account) -> Vec<Group> {
     let general = vec![
         Field::line("name", "Name", "Only your team sees it.").max_length(MAX_ACCOUNT_NAME),
-        Field::choice("time_zone", "Time zone", "Charts and totals on these pages use this time zone.", zones(account)),
+        Field::choice("time_zone", "Time zone", "Times and charts on these pages use it.", zones(account)),
     ];
     let branding = vec![
         Field::url("icon_url", "Icon URL", "A square image, served over https."),
@@ -115,7 +115,7 @@ fn question(app: &App, person: &Person, error: Option<&FormError>) -> Response {
             "account",
             person.who.tenant.as_str(),
             "7 days from now, everything in the account is deleted permanently: links (which then stop working), clicks and reports, domains, apps, keys and the team. Until then everything works as before, and you can cancel the deletion on any page.",
-            "/account/settings",
+            Section::SETTINGS.back(),
         )
     };
     question.ask(app, person, error)

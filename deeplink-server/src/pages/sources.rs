@@ -7,6 +7,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::source::{CreateSource, MAX_SOURCE_NAME, SourceDetail, SourceUrl};
+use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
 use super::PageResult;
@@ -15,7 +16,6 @@ use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
 use super::frame::{Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Answer;
@@ -29,7 +29,7 @@ struct SourceRow {
     name: String,
     /// The URL up to its token, or a text that it cannot be read.
     masked_url: String,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<SourceDetail> for SourceRow {
@@ -37,7 +37,7 @@ impl From<SourceDetail> for SourceRow {
         Self {
             id: source.id.to_string(),
             masked_url: source.webhook_url.map_or_else(|| "URL cannot be read".to_owned(), |url| url.masked()),
-            created: source.created_at.into(),
+            created: source.created_at,
             name: source.name,
         }
     }
@@ -109,7 +109,8 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id):
     let source = api::sources::find(&app, &person.caller, &id).await?;
     let lead =
         "Its URL stops accepting conversions immediately. What it has already reported is kept. This cannot be undone.";
-    Ok(Question::delete(Section::SOURCES, "source", &source.name, lead, LIST).ask(&app, &person, None))
+    Ok(Question::delete(Section::SOURCES, "source", &source.name, lead, Section::SOURCES.back())
+        .ask(&app, &person, None))
 }
 
 /// Deletes a source.

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use deeplink_core::time::Timestamp;
 use deeplink_core::user::{InviteUser, UserDetail, UserStatus};
 
 use super::PageResult;
@@ -11,7 +12,6 @@ use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
-use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
@@ -28,7 +28,7 @@ struct MemberRow {
     is_owner: bool,
     /// People cannot remove themselves here: they would lose access to the page they are on.
     is_me: bool,
-    since: DisplayTime,
+    since: Timestamp,
 }
 
 #[derive(Template)]
@@ -54,7 +54,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
         is_pending: user.status == UserStatus::Pending,
         is_owner: user.is_owner,
         is_me: user.id == person.who.user,
-        since: user.created_at.into(),
+        since: user.created_at,
         id: user.id.to_string(),
         email: user.email,
     });
@@ -104,7 +104,8 @@ fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&Fo
     };
     let (title, submit) = (title.to_owned(), submit.to_owned());
     let (section, subject) = (Section::TEAM, &*user.email);
-    let question = Question { section, title, subject, lead, submit, is_typed: false, keep, back: LIST };
+    let question =
+        Question { section, title, subject, lead, submit, is_typed: false, keep, back: Section::TEAM.back() };
     question.ask(app, person, error)
 }
 

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::event::EventKind;
+use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{
     CreateWebhook, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_WEBHOOKS, UpdateWebhook, WebhookDetail, WebhookFilters,
     WebhookStatus,
@@ -14,19 +15,19 @@ use deeplink_core::webhook::{
 use super::PageResult;
 use super::chart::Count;
 use super::confirm::Question;
-use super::deliveries::DeliveryView;
+use super::deliveries::{DeliveryView, capitalised};
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View, secret_of};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Back, Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::secret::{Secret, SecretKind};
-use super::time::DisplayTime;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::{Answer, Once};
 use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
+use crate::visit::page::host_of;
 
 const LIST: &str = "/account/webhooks";
 /// Failed deliveries on a webhook's page.
@@ -38,22 +39,34 @@ const MAX_HOURS: i64 = 24 * DELIVERY_RETENTION_DAYS;
 const KINDS: [(&str, EventKind, &str); 4] = [
     ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
     ("event_attribute", EventKind::Attribute, "Attributions: an app install was opened from a link"),
-    ("event_identify", EventKind::Identify, "Users: an install was matched to a user"),
+    ("event_identify", EventKind::Identify, "Identified users: an install was matched to a user"),
     ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, bought something, or similar"),
 ];
+
+/// A kind of events in words: one, and many.
+pub(super) fn words_of(kind: &EventKind) -> (&str, &str) {
+    match kind {
+        EventKind::Click => ("click", "clicks"),
+        EventKind::Attribute => ("attribution", "attributions"),
+        EventKind::Identify => ("identified user", "identified users"),
+        EventKind::Conversion => ("conversion", "conversions"),
+        unknown => (unknown.as_str(), unknown.as_str()),
+    }
+}
 
 /// A webhook as the pages show it.
 pub(super) struct WebhookView {
     pub(super) id: String,
     pub(super) url: String,
+    pub(super) host: String,
     events: String,
     pub(super) active: bool,
     class: &'static str,
     status: &'static str,
     /// When it began to fail, or when a delivery last succeeded.
-    since: Option<DisplayTime>,
+    since: Option<Timestamp>,
     dropped: Count,
-    created: DisplayTime,
+    created: Timestamp,
 }
 
 impl From<WebhookDetail> for WebhookView {
@@ -66,17 +79,18 @@ impl From<WebhookDetail> for WebhookView {
             (WebhookStatus::Healthy, true) => ("good", "Healthy", health.delivered_at),
             _ => ("over", "No live events yet", None),
         };
-        let events: Vec<_> = webhook.events.iter().map(EventKind::as_str).collect();
+        let events: Vec<_> = webhook.events.iter().map(|kind| words_of(kind).1).collect();
         Self {
             id: webhook.id.to_string(),
+            host: host_of(&webhook.url).to_owned(),
             url: webhook.url,
-            events: events.join(", "),
+            events: capitalised(&events.join(", ")),
             active: webhook.active,
             class,
             status,
-            since: since.map(DisplayTime::from),
+            since,
             dropped: health.dropped.into(),
-            created: webhook.created_at.into(),
+            created: webhook.created_at,
         }
     }
 }
@@ -156,9 +170,10 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     let asked = asked_in(&form);
     match api::webhooks::create_for(&app, Arc::clone(&person.caller), once, asked).await {
         Ok(Answer { made, .. }) => {
-            let back = made.as_ref().map_or(LIST.to_owned(), |made| format!("{LIST}/{}", made.webhook.id));
-            let secret = made.as_ref().map(|made| made.secret.expose());
-            Ok(secret_page("Webhook secret", CREATED, &back).show(&app, &person, secret))
+            let (secret, webhook) = made.as_ref().map(|made| (made.secret.expose(), &made.webhook)).unzip();
+            let path = webhook.map_or(LIST.to_owned(), |webhook| format!("{LIST}/{}", webhook.id));
+            let back = Back { path: &path, name: webhook.map_or("", |webhook| host_of(&webhook.url)) };
+            Ok(secret_page("Webhook secret", CREATED, back).show(&app, &person, secret))
         }
         Err(error) => list_page(&app, &person, View::refused(&form, error)?).await,
     }
@@ -167,7 +182,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
 const CREATED: &str = "Your receiver uses it to verify that events come from this service. Store it where only your receiver can read it.";
 const ROTATED: &str = "X-Service-Signature uses it from now on. In webhook-signature, the previous secret also signs for 24 hours. Store it where only your receiver can read it.";
 
-fn secret_page<'a>(title: &'a str, lead: &'a str, back: &'a str) -> Secret<'a> {
+fn secret_page<'a>(title: &'a str, lead: &'a str, back: Back<'a>) -> Secret<'a> {
     let (section, kind) = (Section::WEBHOOKS, SecretKind::WebhookSecret);
     Secret { section, title, lead, kind, back, repeated: "webhook-secret-shown" }
 }
@@ -219,7 +234,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let filter = webhook.filters.affiliate_id.as_deref();
     let stored = Form::with(kinds.chain([("url", Some(&*webhook.url)), (AFFILIATE, filter)]));
     let form = FormView::new(app, groups(app, person, filter).await?, &stored, &view);
-    let frame = Frame::of(app, person, Section::WEBHOOKS, "Webhook").showing(&view);
+    let frame = Frame::of(app, person, Section::WEBHOOKS, host_of(&webhook.url)).showing(&view);
     let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let warnings = warnings(&webhook, &all);
     let failed = Some(DeliveryStatus::Failed);
@@ -275,7 +290,7 @@ fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Optio
         submit: "Rotate secret".to_owned(),
         is_typed: false,
         keep: "Cancel",
-        back: &format!("{LIST}/{}", webhook.id),
+        back: Back { path: &format!("{LIST}/{}", webhook.id), name: host_of(&webhook.url) },
     };
     question.ask(app, person, error)
 }
@@ -291,8 +306,9 @@ pub(super) async fn rotate(
     let once = secret_of(&person, &format!("{LIST}/{id}/secret"), &form);
     match api::webhooks::rotate_for(&app, Arc::clone(&person.caller), once, webhook.id.clone()).await {
         Ok(Answer { made, .. }) => {
-            let (back, secret) = (format!("{LIST}/{id}"), made.as_ref().map(|made| made.secret.expose()));
-            Ok(secret_page("New webhook secret", ROTATED, &back).show(&app, &person, secret))
+            let back = Back { path: &format!("{LIST}/{id}"), name: host_of(&webhook.url) };
+            let secret = made.as_ref().map(|made| made.secret.expose());
+            Ok(secret_page("New webhook secret", ROTATED, back).show(&app, &person, secret))
         }
         Err(error) => Ok(rotate_page(&app, &person, &webhook, Some(&FormError::of(error)?))),
     }
@@ -345,8 +361,8 @@ pub(super) async fn back(Path(id): Path<String>) -> PageResult {
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let webhook = named(&app, &person, &id).await?;
     let lead = "No more events are sent to it, pending deliveries are canceled, and its delivery log is deleted. This cannot be undone.";
-    let back = format!("{LIST}/{id}");
-    Ok(Question::delete(Section::WEBHOOKS, "webhook", &webhook.url, lead, &back).ask(&app, &person, None))
+    let back = Back { path: &format!("{LIST}/{id}"), name: host_of(&webhook.url) };
+    Ok(Question::delete(Section::WEBHOOKS, "webhook", &webhook.url, lead, back).ask(&app, &person, None))
 }
 
 /// Deletes a webhook.

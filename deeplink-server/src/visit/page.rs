@@ -54,7 +54,7 @@ pub(crate) fn headers(nonce: &str, language: Language) -> [(HeaderName, HeaderVa
 }
 
 /// The host of an http(s) address, without its port.
-pub(super) fn host_of(url: &str) -> &str {
+pub(crate) fn host_of(url: &str) -> &str {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     match authority.rsplit_once(':') {

@@ -33,10 +33,10 @@
   });
 
   const bring = (plot) => {
-    const named = [...plot.querySelectorAll("rect > title")];
+    const named = [...plot.querySelectorAll("g > title")];
     if (!named.length) return;
     const svg = plot.querySelector("svg");
-    const bars = named.map((title) => title.parentNode);
+    const columns = named.map((title) => title.parentNode);
     const texts = named.map((title) => title.textContent);
     // Browsers would show the titles as well, a moment later.
     for (const title of named) title.remove();
@@ -47,21 +47,21 @@
     plot.append(tip);
     let at = -1;
     const show = (next) => {
-      bars[at]?.classList.remove("at");
+      columns[at]?.classList.remove("at");
       at = next;
       tip.hidden = at < 0;
       if (at < 0) return;
-      bars[at].classList.add("at");
+      columns[at].classList.add("at");
       tip.textContent = texts[at];
-      // At the left edge it is right of the bar's middle, at the right edge left of it.
-      const share = ((at + 0.5) / bars.length) * 100 + "%";
+      // At the left edge it is right of the column's middle, at the right edge left of it.
+      const share = ((at + 0.5) / columns.length) * 100 + "%";
       tip.style.left = share;
       tip.style.translate = "-" + share;
     };
-    const clamp = (index) => Math.max(0, Math.min(bars.length - 1, index));
+    const clamp = (index) => Math.max(0, Math.min(columns.length - 1, index));
     const point = ({ clientX }) => {
       const { left, width } = svg.getBoundingClientRect();
-      show(clamp(Math.floor(((clientX - left) / width) * bars.length)));
+      show(clamp(Math.floor(((clientX - left) / width) * columns.length)));
     };
     svg.addEventListener("pointermove", point);
     svg.addEventListener("pointerdown", point);
@@ -72,7 +72,7 @@
     plot.ariaLabel = "Chart. Use the arrow keys to read its values.";
     plot.addEventListener("blur", () => show(-1));
     plot.addEventListener("keydown", (event) => {
-      const last = bars.length - 1;
+      const last = columns.length - 1;
       const ways = { ArrowLeft: at < 0 ? last : at - 1, ArrowRight: at + 1, Home: 0, End: last, Escape: -1 };
       if (!(event.key in ways)) return;
       event.preventDefault();

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Visitor, text_of, went};
-use deeplink_testing::spawn;
+use deeplink_testing::{World, spawn};
 
 #[tokio::test]
 async fn an_app_is_shown_with_everything_and_edited() {
@@ -116,6 +116,37 @@ async fn settings_name_the_account() {
     }
 }
 
+/// Lists show the times of the account's zone, whose name stands above them, and forms take them.
+async fn in_tokyo(world: &World, visitor: &Visitor<'_>) {
+    let now = world.clock.now();
+    let there = now.plus_millis(9 * 3_600_000).to_string();
+    let log = text_of(&visitor.get("/account/audit").await);
+    let time = format!("<time datetime=\"{now}\">{} ", there[8..10].trim_start_matches('0'));
+    assert!(log.contains("Entries, newest first. Times are in Asia/Tokyo."), "{log}");
+    assert!(log.contains(&time) && log.contains(&format!(", {}</time>", &there[11..19])), "{time}{there}: {log}");
+    let edit = "/account/links/spring-42/edit";
+    let end = ("expires_at", "2027-03-01T08:30");
+    let saved = visitor.post(edit, &[end]).await;
+    assert_eq!(went(&saved), (303, "/account/links/spring-42?done=link-saved"));
+    assert_eq!(world.a.get("/v1/links/spring-42").await.json()["expires_at"], "2027-02-28T23:30:00.000Z");
+    assert!(visitor.get(edit).await.text().contains("value=\"2027-03-01T08:30\""));
+    let link = text_of(&visitor.get("/account/links/spring-42").await);
+    assert!(link.contains("1 Mar 2027, 08:30</time> <span class=\"mute\">Asia/Tokyo</span>"), "{link}");
+}
+
+/// An outdated name of a zone is not offered, but one that is set stays chosen.
+#[tokio::test]
+async fn an_outdated_time_zone_stays_chosen() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = visitor.get("/account/settings").await.text();
+    assert!(page.contains("\"Asia/Kolkata\"") && !page.contains("Asia/Calcutta"), "{page}");
+    let set = world.a.patch("/v1/account", &json!({"time_zone": "Asia/Calcutta"})).await;
+    assert_eq!(set.status, 200, "{}", set.text());
+    let page = visitor.get("/account/settings").await.text();
+    assert!(page.contains("<option value=\"Asia/Calcutta\" selected>"), "{page}");
+}
+
 /// Settings are saved, refused beside their fields, and emptied; reports show the days of the zone.
 #[tokio::test]
 async fn settings_are_edited() {
@@ -140,6 +171,7 @@ async fn settings_are_edited() {
     world.a.make("spring-42").await;
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
     assert!(text_of(&visitor.get("/account").await).contains("Times are in Asia/Tokyo."));
+    in_tokyo(&world, &visitor).await;
 
     let refused = visitor.post(settings, &form("Example", "Mars/Olympus", "", "red")).await;
     let page = refused.text();

@@ -85,6 +85,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
         "Manage billing",
         "Cancel subscription",
         "You change your plan on the billing page",
+        "<button class=\"main\">Manage billing</button>",
     ];
     says(visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;
     let question = text_of(&visitor.get(CANCEL).await);
@@ -150,7 +151,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     let visitor = Visitor::signed_in(world, &world.a).await;
     says(
         &visitor,
-        &["Your plan: Free", "Upgrade to Pro", "Upgrade to Business", "Upgrade to Scale"],
+        &["Your plan: Free", "Upgrade to Pro", "Upgrade to Scale", "kept for 1 year</li>", "kept for 3 years</li>"],
         &["Manage", "Cancel"],
     )
     .await;
@@ -159,7 +160,12 @@ async fn a_plan_is_bought_managed_and_canceled() {
     assert!(bought.status == 303 && page.starts_with("https://checkout.stripe.test/"), "{page}");
     let operation = world.a.post_nothing("/v1/billing/stripe/checkout?tier=pro").await;
     assert_eq!(operation.member("checkout_url"), page, "the operation leads to the same page");
-    assert!(went(&visitor.get("/account/plan?done=plan-paid").await).0 == 200);
+    // Whoever has just paid is not asked to pay again.
+    let confirming = text_of(&visitor.get("/account/plan?done=plan-paid").await);
+    for text in ["Confirming payment", "Your plan changes as soon as the payment is confirmed", ">Reload</a>"] {
+        assert!(confirming.contains(text), "{text}: {confirming}");
+    }
+    assert!(!confirming.contains("Upgrade") && !confirming.contains("You have no subscription."), "{confirming}");
 
     let paid = scene.subscribe(&world.a, "pro").await;
     let offered = [
@@ -171,6 +177,8 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "Upgrade to Scale",
     ];
     says(&visitor, &offered, &["Upgrade to Pro", "<dt>Ends on</dt>", "Payment failed"]).await;
+    let confirmed = text_of(&visitor.get("/account/plan?done=plan-paid").await);
+    assert!(confirmed.contains("Your payment is confirmed.") && confirmed.contains("Upgrade to Scale"), "{confirmed}");
     let managed = visitor.post(PORTAL, &[]).await;
     assert!(managed.status == 303 && went(&managed).1.starts_with("https://billing.stripe.test/"));
     let changed = visitor.post(CHECKOUT, &[("tier", "scale")]).await;
@@ -183,7 +191,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "<dt>Pay by</dt>",
         "The last payment for Pro failed.",
         "to keep it.",
-        "Manage billing",
+        "<button class=\"main\">Manage billing</button>",
     ];
     says(&visitor, &late, &["<dt>Renews on</dt>"]).await;
     world.clock.advance(Duration::from_hours(24 * 8));
@@ -214,7 +222,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     let over = [
         "Your plan: Free",
         "Ended",
-        "The next page shows the price",
+        "Checkout shows the price before you pay.",
         "Your subscription has ended. No link, domain, team member or webhook was deleted",
         "Individual clicks and other events are kept for 30 days only.",
         "Manage billing",

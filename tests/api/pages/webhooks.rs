@@ -44,11 +44,12 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     let again = visitor.post(LIST, &fields).await;
     assert_eq!(went(&again), (303, "/account/webhooks?done=webhook-secret-shown"), "it is shown once");
     let list = visitor.get(LIST).await.text();
-    assert!(list.contains("https://hooks.example.com/deeplink") && list.contains("click, conversion"), "{list}");
+    assert!(list.contains("https://hooks.example.com/deeplink") && list.contains("Clicks, conversions"), "{list}");
     let made = world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
     let path = format!("{LIST}/{}", made["id"].as_str().expect("an id"));
     let page = visitor.get(&path).await.text();
     assert_eq!(page.matches(" checked>").count(), 2, "{page}");
+    assert!(page.contains("<h1>hooks.example.com</h1>"), "{page}");
 
     let affiliate = world.a1.affiliate_id();
     let change = [("url", "https://e.io/"), ("event_identify", "yes"), ("filters.affiliate_id", affiliate)];
