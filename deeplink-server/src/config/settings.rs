@@ -16,7 +16,7 @@ Secrets (environment variables only; to read one from a file, set NAME_FILE to t
                          OAuth client secret for sign-in with that provider; needs its client ID [default: none]
   DEEPLINK_STRIPE_SECRET_KEY
                          Key for Stripe's API, best a restricted one that can write Checkout Sessions, Customer portal
-                         and Subscriptions [default: none]
+                         and Subscriptions, and read Prices [default: none]
   DEEPLINK_STRIPE_WEBHOOK_SECRET
                          Signing secret of the webhook endpoint at Stripe. Several can be given, separated by commas,
                          while one replaces another [default: none]

@@ -7,6 +7,7 @@ use deeplink_core::billing::{BillingStatus, SubscriptionStatus, Usage, paid_tier
 use deeplink_core::plan::{Limits, PAST_DUE_DAYS, Tier};
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
+use futures_util::future::join_all;
 
 use super::PageResult;
 use super::chart::Count;
@@ -21,6 +22,7 @@ use crate::db::billing::BillingAccount;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::once::Once;
+use crate::outbound::stripe::{Price, Stripe};
 use crate::state::{App, Shared};
 use crate::work::subscriptions;
 
@@ -98,12 +100,13 @@ fn name_of(tier: &Tier) -> &'static str {
 struct Offer {
     tier: &'static Tier,
     name: &'static str,
+    price: Option<Price>,
     /// What it includes.
     includes: Vec<String>,
 }
 
 impl Offer {
-    fn of(tier: &'static Tier) -> Self {
+    fn of(tier: &'static Tier, price: Option<Price>) -> Self {
         let Limits {
             max_links,
             max_events_per_month,
@@ -125,7 +128,7 @@ impl Offer {
         ];
         let kept = |days| format!("Clicks and other events kept for {}", time_of(days));
         includes.extend(analytics_retention_days.map(kept));
-        Self { tier, name: name_of(tier), includes }
+        Self { tier, name: name_of(tier), price, includes }
     }
 }
 
@@ -151,6 +154,8 @@ struct PlanPage<'a> {
     can_manage: bool,
     can_cancel: bool,
     offers: Vec<Offer>,
+    /// Whether each offer has its price.
+    has_prices: bool,
 }
 
 /// The plan and its usage.
@@ -164,7 +169,7 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
     let Standing { status, account, is_confirming, .. } = &standing;
     let has_stripe = app.config.stripe.is_some();
     // Whoever has just paid is not asked to pay again.
-    let offers = if has_stripe && !is_confirming { offers(status) } else { Vec::new() };
+    let offers = if *is_confirming { Vec::new() } else { offers(app, status).await };
     let mut frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
     frame.notice = frame.notice.filter(|_| !is_confirming);
     let page = PlanPage {
@@ -185,15 +190,24 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
         // Former payers still have invoices.
         can_manage: has_stripe && account.customer.is_some(),
         can_cancel: has_stripe && standing.can_cancel(),
+        has_prices: offers.iter().all(|offer| offer.price.is_some()),
         offers,
     };
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// The plans above the current one.
-fn offers(status: &BillingStatus) -> Vec<Offer> {
+/// The plans above the current one, if plans are sold.
+async fn offers(app: &App, status: &BillingStatus) -> Vec<Offer> {
+    let Ok(stripe) = app.stripe() else { return Vec::new() };
     let present = status.plan_tier.rank().max(status.effective_tier.rank());
-    Tier::ALL.iter().filter(|tier| tier.rank() > present).map(Offer::of).collect()
+    let tiers = Tier::ALL.iter().filter(|tier| tier.rank() > present);
+    join_all(tiers.map(async |tier| Offer::of(tier, price(app, stripe, tier).await))).await
+}
+
+/// What a plan costs. A page without it is better than no page: the processor's page shows it too.
+async fn price(app: &App, stripe: &Stripe, tier: &Tier) -> Option<Price> {
+    let read = stripe.price(stripe.prices().of(tier)?).await;
+    read.map_err(|error| subscriptions::unavailable(app, &error)).ok()?
 }
 
 /// The state of an account's subscription.

@@ -222,7 +222,10 @@ async fn a_plan_is_bought_managed_and_canceled() {
     let over = [
         "Your plan: Free",
         "Ended",
-        "Checkout shows the price before you pay.",
+        "<b>€19</b> <span class=\"mute\">per month</span>",
+        "<b>€49.50</b> <span class=\"mute\">per month</span>",
+        "<b>€1,299</b> <span class=\"mute\">per month</span>",
+        "You can cancel at any time",
         "Your subscription has ended. No link, domain, team member or webhook was deleted",
         "Individual clicks and other events are kept for 30 days only.",
         "Manage billing",
@@ -254,7 +257,7 @@ async fn a_refusal_is_said_on_the_page() {
         assert!(text_of(&refused).contains(text), "{path}: {}", refused.text());
         assert!(refused.text().contains("<title>Error: "), "{path}");
     }
-    assert!(stripe.seen().is_empty());
+    assert!(stripe.seen().iter().all(|seen| seen.line.starts_with("GET /v1/prices/")));
     scene.subscribe(&world.a, "pro").await;
     stripe.fails(Some(Fault::Status(400)));
     for (path, fields) in [(CHECKOUT, vec![("tier", "scale")]), (PORTAL, vec![]), (CANCEL, vec![])] {
@@ -264,6 +267,27 @@ async fn a_refusal_is_said_on_the_page() {
         assert!(text_of(&refused).contains(said), "{path}: {}", refused.text());
     }
     says(&visitor, &["Your plan: Pro", "<dt>Renews on</dt>"], &[]).await;
+}
+
+/// Prices are read once; without them, the page says where they are.
+#[tokio::test]
+async fn a_page_without_prices_says_where_they_are() {
+    let scene = scene().await;
+    let Scene { world, stripe, .. } = &scene;
+    let visitor = Visitor::signed_in(world, &world.a).await;
+    stripe.fails(Some(Fault::Status(403)));
+    let without = ["Upgrade to Pro", "Upgrade to Scale", "Checkout shows the price before you pay."];
+    says(&visitor, &without, &["per month", "cancel at any time"]).await;
+    stripe.fails(None);
+    says(&visitor, &without, &["per month"]).await;
+    assert_eq!(stripe.seen().len(), 3, "a refused price is not asked for again at once");
+
+    let scene = self::scene().await;
+    let visitor = Visitor::signed_in(&scene.world, &scene.world.a).await;
+    for _ in 0..2 {
+        says(&visitor, &["<b>€49.50</b>", "You can cancel at any time"], &["Checkout shows the price"]).await;
+    }
+    assert_eq!(scene.stripe.seen().len(), 3, "prices do not change");
 }
 
 /// A form of this page may lead to the processor, which is on any domain; no form of another page may.

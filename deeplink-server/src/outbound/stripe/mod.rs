@@ -4,6 +4,7 @@
 //! What Stripe says never reaches a caller, and neither our key nor the addresses of its pages reach a log: anyone who
 //! has such an address can use the page.
 
+mod price;
 mod subscription;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use url::Url;
 
+pub(crate) use self::price::Price;
+use self::price::Prices;
 pub(crate) use self::subscription::Subscription;
 use self::subscription::WireSubscription;
 use super::http::{Call, Http, Terms};
@@ -108,6 +111,7 @@ pub(crate) struct Stripe {
     next_call: Mutex<Instant>,
     /// When an invalid signature was last logged, in milliseconds since 1970.
     warned_at: AtomicI64,
+    read_prices: Prices,
 }
 
 /// A checkout page.
@@ -159,6 +163,7 @@ impl Stripe {
             account: account.clone(),
             next_call: Mutex::new(Instant::now()),
             warned_at: AtomicI64::new(0),
+            read_prices: Prices::default(),
         }
     }
 
@@ -193,9 +198,7 @@ impl Stripe {
 
     /// Reads a subscription.
     pub(crate) async fn subscription(&self, id: &str, wait_limit: WaitLimit) -> Result<Subscription, StripeError> {
-        let request =
-            StripeRequest { method: Method::GET, path: &["subscriptions", id], form: Bytes::new(), key: None };
-        let answer = self.call(request, wait_limit).await?.json()?;
+        let answer = self.get(&["subscriptions", id], wait_limit).await?;
         self.read(id, answer)
     }
 
@@ -213,6 +216,11 @@ impl Stripe {
         let now = now.as_millis();
         let is_due = |last: i64| (now.abs_diff(last) >= WARNING_MILLIS).then_some(now);
         self.warned_at.fetch_update(Relaxed, Relaxed, is_due).is_ok()
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &[&str], wait_limit: WaitLimit) -> Result<T, StripeError> {
+        let request = StripeRequest { method: Method::GET, path, form: Bytes::new(), key: None };
+        self.call(request, wait_limit).await?.json()
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &[&str], form: String, key: &str) -> Result<T, StripeError> {

@@ -112,6 +112,32 @@ pub(super) async fn read(
     answer
 }
 
+/// A price, which is paid each month.
+pub(super) async fn price(
+    State(inner): State<Arc<Mutex<Inner>>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let seen = Seen { line: format!("GET /v1/prices/{id}"), form: BTreeMap::new(), key: None };
+    let fault = note(&inner, seen);
+    if let Some(refused) = refusal(&Method::GET, &headers) {
+        return answer(refused);
+    }
+    if let Some(failed) = fail(fault).await {
+        return failed;
+    }
+    let Some(nth) = PRICES.iter().position(|known| *known == id) else { return answer(missing("price", "price", 404)) };
+    let amount = [1_900, 4_950, 129_900][nth];
+    let recurring = json!({"interval": "month", "interval_count": 1, "usage_type": "licensed"});
+    answer((
+        200,
+        json!({
+            "id": id, "object": "price", "active": true, "billing_scheme": "per_unit", "currency": "eur",
+            "unit_amount": amount, "type": "recurring", "recurring": recurring,
+        }),
+    ))
+}
+
 pub(super) async fn call(State(inner): State<Arc<Mutex<Inner>>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 20).await.expect("a body");

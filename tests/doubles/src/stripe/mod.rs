@@ -174,6 +174,7 @@ impl Stripe {
             .route("/v1/checkout/sessions", post(answers::call))
             .route("/v1/billing_portal/sessions", post(answers::call))
             .route("/v1/subscriptions/{id}", get(answers::read).post(answers::call))
+            .route("/v1/prices/{id}", get(answers::price))
             .with_state(Arc::clone(&inner));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
