@@ -45,10 +45,7 @@
   const cover = document.querySelector(".cover img");
   if (cover) {
     cover.onerror = () => { cover.className = "gone"; };
-    cover.onload = () => {
-      const ratio = cover.naturalWidth / cover.naturalHeight;
-      cover.className = ratio < 1.25 ? "tall" : ratio > 2.6 ? "broad" : "";
-    };
+    cover.onload = () => { if (cover.naturalWidth < 1.25 * cover.naturalHeight) cover.className = "tall"; };
     if (cover.complete) cover.naturalWidth ? cover.onload() : cover.onerror();
   }
 

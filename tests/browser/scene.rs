@@ -159,7 +159,6 @@ pub(crate) fn all() -> Vec<Scene> {
         Scene::of("emoji", everywhere(&emoji)),
         Scene::of("hostile", everywhere(&hostile)),
         Scene::of("tall-image", everywhere(&pictured("tall.svg"))),
-        Scene::of("broad-image", everywhere(&pictured("wide.svg"))),
         Scene::of("image-gone", everywhere(&pictured("gone.png"))).with_app(&json!({
             "platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Hills",
             "icon_url": image("gone.png"),
