@@ -13,7 +13,7 @@ use super::{Stripe, StripeError, WaitLimit};
 /// How long a page waits for prices.
 const PAGE_WAIT: Duration = Duration::from_secs(1);
 /// How long pages do without a price that could not be read.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// What a plan costs, and how often that is paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,20 +79,27 @@ fn amount(smallest: u64, currency: &str) -> String {
     }
 }
 
-/// The prices that were read; for others, when to ask again.
+/// What is known of a price.
+#[derive(Clone)]
+struct Known {
+    /// `None` if it is not one amount for one period, or could not be read.
+    price: Option<Price>,
+    /// When to ask again.
+    until: Option<Instant>,
+}
+
+/// The prices that were asked for.
 #[derive(Default)]
-pub(super) struct Prices(Mutex<HashMap<String, Result<Option<Price>, Instant>>>);
+pub(super) struct Prices(Mutex<HashMap<String, Known>>);
 
 impl Prices {
-    fn known(&self, id: &str) -> Option<Option<Price>> {
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id)? {
-            Ok(price) => Some(price.clone()),
-            Err(again) => (Instant::now() < *again).then_some(None),
-        }
+    fn known(&self, id: &str) -> Option<Known> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        known.filter(|known| known.until.is_none_or(|until| Instant::now() < until))
     }
 
-    fn keep(&self, id: &str, read: Result<Option<Price>, Instant>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), read);
+    fn keep(&self, id: &str, known: Known) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), known);
     }
 }
 
@@ -100,12 +107,13 @@ impl Stripe {
     /// A price by its id; `None` if it is not one amount for one period, or could not be read a moment ago.
     pub(crate) async fn price(&self, id: &str) -> Result<Option<Price>, StripeError> {
         if let Some(known) = self.read_prices.known(id) {
-            return Ok(known);
+            return Ok(known.price);
         }
         let read = timeout(PAGE_WAIT, self.get::<WirePrice>(&["prices", id], WaitLimit::Short)).await;
         let slow = |_| Err(StripeError::Unavailable(format!("GET /v1/prices/{id}: too slow for a page")));
         let read = read.unwrap_or_else(slow).map(WirePrice::read);
-        self.read_prices.keep(id, read.as_ref().map_err(|_| Instant::now() + RETRY_AFTER).cloned());
+        let until = read.is_err().then(|| Instant::now() + RETRY_AFTER);
+        self.read_prices.keep(id, Known { price: read.as_ref().ok().cloned().flatten(), until });
         read
     }
 }
