@@ -125,13 +125,13 @@ async fn in_tokyo(world: &World, visitor: &Visitor<'_>) {
     assert!(log.contains("Entries, newest first. Times are in Asia/Tokyo."), "{log}");
     assert!(log.contains(&time) && log.contains(&format!(", {}</time>", &there[11..19])), "{time}{there}: {log}");
     let edit = "/account/links/spring-42/edit";
-    let end = ("expires_at", "2027-03-01T08:30");
+    let end = ("expires_at", "2026-12-01T08:30");
     let saved = visitor.post(edit, &[end]).await;
     assert_eq!(went(&saved), (303, "/account/links/spring-42?done=link-saved"));
-    assert_eq!(world.a.get("/v1/links/spring-42").await.json()["expires_at"], "2027-02-28T23:30:00.000Z");
-    assert!(visitor.get(edit).await.text().contains("value=\"2027-03-01T08:30\""));
+    assert_eq!(world.a.get("/v1/links/spring-42").await.json()["expires_at"], "2026-11-30T23:30:00.000Z");
+    assert!(visitor.get(edit).await.text().contains("value=\"2026-12-01T08:30\""));
     let link = text_of(&visitor.get("/account/links/spring-42").await);
-    assert!(link.contains("1 Mar 2027, 08:30</time> <span class=\"mute\">Asia/Tokyo</span>"), "{link}");
+    assert!(link.contains("1 Dec 2026, 08:30</time> <span class=\"mute\">Asia/Tokyo</span>"), "{link}");
 }
 
 /// An outdated name of a zone is not offered, but one that is set stays chosen.

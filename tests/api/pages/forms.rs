@@ -97,7 +97,7 @@ async fn a_local_service_asks_for_no_record_in_vain() {
     visitor.post("/account/domains", &[("domain", "go.example.com"), ("role", "primary")]).await;
     let public = text_of(&visitor.get("/account/domains/go.example.com").await);
     assert!(public.contains("TXT") && !public.contains("<dd>CNAME</dd>"), "{public}");
-    assert!(public.contains("No DNS record can send visitors to <code>127.0.0.1</code>"), "{public}");
+    assert!(public.contains("No DNS record can route visitors to <code>127.0.0.1</code>"), "{public}");
     assert!(visitor.get("/account/domains").await.text().contains("shop.localhost"));
 }
 
