@@ -116,7 +116,10 @@ async fn a_link_signs_people_in_and_adds_new_ones() {
     let page = world.nobody.get(&format!("/signin/once?token={token}")).await;
     assert!(page.text().contains("value=\"a@example.com\"") && page.text().contains("you join the team"));
     for (email, says) in [
-        ("b@example.com", "This address already has its own account on this service; enter another one."),
+        (
+            "b@example.com",
+            "This address already has its own account on this service; enter another address, or delete that account first.",
+        ),
         (PLACEHOLDER, "This is not a valid email address."),
         ("nobody", "This is not a valid email address."),
         ("", "This is not a valid email address."),

@@ -29,7 +29,7 @@ async fn begin(browser: &Browser) {
     browser.click("form button").await;
     browser.until_it_says("h1", "Overview").await;
     assert_eq!(browser.path().await, "/account");
-    browser.until_it_says(".steps li:first-child a", "Create an API key").await;
+    browser.until_it_says(".steps li:first-child a", "Create a secret key").await;
 
     browser.click(".steps li:first-child a").await;
     browser.until_it_says("h1", "Keys").await;
@@ -42,7 +42,7 @@ async fn begin(browser: &Browser) {
     browser.until_it_says("h1", "Keys").await;
 
     browser.open(&browser.service("/account")).await;
-    browser.until_it_says(".steps li.done a", "Create an API key").await;
+    browser.until_it_says(".steps li.done a", "Create a secret key").await;
     browser.click(".steps li:not(.done) a").await;
     browser.until_it_says("h1", "New link").await;
     browser.fill("web-url", "https://shop.example.com/sale").await;

@@ -249,6 +249,7 @@ async fn has_placeholder(tx: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, A
 
 /// The error for an address that is in use in another account.
 fn taken() -> ApiError {
-    let message = "this address already has its own account on this service; enter another one";
+    let message =
+        "this address already has its own account on this service; enter another address, or delete that account first";
     Invalid::field(ErrorCode::EmailExists, "email", message).into()
 }

@@ -49,8 +49,8 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     let mut steps = vec![
         Step {
             is_done: usage.keys > 0,
-            title: "Create an API key",
-            text: "For the API and the dl command line tool.",
+            title: "Create a secret key",
+            text: "For the API and the dl command-line tool.",
             path: "/account/keys",
         },
         Step {

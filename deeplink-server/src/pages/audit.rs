@@ -23,8 +23,8 @@ struct Row {
     detail: Option<String>,
 }
 
-impl From<AuditEntry> for Row {
-    fn from(entry: AuditEntry) -> Self {
+impl Row {
+    fn of(entry: AuditEntry, frame: &Frame) -> Self {
         let by = match (entry.actor, entry.actor_type) {
             (Some(actor), _) => actor,
             (None, AuditActor::Operator) => "Operator of the service".to_owned(),
@@ -35,7 +35,9 @@ impl From<AuditEntry> for Row {
             (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
             (action, _) => words_of(action),
         };
-        Self { at: entry.at, action, by, target, detail: entry.detail }
+        // The moment of a scheduled deletion.
+        let moment = entry.detail.as_ref().and_then(|detail| detail.parse().ok()).map(|at| frame.second(&at));
+        Self { at: entry.at, action, by, target, detail: moment.or(entry.detail) }
     }
 }
 
@@ -85,7 +87,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let cursor = query.one("cursor")?;
     let found = api::audit::list_for(&app, &person.caller, PageRequest::at(cursor)).await?;
     let frame = Frame::of(&app, &person, Section::SETTINGS, "Audit log");
-    let rows = found.entries.into_iter().map(Row::from).collect();
+    let rows = found.entries.into_iter().map(|entry| Row::of(entry, &frame)).collect();
     let page = AuditPage { frame: &frame, rows, pager: Pager::new("/account/audit", cursor, found.next_cursor) };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }

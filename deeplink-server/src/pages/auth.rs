@@ -105,7 +105,7 @@ fn sign_up_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'
     let text = vec![
         format!("Someone created an account on {host} with this email address and holds a secret key for it."),
         "When you confirm, the account becomes yours: all its keys, webhooks and sources stop working, and you get a \
-         new secret key. Its links, domains and apps stay, so look through them."
+         new secret key. Its links, domains and apps are kept, so review them."
             .to_owned(),
     ];
     TokenPage {

@@ -32,7 +32,7 @@ struct DomainView {
 
 impl From<DomainDetail> for DomainView {
     fn from(domain: DomainDetail) -> Self {
-        let role = if domain.role == DomainRole::Alternate { "Opens apps" } else { "Short links" };
+        let role = if domain.role == DomainRole::Alternate { "Opening apps" } else { "Short links" };
         Self { role, is_verified: domain.verified, created: domain.created_at, name: domain.domain }
     }
 }

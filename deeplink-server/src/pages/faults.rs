@@ -94,7 +94,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "This field is required.",
         ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
-        ErrorCode::DisabledByOperator => "The operator of this service has switched this link off.",
+        ErrorCode::DisabledByOperator => "The operator of this service has disabled this link.",
         ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
@@ -109,7 +109,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::UserExists => "This person is already on your team.",
         ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",
         ErrorCode::NameTaken => "Another source already has this name. Choose another one.",
-        ErrorCode::InvalidTier => "This plan cannot be bought. Choose another one.",
+        ErrorCode::InvalidTier => "This plan is not available for purchase. Choose another one.",
         ErrorCode::NoCustomer => "This account has no billing profile yet, so there is nothing to manage.",
         ErrorCode::NoSubscription => "You have no subscription to cancel.",
         ErrorCode::ThreatDetected if message.ends_with("threat list") => {
@@ -117,7 +117,11 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         }
         ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
         ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
-            "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
+            if field.is_some_and(|field| field.ends_with("deep_link")) {
+                "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
+            } else {
+                "Enter the full URL, starting with https://."
+            }
         }
         _ => "",
     };
@@ -127,6 +131,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let message = message.split("; GET ").next().unwrap_or_default();
     let rest = field.and_then(|field| message.strip_prefix(field)).map(|rest| match rest.strip_prefix(": ") {
         Some(why) => why.to_owned(),
+        None if rest.starts_with(" must ") => rest.trim_start().to_owned(),
         None => format!("this{rest}"),
     });
     let text = rest.unwrap_or_else(|| message.to_owned());

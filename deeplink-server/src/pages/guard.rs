@@ -104,7 +104,7 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
              contact the operator.",
         ),
         (_, 404) => ("Page not found", "It may have been deleted, or the address may be incomplete."),
-        (_, 405) => ("This page does not work that way", "Go back to your account and try again from there."),
+        (_, 405) => ("That action isn’t available", "Go back to your account and try again from there."),
         (_, 413) => ("The form is too large", "Shorten what you entered and try again."),
         (_, 429) => ("Too many requests", "Wait a minute, then try again."),
         (ErrorCode::UpstreamUnavailable, _) => {

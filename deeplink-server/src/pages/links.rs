@@ -223,7 +223,7 @@ fn moment_in(text: String, zone: &Zone) -> String {
 const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
-    let hint = "The end of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
+    let hint = "The last part of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
     let slug = Field::line("custom_id", "Slug (optional)", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), slug])];
     groups.extend(more_groups());
@@ -255,7 +255,7 @@ fn more_groups() -> [Group; 3] {
     let preview = vec![
         Field::line("social_preview.title", "Title", "").max_length(MAX_PREVIEW_TITLE),
         Field::area("social_preview.description", "Description", "").max_length(MAX_PREVIEW_DESCRIPTION),
-        Field::url("social_preview.image_url", "Image URL", "Works best at twice as wide as high."),
+        Field::url("social_preview.image_url", "Image URL", "Recommended: 1200 × 630 pixels."),
     ];
     let actions = Action::ALL.iter().map(|action| (action.as_str().to_owned(), label_of(action).to_owned()));
     let none = std::iter::once((String::new(), "None".to_owned()));

@@ -17,7 +17,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "app-saved" => "App saved. Phones pick up the change the next time they check.",
         "app-deleted" => "App deleted.",
         "key-deleted" => "Key deleted. It no longer works.",
-        "gone" => "It no longer exists, so there was nothing to delete.",
+        "gone" => "It was already deleted.",
         "key-shown" => {
             "That form was already submitted. A key is shown only once; if you have lost it, delete it and create a new one."
         }
@@ -37,9 +37,9 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         }
         "replayed-none" => "Nothing was resent: no delivery of that period failed, or all are already being resent.",
         "invited" => "Invitation sent. It is valid for 7 days.",
-        "person-removed" => "They were removed from the team and signed out everywhere.",
+        "person-removed" => "The team member was removed and signed out everywhere.",
         "plan-paid" => "Thank you. Your payment is confirmed.",
-        "plan-canceled" => "Your subscription is canceled. It ends with its current period.",
+        "plan-canceled" => "Your subscription is canceled. It ends at the end of the current billing period.",
         "affiliate-made" => "Affiliate added. Create a credential for it below.",
         "affiliate-saved" => "Affiliate updated.",
         "affiliate-deleted" => "Affiliate deleted. Its credentials no longer work.",

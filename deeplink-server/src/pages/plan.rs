@@ -276,7 +276,7 @@ impl Standing {
         if !self.status.quotas_enforced {
             return kept;
         }
-        format!("{kept} After that, you cannot go beyond the limits of the {} plan.", name_of(self.tier_afterwards()))
+        format!("{kept} After the plan ends, the limits of the {} plan apply.", name_of(self.tier_afterwards()))
     }
 
     /// Whether a payment is missing.
@@ -323,7 +323,7 @@ impl Standing {
                 )
             }
             _ if self.status.cancel_scheduled => {
-                format!("Your {} subscription is not renewed. {}", name_of(paid), self.afterwards())
+                format!("Your {} subscription will not renew. {}", name_of(paid), self.afterwards())
             }
             _ => format!("You are subscribed to {}.", name_of(paid)),
         };
@@ -393,8 +393,11 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person) -> PageRe
 
 fn question(app: &App, person: &Person, standing: &Standing, error: Option<&FormError>) -> Response {
     let lead = match standing.granted_until() {
-        None => format!("It ends with its current period and cannot be resumed after that. {}", standing.kept("is")),
-        Some(until) => format!("You keep the plan until {until}; it is not renewed. {}", standing.afterwards()),
+        None => format!(
+            "It ends at the end of the current billing period and cannot be resumed after that. {}",
+            standing.kept("is")
+        ),
+        Some(until) => format!("You keep the plan until {until}; it will not renew. {}", standing.afterwards()),
     };
     let subject = if standing.is_on_hold() { "Subscription on hold" } else { name_of(&standing.status.plan_tier) };
     let question = Question {

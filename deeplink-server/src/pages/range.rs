@@ -159,7 +159,7 @@ impl Range {
     /// When it was that the numbers are compared with.
     pub(super) fn before(&self) -> String {
         match (self.is_open, self.days) {
-            (true, 1) => "yesterday by this time".to_owned(),
+            (true, 1) => "by this time yesterday".to_owned(),
             (false, 1) => "the day before".to_owned(),
             (_, days) => format!("in the previous {days} days"),
         }

@@ -73,7 +73,7 @@ impl From<WebhookDetail> for WebhookView {
     fn from(webhook: WebhookDetail) -> Self {
         let health = webhook.health;
         let (class, status, since) = match (&health.status, webhook.active) {
-            (WebhookStatus::Paused, _) => ("bad", "Disabled after three days of failures", health.failing_since),
+            (WebhookStatus::Paused, _) => ("bad", "Paused after three days of failures", health.failing_since),
             (_, false) => ("over", "Disabled", None),
             (WebhookStatus::Failing, true) => ("bad", "Failing", health.failing_since),
             (WebhookStatus::Healthy, true) => ("good", "Healthy", health.delivered_at),
@@ -179,8 +179,8 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
 }
 
-const CREATED: &str = "Your receiver uses it to verify that events come from this service. Store it where only your receiver can read it.";
-const ROTATED: &str = "X-Service-Signature uses it from now on. In webhook-signature, the previous secret also signs for 24 hours. Store it where only your receiver can read it.";
+const CREATED: &str = "Your endpoint uses it to verify that events come from this service. Store it where only your endpoint can read it.";
+const ROTATED: &str = "X-Service-Signature uses it from now on. In webhook-signature, the previous secret also signs for 24 hours. Store it where only your endpoint can read it.";
 
 fn secret_page<'a>(title: &'a str, lead: &'a str, back: Back<'a>) -> Secret<'a> {
     let (section, kind) = (Section::WEBHOOKS, SecretKind::WebhookSecret);

@@ -152,7 +152,7 @@ async fn pages_draw_what_links_led_to() {
         (
             "/account?range=today".to_owned(),
             "Today",
-            "<b>4</b> clicks <span class=\"mute\">+300.0%, 1 yesterday by this time",
+            "<b>4</b> clicks <span class=\"mute\">+300.0%, 1 by this time yesterday",
             0,
         ),
         (

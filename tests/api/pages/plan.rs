@@ -84,7 +84,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
         "is on hold: it is unpaid, paused, or for a price that this service does not know.",
         "Manage billing",
         "Cancel subscription",
-        "You change your plan on the billing page",
+        "Change your plan on the billing page",
         "<button class=\"main\">Manage billing</button>",
     ];
     says(visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;
@@ -116,7 +116,10 @@ async fn a_subscription_for_an_unknown_price_is_on_hold() {
     let canceled = visitor.post(CANCEL, &[]).await;
     assert_eq!(went(&canceled), (303, "/account/plan?done=plan-canceled"));
     let page = text_of(&visitor.get("/account/plan?done=plan-canceled").await);
-    assert!(page.contains("Your subscription is canceled. It ends with its current period."), "{page}");
+    assert!(
+        page.contains("Your subscription is canceled. It ends at the end of the current billing period."),
+        "{page}"
+    );
     assert!(page.contains("<dt>Ends on</dt>") && !page.contains("You keep the plan"), "{page}");
 }
 
