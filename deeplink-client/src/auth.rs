@@ -25,10 +25,10 @@ pub enum Auth {
     Provider(Arc<dyn CredentialProvider>),
 }
 
-/// Gives the secret key for each request, for keys that rotate while the program runs.
+/// Provides the secret key for each request, for keys that are rotated while the program runs.
 pub trait CredentialProvider: Send + Sync + 'static {
-    /// The key to use. `refused` is the key for which the service has just answered 401, if this is the one retry that
-    /// a call has.
+    /// The key to use. `refused` is the key that the service has just rejected with 401, if this is the one retry of a call
+    /// after a 401.
     fn secret_key<'a>(
         &'a self,
         refused: Option<&'a SecretKey>,

@@ -19,7 +19,7 @@ use crate::transport::{HttpTransport, Transport};
 /// A layer around a transport.
 type Wrap = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>;
 
-/// Collects what a [`Client`] needs. A bad value is an error of [`ClientBuilder::build`].
+/// Collects the settings of a [`Client`]. An invalid value is an error of [`ClientBuilder::build`].
 #[must_use]
 pub struct ClientBuilder {
     base_url: String,
@@ -75,8 +75,8 @@ impl ClientBuilder {
         self.auth(Auth::Session(token.into()))
     }
 
-    /// Pays for requests that cost something, if the client has no key: when a reply asks for a payment, this signs
-    /// one, once for each call. Further attempts carry the same payment, which is charged once.
+    /// Pays for requests if the client has no key: when a response requires a payment, this signs one, once per call. Further
+    /// attempts carry the same payment, which is charged once.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |_| {
@@ -144,7 +144,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how failed attempts are repeated.
+    /// Sets how failed attempts are retried.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.limits.retry = retry;
         self
@@ -190,18 +190,18 @@ impl ClientBuilder {
         self
     }
 
-    /// Lets a credential go over plain `http` to another machine.
+    /// Allows credentials to be sent over plain `http` to another machine.
     pub fn allow_insecure_http(mut self, allow: bool) -> Self {
         self.allow_insecure_http = allow;
         self
     }
 
-    /// Makes the client.
+    /// Creates the client.
     pub fn build(self) -> Result<Client> {
         let base = parse_base(&self.base_url)?;
         check_secure(&base, &self.auth, self.allow_insecure_http)?;
         if self.payer.is_some() && !self.allow_insecure_http && !is_confidential(&base) {
-            return Err(Error::builder("a payment does not go over plain http to another machine; use https"));
+            return Err(Error::builder("a payment cannot be sent over plain http to another machine; use https"));
         }
         if self.limits.call.is_zero() || self.limits.attempt.is_zero() || self.connect_timeout == Some(Duration::ZERO) {
             return Err(Error::builder("a time limit must be greater than zero"));
@@ -209,10 +209,10 @@ impl ClientBuilder {
         let own = concat!("deeplink-client/", env!("CARGO_PKG_VERSION"));
         let user_agent = self.user_agent.as_ref().map_or_else(|| own.to_owned(), |name| format!("{name} {own}"));
         let user_agent = HeaderValue::try_from(user_agent)
-            .map_err(|_| Error::builder("the user agent holds characters that a header cannot carry"))?;
+            .map_err(|_| Error::builder("the user agent contains characters that a header cannot contain"))?;
         let settings = self.connect_timeout.is_some() || self.proxy.is_some() || !self.roots.is_empty();
         let mut transport: Arc<dyn Transport> = match (self.transport, self.reqwest) {
-            (Some(_), Some(_)) => return Err(Error::builder("give a transport or a reqwest client, not both")),
+            (Some(_), Some(_)) => return Err(Error::builder("use either a transport or a reqwest client, not both")),
             (Some(_), None) | (None, Some(_)) if settings => {
                 return Err(Error::builder("connection settings do not apply to a custom transport"));
             }
@@ -251,7 +251,7 @@ fn parse_base(text: &str) -> Result<Url> {
         return Err(Error::builder("the base URL must start with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::builder("the base URL must not hold a user name or password"));
+        return Err(Error::builder("the base URL must not contain a user name or password"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(Error::builder("the base URL must not have a query or fragment"));
@@ -261,7 +261,7 @@ fn parse_base(text: &str) -> Result<Url> {
 
 fn check_tls(base: &Url) -> Result<()> {
     if base.scheme() == "https" && !cfg!(feature = "rustls") {
-        return Err(Error::builder("https needs the feature `rustls`"));
+        return Err(Error::builder("https requires the feature `rustls`"));
     }
     Ok(())
 }
@@ -300,5 +300,5 @@ pub(crate) fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> R
 
 #[cfg(not(feature = "rustls"))]
 fn trust(builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
-    if roots.is_empty() { Ok(builder) } else { Err(Error::builder("certificates need the feature `rustls`")) }
+    if roots.is_empty() { Ok(builder) } else { Err(Error::builder("certificates require the feature `rustls`")) }
 }

@@ -1,4 +1,4 @@
-//! A call that is about to be made: configure it, then await it. Nothing is sent before.
+//! A call that is about to be made: configure it, then await it. Nothing is sent until then.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -82,7 +82,7 @@ pub struct Call<T> {
     decode: fn(&Reply) -> Result<T>,
 }
 
-/// A reply with status, headers and raw body.
+/// A response with status, headers and raw body.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Full<T> {
@@ -104,7 +104,7 @@ impl<T> Full<T> {
         payer::receipt(&self.headers)
     }
 
-    /// Whether the service repeated its reply to an earlier request with the same key.
+    /// Whether the service repeated its response to an earlier request with the same key.
     pub fn is_replayed(&self) -> bool {
         self.headers.get("idempotency-replayed").is_some_and(|value| value == "true")
     }
@@ -138,7 +138,7 @@ impl<T> Call<T> {
         self.checked(input.map(drop).map_err(Error::invalid))
     }
 
-    /// The same call, with its reply decoded differently.
+    /// The same call, with its response decoded differently.
     pub(crate) fn read_as<U>(self, decode: fn(&Reply) -> Result<U>) -> Call<U> {
         let Self { connection, draft, invalid, options, .. } = self;
         Call { connection, draft, invalid, options, decode }
@@ -155,7 +155,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// How failed attempts are repeated.
+    /// How failed attempts are retried.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.options.retry = Some(retry);
         self
@@ -172,25 +172,25 @@ impl<T> Call<T> {
 
     /// Pays with the payment of an earlier try of the same call, under its key; see
     /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed,
-    /// whatever the service asks for, so the client needs no payer. A client with a credential cannot pay: the call
+    /// whatever the service requires, so the client needs no payer. A client with a credential cannot pay: the call
     /// fails with [`Kind::WrongCredential`](crate::Kind::WrongCredential), and nothing is sent.
     pub fn pay_with(mut self, payment: &SentPayment) -> Self {
         self.options.payment = Some(payment.clone());
         self
     }
 
-    /// Adds a header. Credentials are refused here: [`crate::Client::with_auth`] sets them.
+    /// Adds a header. Credentials are rejected here; use [`crate::Client::with_auth`].
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         self.edit(|draft| insert_header(&mut draft.headers, name.as_ref(), value.as_ref()))
     }
 
-    /// Skips the rules of the service that would otherwise be applied before anything is sent.
+    /// Skips the local validation that would otherwise happen before anything is sent.
     pub fn unchecked(mut self) -> Self {
         self.invalid = None;
         self
     }
 
-    /// The call, returning the reply with status, headers and raw body.
+    /// The call, returning the response with status, headers and raw body.
     pub fn full(self) -> FullCall<T> {
         FullCall(self)
     }
@@ -209,7 +209,7 @@ impl<T> Call<T> {
         Ok(Preview { method: &draft.method, target, body: draft.body.as_deref(), hidden })
     }
 
-    /// The undecoded reply.
+    /// The undecoded response.
     pub(crate) async fn reply(self) -> Result<Reply> {
         self.perform().await.map(|(reply, _)| reply)
     }
@@ -237,7 +237,7 @@ pub struct Preview<'a> {
     hidden: bool,
 }
 
-/// The body is not shown: it may hold a token or a code. Neither is the address of a source.
+/// The body is not shown: it may hold a token or a code. Neither is the URL of a source.
 impl fmt::Debug for Preview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = self.body.map(<[u8]>::len);
@@ -271,7 +271,7 @@ impl<T> fmt::Debug for Call<T> {
     }
 }
 
-/// A [`Call`] that returns the whole reply.
+/// A [`Call`] that returns the whole response.
 #[must_use = "nothing is sent before a call is awaited"]
 #[derive(Debug)]
 pub struct FullCall<T>(Call<T>);
@@ -295,7 +295,7 @@ impl<T: 'static> IntoFuture for FullCall<T> {
     }
 }
 
-/// A call of a route with a JSON reply. `params` fill the path's `{…}` in order.
+/// A call of a route with a JSON response. `params` fill the path's `{…}` in order.
 pub(crate) fn json<T: DeserializeOwned>(connection: &Connection, route: &'static Route, params: &[&str]) -> Call<T> {
     Call::new(connection, draft(route, params), decode::json)
 }
@@ -341,7 +341,7 @@ impl<T> Call<T> {
         })
     }
 
-    /// Adds what `query` serialises to.
+    /// Adds what `query` serializes to.
     pub(crate) fn query(self, query: &impl Serialize) -> Self {
         let pairs = path::pairs(query);
         self.edit(|draft| {
@@ -354,7 +354,7 @@ impl<T> Call<T> {
 }
 
 pub(crate) fn idempotency_key(key: &str) -> Result<HeaderValue> {
-    let wrong = || Error::validation("Idempotency-Key", "an idempotency key has 1 to 255 visible ASCII characters");
+    let wrong = || Error::validation("Idempotency-Key", "an idempotency key must be 1 to 255 visible ASCII characters");
     if key.is_empty() || key.len() > 255 || !key.bytes().all(|b| b.is_ascii_graphic() || b == b' ') {
         return Err(wrong());
     }
@@ -362,12 +362,12 @@ pub(crate) fn idempotency_key(key: &str) -> Result<HeaderValue> {
 }
 
 pub(crate) fn insert_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<()> {
-    let name = HeaderName::try_from(name).map_err(|_| Error::validation("header", "not the name of a header"))?;
+    let name = HeaderName::try_from(name).map_err(|_| Error::validation("header", "not a valid header name"))?;
     if matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization") {
-        return Err(Error::validation("header", "credentials are set on the client, not as a header"));
+        return Err(Error::validation("header", "credentials must be set on the client, not as a header"));
     }
     let mut value = HeaderValue::try_from(value)
-        .map_err(|_| Error::validation("header", "the value holds characters that a header cannot carry"))?;
+        .map_err(|_| Error::validation("header", "the value contains characters that a header cannot contain"))?;
     value.set_sensitive(name == PAYMENT_V1 || name == PAYMENT_V2);
     headers.insert(name, value);
     Ok(())

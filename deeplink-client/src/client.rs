@@ -49,7 +49,7 @@ impl Client {
         self.0.inner().auth.kind()
     }
 
-    /// Operations that need no credential.
+    /// Operations that require no credential.
     pub fn public(&self) -> Public {
         Public(self.0.clone())
     }
@@ -59,7 +59,7 @@ impl Client {
         Sessions(self.0.clone())
     }
 
-    /// The people of the team.
+    /// Team members.
     pub fn team(&self) -> Team {
         Team(self.0.clone())
     }
@@ -99,12 +99,12 @@ impl Client {
         Lifecycle(self.0.clone())
     }
 
-    /// Addresses that conversions can be posted to without a key.
+    /// URLs that conversions can be posted to without a key.
     pub fn sources(&self) -> Sources {
         Sources(self.0.clone())
     }
 
-    /// Addresses that events are posted to.
+    /// URLs that events are posted to.
     pub fn webhooks(&self) -> Webhooks {
         Webhooks(self.0.clone())
     }
@@ -114,7 +114,7 @@ impl Client {
         Events(self.0.clone())
     }
 
-    /// What links led to.
+    /// Results of links.
     pub fn analytics(&self) -> Analytics {
         Analytics(self.0.clone())
     }
@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Any request, with this client's credential, retries and limits. `path` starts with `/` and may have a query; the
-    /// reply is a value, whatever its status.
+    /// response is a value, whatever its status.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -102,7 +102,7 @@ pub(crate) fn check_secure(base: &Url, auth: &Auth, allowed: bool) -> Result<()>
     if allowed || auth.kind() == AuthKind::None || is_confidential(base) {
         return Ok(());
     }
-    Err(Error::builder("a credential does not go over plain http to another machine; use https"))
+    Err(Error::builder("a credential cannot be sent over plain http to another machine; use https"))
 }
 
 /// Whether data sent there cannot be read on the network path.

@@ -1,4 +1,4 @@
-//! Decodes replies into values: only what is certainly the service's own reply.
+//! Decodes responses into values: only what is certainly the service's own response.
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -82,7 +82,7 @@ pub(crate) fn success(reply: &Reply) -> Result<()> {
     if reply.status.is_success() { Ok(()) } else { Err(reply.refusal()) }
 }
 
-/// The JSON body of a reply.
+/// The JSON body of a response.
 pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
     // The fast way first; the path of an error is searched for only if there is one.
     serde_json::from_slice(&reply.body).map_err(|_| {
@@ -95,11 +95,11 @@ pub(crate) fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T> {
                 let path = why.path().to_string();
                 // Truncated text has no path.
                 let at = if matches!(path.as_str(), "?" | ".") { String::new() } else { format!(" at `{path}`") };
-                (format!("the reply cannot be read{at}"), why.into_inner().to_string())
+                (format!("the response cannot be read{at}"), why.into_inner().to_string())
             }
-            Ok(_) => ("the reply cannot be read".to_owned(), "text follows the JSON value".to_owned()),
+            Ok(_) => ("the response cannot be read".to_owned(), "there is text after the JSON value".to_owned()),
         };
-        // The request itself succeeded: a write has taken effect although its reply is lost.
+        // The request itself succeeded: a write has taken effect although its response is lost.
         Error::from_source(Kind::Decode, message, why)
             .with_status(reply.status, reply.request_id.clone())
             .with_body(&reply.body)
@@ -119,7 +119,7 @@ fn is_json(reply: &Reply) -> bool {
 fn foreign(reply: &Reply, wanted: &str) -> Error {
     let mut error = Error::reply(reply.status, &reply.headers, reply.body.clone(), None);
     if reply.status == StatusCode::OK {
-        error = error.say(format!("the reply does not come from the service: it is not {wanted}"));
+        error = error.say(format!("the response is not from the service: it is not {wanted}"));
     }
     error.after(reply.attempts, false, reply.is_write)
 }

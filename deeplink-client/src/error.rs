@@ -59,21 +59,21 @@ pub enum Kind {
     },
     /// The client's settings are invalid.
     Builder,
-    /// 401: no credential, or one that is unknown.
+    /// 401: no credential, or an unknown one.
     Auth,
-    /// 403: the credential does not reach this operation.
+    /// 403: the credential does not allow this operation.
     Forbidden,
     /// 404: it does not exist, or belongs to another account.
     NotFound,
-    /// 409: it conflicts with what exists.
+    /// 409: it conflicts with existing data.
     Conflict,
-    /// 400, 413, 415: the service refused the input.
+    /// 400, 413, 415: the service rejected the input.
     BadRequest,
-    /// 402: the plan's limit is reached, or payment is asked for.
+    /// 402: the plan limit is reached, or payment is required.
     PaymentRequired,
     /// 429: too many requests.
     RateLimited,
-    /// 503: the service cannot do it now.
+    /// 503: the service is temporarily unavailable.
     Unavailable,
     /// Another 5xx.
     Server,
@@ -85,7 +85,7 @@ pub enum Kind {
     Timeout,
     /// The connection broke.
     Transport,
-    /// The reply could not be decoded.
+    /// The response could not be decoded.
     Decode,
 }
 
@@ -93,15 +93,15 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentRequired<'a> {
-    /// What ran out, such as `links`.
+    /// The limit that was reached, such as `links`.
     pub resource: Option<&'a str>,
-    /// How many the plan includes.
+    /// The limit of the plan.
     pub limit: Option<i64>,
-    /// How many there are.
+    /// Current usage.
     pub current: Option<i64>,
     /// The payment challenge of the header, as sent; one in the body is in [`Error::body`].
     pub challenge: Option<&'a str>,
-    /// The payment that the service asks for, from the header or the body.
+    /// The payment that the service requires, from the header or the body.
     pub asked: Option<&'a Challenge>,
 }
 
@@ -156,7 +156,7 @@ impl Error {
     pub(crate) fn wrong_credential(needs: AuthKind, have: AuthKind) -> Self {
         Self::bare(
             Kind::WrongCredential { needs, have },
-            format!("this operation needs {needs}, the client has {have}"),
+            format!("this operation requires {needs}, but the client has {have}"),
         )
     }
 
@@ -179,7 +179,7 @@ impl Error {
         Self::from_source(kind, failure.to_string(), failure.into_source())
     }
 
-    /// An unsuccessful reply.
+    /// An unsuccessful response.
     pub(crate) fn reply(status: StatusCode, headers: &HeaderMap, body: Bytes, retry_after: Option<Duration>) -> Self {
         let kind = match status.as_u16() {
             401 => Kind::Auth,
@@ -195,7 +195,7 @@ impl Error {
         };
         let record = serde_json::from_slice::<ErrorBody>(&body).ok();
         let message = record.as_ref().map_or_else(
-            || format!("the service answered {}", status.canonical_reason().unwrap_or("with an error")),
+            || format!("the service returned {}", status.canonical_reason().unwrap_or("an error")),
             |record| record.error.clone(),
         );
         let mut error = Self::bare(kind, message);
@@ -273,12 +273,12 @@ impl Error {
         self.0.kind
     }
 
-    /// The HTTP status, if there was a reply.
+    /// The HTTP status, if there was a response.
     pub fn status(&self) -> Option<StatusCode> {
         self.0.status
     }
 
-    /// The service's code, or the one it would have answered with.
+    /// The service's error code, or the one it would have returned.
     pub fn code(&self) -> Option<&ErrorCode> {
         self.0.code.as_ref()
     }
@@ -298,7 +298,7 @@ impl Error {
         self.0.request_id.as_deref()
     }
 
-    /// How long the service asks to wait.
+    /// How long the service asks clients to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
@@ -340,12 +340,12 @@ impl Error {
         self.0.sent_payment.as_ref()
     }
 
-    /// The body of the reply: complete if it was the service's error record, else its first 512 bytes.
+    /// The body of the response: complete if it was the service's error record, else its first 512 bytes.
     pub fn body(&self) -> Option<&[u8]> {
         self.0.body.as_deref()
     }
 
-    /// With [`Kind::PaymentRequired`]: what ran out, or the payment that the service asks for. Only a client with a
+    /// With [`Kind::PaymentRequired`]: the limit that was reached, or the payment that the service requires. Only a client with a
     /// [`payer`](crate::ClientBuilder::payer) pays.
     pub fn payment(&self) -> Option<PaymentRequired<'_>> {
         let record = self.0.record.as_ref();

@@ -1,5 +1,5 @@
 #![cfg_attr(feature = "http", doc = include_str!("../README.md"))]
-#![cfg_attr(not(feature = "http"), doc = "Types of the deeplink service; the feature `http` brings the client.")]
+#![cfg_attr(not(feature = "http"), doc = "Types of the deeplink service; the feature `http` provides the client.")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -75,7 +75,7 @@ pub use {
     transport::Transport,
 };
 
-/// The types of the wire and their rules, shared with the service.
+/// The API types and their validation, shared with the service.
 pub use deeplink_core;
 pub use deeplink_core::account::{Account, DeleteAccount, UpdateAccount};
 pub use deeplink_core::affiliate::{

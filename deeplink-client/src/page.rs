@@ -53,7 +53,7 @@ impl Listed for LinkFilter {
 
     fn check(&self) -> Result<()> {
         match &self.status {
-            Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a status that a link can have")),
+            Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a valid link status")),
             _ => Ok(()),
         }
     }
@@ -107,9 +107,7 @@ impl Listed for DeliveriesOf {
 
     fn check(&self) -> Result<()> {
         match &self.status {
-            Some(DeliveryStatus::Unknown(_)) => {
-                Err(Error::validation("status", "not a status that a delivery can have"))
-            }
+            Some(DeliveryStatus::Unknown(_)) => Err(Error::validation("status", "not a valid delivery status")),
             _ => Ok(()),
         }
     }
@@ -202,7 +200,7 @@ impl DeliveryPages {
         Self::new(connection, DeliveriesOf { webhook_id: webhook_id.to_owned(), status: None })
     }
 
-    /// Only deliveries of this status.
+    /// Only deliveries with this status.
     pub fn status(mut self, status: DeliveryStatus) -> Self {
         self.list.status = Some(status);
         self
@@ -292,7 +290,7 @@ impl<L: Listed> Pages<L> {
             if (1..=L::MAX_LIMIT).contains(&limit) {
                 return Ok(());
             }
-            Err(Error::validation("limit", format!("limit is a number from 1 to {}", L::MAX_LIMIT)))
+            Err(Error::validation("limit", format!("limit must be a number from 1 to {}", L::MAX_LIMIT)))
         });
         self.list.ask(&self.connection).query(&PageQuery { limit, cursor }).checked(checked)
     }
@@ -382,7 +380,11 @@ impl<L: Listed> Stream for PageStream<L> {
         if matches!(this.next, Next::Loop) {
             this.next = Next::End;
             let why = "next_cursor was returned before";
-            return Poll::Ready(Some(Err(Error::from_source(Kind::Decode, "the list repeats a page", why))));
+            return Poll::Ready(Some(Err(Error::from_source(
+                Kind::Decode,
+                "the service returned the same page twice",
+                why,
+            ))));
         }
         let Next::Coming(coming) = &mut this.next else { return Poll::Ready(None) };
         coming.as_mut().poll(context).map(|page| Some(this.turn(page)))

@@ -24,7 +24,7 @@ pub(crate) fn fill(template: &str, params: &[&str]) -> Result<String> {
 fn segment(value: &str) -> Result<String> {
     use std::fmt::Write;
     if matches!(value, "" | "." | "..") {
-        return Err(Error::validation("path", "an id must not be empty, \".\" or \"..\""));
+        return Err(Error::validation("path", "an ID must not be empty, \".\" or \"..\""));
     }
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -39,11 +39,11 @@ fn segment(value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The fields of a struct as query pairs; absent ones are left out by its own serialisation. They are sorted by name,
+/// The fields of a struct as query pairs; absent ones are left out by its own serialization. They are sorted by name,
 /// because any crate in a build can switch serde_json's order.
 pub(crate) fn pairs(query: &impl Serialize) -> Result<Vec<(String, String)>> {
     let value = serde_json::to_value(query)
-        .map_err(|why| Error::from_source(crate::Kind::Validation, "the query cannot be written", why))?;
+        .map_err(|why| Error::from_source(crate::Kind::Validation, "the query could not be serialized", why))?;
     let serde_json::Value::Object(fields) = value else { return Ok(Vec::new()) };
     let mut pairs: Vec<_> = fields
         .into_iter()
@@ -69,7 +69,7 @@ pub(crate) fn append_query(path: &mut String, pairs: &[(String, String)]) {
     *path = query.finish();
 }
 
-/// The address of a request: the base URL's path prefix is kept, without one trailing slash.
+/// The URL of a request: the base URL's path prefix is kept, without one trailing slash.
 pub(crate) fn uri(base: &Url, target: &Target) -> Result<Uri> {
     let text = match target {
         Target::Path(path) => {
@@ -78,7 +78,7 @@ pub(crate) fn uri(base: &Url, target: &Target) -> Result<Uri> {
         }
         Target::Url(url) | Target::Secret(url) => url.as_str().to_owned(),
     };
-    text.parse().map_err(|_| Error::validation("path", "the path holds characters that a request cannot carry"))
+    text.parse().map_err(|_| Error::validation("path", "the path contains characters that a request cannot contain"))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub trait Payer: Send + Sync + 'static {
     /// where the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in
     /// `extra`.
     ///
-    /// A service may ask for anything: compare amount, asset and network with what you are willing to pay. An error
+    /// A service can request any payment: compare amount, asset and network with what you are willing to pay. An error
     /// means that nothing is paid, and so does a signature that comes after the call's time limit.
     fn pay<'a>(&'a self, requirement: &'a Requirement)
     -> BoxFuture<'a, Result<Value, Box<dyn StdError + Send + Sync>>>;
@@ -38,7 +38,7 @@ pub struct SentPayment {
 impl SentPayment {
     /// A payment from its stored parts: its header, that header's value, and the `Idempotency-Key` it was sent with.
     pub fn new(header: &str, value: &str, idempotency_key: &str) -> Result<Self> {
-        let wrong = || Error::validation("payment", "this is not a payment that was sent");
+        let wrong = || Error::validation("payment", "not a payment that was sent");
         let header = HeaderName::try_from(header).map_err(|_| wrong())?;
         if header != PAYMENT_V1 && header != PAYMENT_V2 {
             return Err(wrong());
@@ -87,12 +87,12 @@ impl fmt::Debug for SentPayment {
     }
 }
 
-/// The payment that a reply asks for.
+/// The payment that a response requires.
 pub(crate) fn challenge(headers: &HeaderMap, body: &[deeplink_core::x402::RequirementV1]) -> Option<Challenge> {
     Challenge::read(headers.get(CHALLENGE).map(HeaderValue::as_bytes), body)
 }
 
-/// The outcome of the payment, as a reply reports it.
+/// The outcome of the payment, as a response reports it.
 pub(crate) fn receipt(headers: &HeaderMap) -> Option<Receipt> {
     let value = headers.get(RECEIPT_V2).or_else(|| headers.get(RECEIPT_V1))?;
     from_header(value.as_bytes()).ok()
@@ -101,9 +101,12 @@ pub(crate) fn receipt(headers: &HeaderMap) -> Option<Receipt> {
 /// The header that pays the first requirement of a challenge.
 pub(crate) async fn paid(payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
     let wrong = |why: &dyn fmt::Display| Error::validation("payment", format!("the payment cannot be sent: {why}"));
-    let Some(requirement) = challenge.accepts.first() else { return Err(wrong(&"nothing is accepted")) };
+    let Some(requirement) = challenge.accepts.first() else {
+        return Err(wrong(&"the service accepts no payment"));
+    };
     let payload = payer.pay(requirement).await;
-    let payload = payload.map_err(|why| Error::from_source(Kind::PaymentRequired, "the payer did not pay", why))?;
+    let payload =
+        payload.map_err(|why| Error::from_source(Kind::PaymentRequired, "the payer did not sign the payment", why))?;
     let (name, value) = challenge.payment(requirement, payload).to_header().map_err(|why| wrong(&why))?;
     let mut value = HeaderValue::try_from(value).map_err(|why| wrong(&why))?;
     value.set_sensitive(true);

@@ -51,12 +51,12 @@ impl fmt::Display for ReadError {
             Self::TooLarge => {
                 write!(
                     f,
-                    "the image is too large: at most {} MiB and {MAX_SIDE} pixels a side are read",
+                    "the image is too large: the maximum is {} MiB and {MAX_SIDE} pixels per side",
                     MAX_BYTES >> 20
                 )
             }
-            Self::NotPng(_) => f.write_str("the image is not a PNG that can be decoded"),
-            Self::NoCode => f.write_str("no QR code can be read from the image"),
+            Self::NotPng(_) => f.write_str("the image is not a valid PNG"),
+            Self::NoCode => f.write_str("no QR code could be read from the image"),
         }
     }
 }
@@ -70,7 +70,7 @@ impl error::Error for ReadError {
     }
 }
 
-/// The text of the QR code in a PNG file of any colour type; transparent pixels are read on white.
+/// The text of the QR code in a PNG file of any color type; transparent pixels are read on white.
 pub fn read_png(bytes: &[u8]) -> Result<String, ReadError> {
     if bytes.len() > MAX_BYTES {
         return Err(ReadError::TooLarge);
@@ -137,7 +137,7 @@ fn on_white(luma: u8, alpha: u8) -> u8 {
     u8::try_from((luma * alpha + 255 * (255 - alpha) + 127) / 255).unwrap_or(u8::MAX)
 }
 
-/// Grey pixels, row by row.
+/// Gray pixels, row by row.
 struct Picture {
     width: u32,
     height: u32,
@@ -171,8 +171,8 @@ impl Picture {
         lighter.max_by_key(|&luma| seen[usize::from(luma)]).unwrap_or(u8::MAX)
     }
 
-    /// Makes the darkest pixel black and the lightest white, as a camera's exposure does: two greys make a valid code.
-    /// Without this, a global threshold cannot separate greys that are close.
+    /// Makes the darkest pixel black and the lightest white, as a camera's exposure does: two grays make a valid code.
+    /// Without this, a global threshold cannot separate grays that are close.
     fn stretch_contrast(&mut self) {
         let darkest = self.luma.iter().copied().min().unwrap_or_default();
         let lightest = self.luma.iter().copied().max().unwrap_or_default();
@@ -242,7 +242,7 @@ impl Picture {
         Self { width: self.height, height: self.width, luma: luma.collect() }
     }
 
-    /// Thresholds each pixel by its surroundings and, if nothing is read, by the whole image: a wide dark grey module
+    /// Thresholds each pixel by its surroundings and, if nothing is read, by the whole image: a wide dark gray module
     /// can be lighter than the surroundings considered.
     fn read(&self) -> Option<String> {
         let source = || Luma8Source::new_with_slice(&self.luma, self.width, self.height).ok();

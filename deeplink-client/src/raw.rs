@@ -21,7 +21,7 @@ use crate::transport::BoxFuture;
 #[derive(Debug)]
 pub struct RawCall(Call<()>);
 
-/// An undecoded reply of any status.
+/// An undecoded response of any status.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RawReply {
@@ -48,7 +48,7 @@ impl RawReply {
         self.request_id.as_deref()
     }
 
-    /// The error that a typed call would return for this reply, if its status is not a success.
+    /// The error that a typed call would return for this response, if its status is not a success.
     pub fn to_error(&self) -> Option<Error> {
         let wait = crate::retry::retry_after(&self.headers);
         (!self.status.is_success()).then(|| {
@@ -97,7 +97,7 @@ impl RawCall {
         }))
     }
 
-    /// Adds a header. Credentials are refused: they belong to the client.
+    /// Adds a header. Credentials are rejected: set them on the client.
     pub fn header(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         Self(self.0.header(name, value))
     }
@@ -129,7 +129,7 @@ impl RawCall {
         Self(self.0.timeout(limit))
     }
 
-    /// How failed attempts are repeated.
+    /// How failed attempts are retried.
     pub fn retry(self, retry: Retry) -> Self {
         Self(self.0.retry(retry))
     }
@@ -172,12 +172,12 @@ impl IntoFuture for RawCall {
 fn check_path(path: &str) -> Result<Target> {
     let wrong = |message: &str| Err(Error::validation("path", message));
     if !path.starts_with('/') || path.starts_with("//") || path.contains('#') {
-        return wrong("the path starts with one '/' and has no fragment; the host is the client's");
+        return wrong("the path must start with a single '/' and have no fragment; the host is that of the client");
     }
     let (segments, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let dots = |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     if segments.split('/').any(dots) {
-        return wrong("the path must not climb with '.' or '..'");
+        return wrong("the path must not contain '.' or '..' segments");
     }
     let mut target = String::with_capacity(path.len());
     encode(&mut target, segments);

@@ -23,13 +23,13 @@ use crate::retry::{Ending, MAX_WAIT, Repeat, Retry, retry_after};
 use crate::trace;
 use crate::transport::{BodyStream, Failure, TransportError};
 
-/// Maximum size of a reply's body.
+/// Maximum size of a response's body.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// Minimum wait before asking again for a payment's outcome, which neither attempts nor the budget limit.
 const IN_PROGRESS_WAIT: Duration = Duration::from_secs(1);
 
-/// The final reply of a call, whatever its status.
+/// The final response of a call, whatever its status.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -45,12 +45,12 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The decoded reply. If decoding fails, the error holds the payment.
+    /// The decoded response. If decoding fails, the error holds the payment.
     pub(crate) fn read<T>(&self, decode: fn(&Self) -> Result<T>) -> Result<T> {
         decode(self).map_err(|error| error.with_payment(self.payment.as_ref()).with_receipt(&self.headers))
     }
 
-    /// The error for an unsuccessful reply.
+    /// The error for an unsuccessful response.
     pub(crate) fn refusal(&self) -> Error {
         Error::reply(self.status, &self.headers, self.body.clone(), retry_after(&self.headers))
             .with_request_id(self.request_id.as_deref().unwrap_or_default())
@@ -59,7 +59,7 @@ impl Reply {
     }
 }
 
-/// The reply of one attempt.
+/// The response of one attempt.
 type Answer = (StatusCode, HeaderMap, Bytes);
 
 /// The result of one attempt.
@@ -79,7 +79,7 @@ struct Run<'a> {
     repeat: Repeat,
     unpaused: bool,
     attempts: u32,
-    /// An earlier attempt may have taken effect, and no reply since has settled it.
+    /// An earlier attempt may have taken effect, and no response since has settled it.
     open: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
 fn check_payment(inner: &Inner, draft: &Draft) -> Result<()> {
     let have = inner.auth.kind();
     if have != AuthKind::None {
-        let message = format!("only a client without a credential sends payments, this one has {have}");
+        let message = format!("only a client without a credential can send payments, but this one has {have}");
         return Err(Error::wrong_credential(AuthKind::None, have).say(message));
     }
     if !can_be_paid_for(draft) {
@@ -161,7 +161,7 @@ fn check_payment(inner: &Inner, draft: &Draft) -> Result<()> {
     if !inner.allow_insecure_http && !is_confidential(&inner.base) {
         return Err(Error::validation(
             "payment",
-            "a payment does not go over plain http to another machine; use https",
+            "a payment cannot be sent over plain http to another machine; use https",
         ));
     }
     Ok(())
@@ -173,7 +173,7 @@ fn can_be_paid_for(draft: &Draft) -> bool {
 }
 
 impl Attempt {
-    /// The payment that the reply asks for.
+    /// The payment that the response asks for.
     fn challenge(&self) -> Option<Challenge> {
         let Self::Reply((StatusCode::PAYMENT_REQUIRED, headers, body)) = self else { return None };
         let record = serde_json::from_slice::<ErrorBody>(body).ok();
@@ -217,7 +217,7 @@ impl Run<'_> {
     }
 
     async fn attempt(&self, headers: &HeaderMap) -> Attempt {
-        let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
+        let late = || TransportError::new(Failure::Timeout, "no response within the time limit");
         let exchange = exchange(self.inner, self.draft, headers.clone());
         match timeout(self.left().min(self.inner.limits.attempt), exchange).await {
             Ok(attempt) => attempt,
@@ -237,7 +237,7 @@ impl Run<'_> {
                 return Some(Ok(self.reply(answer.clone(), request_id, false, false)));
             }
             Attempt::TooLarge(status) => {
-                let message = format!("the reply is larger than {} MiB", MAX_BODY / 1024 / 1024);
+                let message = format!("the response is larger than {} MiB", MAX_BODY / 1024 / 1024);
                 let error = Error::from_source(Kind::Decode, message, "too large").with_status(*status, None);
                 return Some(Err(error.after(self.attempts, false, self.is_write)));
             }
@@ -267,7 +267,7 @@ impl Run<'_> {
         })
     }
 
-    /// Whether a refusal shows that an earlier attempt, whose reply was lost, has taken effect.
+    /// Whether a refusal shows that an earlier attempt, whose response was lost, has taken effect.
     fn is_done_already(&self, ending: Ending) -> bool {
         match ending {
             Ending::Refused { status: 404, .. } => self.draft.method == Method::DELETE,
@@ -332,7 +332,7 @@ fn refusal(status: StatusCode, body: &[u8], asked_to_wait: bool) -> Ending {
     }
 }
 
-/// Sends the request once and reads the whole reply.
+/// Sends the request once and reads the whole response.
 async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     let uri = match path::uri(&inner.base, &draft.target) {
         Ok(uri) => uri,
@@ -363,7 +363,7 @@ async fn exchange(inner: &Inner, draft: &Draft, headers: HeaderMap) -> Attempt {
     }
 }
 
-/// Sends one request with a streaming reply. Retries are up to the caller.
+/// Sends one request with a streaming response. Retries are up to the caller.
 pub(crate) async fn open(connection: &Connection, draft: &Draft) -> Result<BodyStream> {
     let inner = connection.inner();
     let mut headers = draft.headers.clone();
@@ -376,7 +376,7 @@ pub(crate) async fn open(connection: &Connection, draft: &Draft) -> Result<BodyS
         *request.method_mut() = draft.method.clone();
         *request.uri_mut() = path::uri(&inner.base, &draft.target)?;
         *request.headers_mut() = headers.clone();
-        let late = || TransportError::new(Failure::Timeout, "no reply within the time limit");
+        let late = || TransportError::new(Failure::Timeout, "no response within the time limit");
         let reply = timeout(inner.limits.attempt, inner.shared.transport.send(request)).await;
         let failed = |why: TransportError| Error::transport(why).after(1, true, false).with_request_id(&request_id);
         let (parts, body) = reply.unwrap_or_else(|_| Err(late())).map_err(failed)?.into_parts();
@@ -395,7 +395,7 @@ pub(crate) async fn open(connection: &Connection, draft: &Draft) -> Result<BodyS
     }
 }
 
-/// Reads the body of an error reply, within the time limit and up to the size of any error record.
+/// Reads the body of an error response, within the time limit and up to the size of any error record.
 async fn read_some(inner: &Inner, mut body: BodyStream) -> Bytes {
     const MAX_REFUSAL: usize = 64 * 1024;
     let mut read = BytesMut::new();
@@ -451,7 +451,7 @@ async fn credential(inner: &Inner, draft: &Draft, refused: Option<&Proof>) -> Re
             };
             let key = provider.secret_key(refused).await;
             let key = key.map(|key| Some(Proof::Secret(key)));
-            key.map_err(|why| Error::from_source(Kind::Auth, "the credential provider gave no key", why))
+            key.map_err(|why| Error::from_source(Kind::Auth, "the credential provider returned no key", why))
         }
     }
 }
@@ -463,7 +463,7 @@ fn authorize(headers: &mut HeaderMap, proof: Option<&Proof>) -> Result<()> {
         Some(Proof::Publishable(key)) => (AUTHORIZATION, format!("Bearer {}", key.expose()), "publishable_key"),
         Some(Proof::Session(token)) => (COOKIE, format!("{}={}", session::COOKIE, token.expose()), "session"),
     };
-    let wrong = || Error::validation(field, "the credential holds characters that its header cannot carry");
+    let wrong = || Error::validation(field, "the credential contains characters that its header cannot contain");
     // The token must not be able to add another cookie (RFC 6265, 4.1.1).
     if name == COOKIE && !text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b';' | b'\\')) {
         return Err(wrong());

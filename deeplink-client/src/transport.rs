@@ -14,16 +14,16 @@ use futures_core::Stream;
 /// A boxed future, as the object-safe traits of this crate return them.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The bytes of a reply as they arrive.
+/// The bytes of a response as they arrive.
 pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// Sends one request and returns the reply, whatever its status. Redirects are not followed.
+/// Sends one request and returns the response, whatever its status. Redirects are not followed.
 pub trait Transport: Send + Sync + 'static {
     /// Sends `request`. Dropping the future abandons the attempt and frees its connection.
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<BodyStream>, TransportError>>;
 }
 
-/// How far an attempt without a reply got.
+/// How far an attempt without a response got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
@@ -35,7 +35,7 @@ pub enum Failure {
     Broken,
 }
 
-/// An attempt without a reply.
+/// An attempt without a response.
 #[derive(Debug)]
 pub struct TransportError {
     failure: Failure,
@@ -63,7 +63,7 @@ impl fmt::Display for TransportError {
         f.write_str(match self.failure {
             Failure::Connect => "could not connect",
             Failure::Timeout => "timed out",
-            Failure::Broken => "the connection broke",
+            Failure::Broken => "the connection was lost",
         })
     }
 }

@@ -25,7 +25,7 @@ impl AccountSettings {
         call::json(&self.0, &routes::GET_ACCOUNT, &[])
     }
 
-    /// Changes the settings: its name, the time zone of the account pages, and the icon and colour of landing pages of links
+    /// Changes the settings: its name, the time zone of the account pages, and the icon and color of landing pages of links
     /// whose app has none.
     ///
     /// ```
@@ -41,7 +41,7 @@ impl AccountSettings {
         call::json(&self.0, &routes::UPDATE_ACCOUNT, &[]).body(update).valid(update.validate())
     }
 
-    /// Everything that the account has, record by record. What is secret is left out.
+    /// Everything in the account, record by record. Secrets are omitted.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -56,7 +56,7 @@ impl AccountSettings {
         Pages::new(self.0.clone(), WholeAccount)
     }
 
-    /// Schedules the deletion of the account with everything in it, in 7 days; its id confirms that this account is meant.
+    /// Schedules the deletion of the account and everything in it, in 7 days; its ID confirms that this account is meant.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -27,7 +27,7 @@ impl Affiliates {
         Pages::listing(&self.0, &routes::LIST_AFFILIATES, None)
     }
 
-    /// Creates an affiliate. Links name it by its id; its own credential lets the partner create them.
+    /// Creates an affiliate. Links are attributed to it by its ID; with its own credential, the partner can create them.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -52,7 +52,7 @@ impl Affiliates {
         call::json(&self.0, &routes::GET_AFFILIATE, &[affiliate_id.as_ref()])
     }
 
-    /// Renames an affiliate, or stops and restarts its credentials; its links keep working either way.
+    /// Renames an affiliate, or disables or enables its credentials; its links keep working either way.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -65,7 +65,7 @@ impl Affiliates {
         call::json(&self.0, &routes::UPDATE_AFFILIATE, &[affiliate_id.as_ref()]).body(update).valid(update.check())
     }
 
-    /// Deletes an affiliate and its credentials. Its links keep working and keep its id.
+    /// Deletes an affiliate and its credentials. Its links keep working and keep the affiliate ID.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -103,7 +103,7 @@ impl Credentials {
         Pages::listing(&self.connection, &routes::LIST_CREDENTIALS, Some(&self.affiliate))
     }
 
-    /// Creates a credential. Its key is only in this reply.
+    /// Creates a credential. Its key is only in this response.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -115,7 +115,7 @@ impl Credentials {
         call::json(&self.connection, &routes::CREATE_CREDENTIAL, &[&self.affiliate])
     }
 
-    /// Deletes a credential; its key stops working at once.
+    /// Deletes a credential; its key stops working immediately.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

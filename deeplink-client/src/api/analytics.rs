@@ -1,4 +1,4 @@
-//! What links led to, from clicks to installs, users and conversions.
+//! Results of links, from clicks to installs, users and conversions.
 
 use deeplink_core::funnel::{FunnelQuery, FunnelReport};
 use deeplink_core::routes;
@@ -12,7 +12,7 @@ use crate::{clock, decode, path};
 pub struct Analytics(pub(crate) Connection);
 
 impl Analytics {
-    /// Reports what 1 to 100 links led to; ids that the account does not have count as zero.
+    /// Reports the results of 1 to 100 links; unknown IDs count as zero.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -28,7 +28,7 @@ impl Analytics {
 }
 
 impl Call<FunnelReport> {
-    /// Asks for the report as CSV (RFC 4180): a line for each group, or one whose key is `total`. The first column is
+    /// Requests the report as CSV (RFC 4180): a line for each group, or one whose key is `total`. The first column is
     /// the key, and each type of conversion has its own column.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Apps: what may open a tenant's links.
+//! Apps that can open an account's links.
 
 use deeplink_core::app::{AppDetail, CreateApp};
 use deeplink_core::routes;
@@ -25,7 +25,7 @@ impl Apps {
         Pages::array(&self.0, &routes::LIST_APPS)
     }
 
-    /// Registers an app; the same bundle or package again replaces it and keeps its id.
+    /// Registers an app; registering the same bundle ID or package name again replaces it and keeps its ID.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -38,7 +38,7 @@ impl Apps {
         call::json(&self.0, &routes::CREATE_APP, &[]).body(app).valid(app.validate())
     }
 
-    /// Removes an app: it leaves the association files, and links open in the browser.
+    /// Removes an app: it is removed from the association files, and links open in the browser.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

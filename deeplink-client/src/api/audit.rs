@@ -12,7 +12,7 @@ pub struct Audit(pub(crate) Connection);
 
 impl Audit {
     /// The entries of the last year, newest first: all of them when awaited, or as pages or one by one. Changes to links are
-    /// not among them.
+    /// not included.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,4 +1,4 @@
-//! Billing: the account's plan, how much of it is used, and the pages on which it is paid for.
+//! Billing: the account's plan, its usage, and the checkout and billing portal pages.
 
 use deeplink_core::billing::{BillingStatus, CancelScheduled, CheckoutSession, PortalSession, paid_tier};
 use deeplink_core::plan::Tier;
@@ -13,7 +13,7 @@ use crate::connection::Connection;
 pub struct Billing(pub(crate) Connection);
 
 impl Billing {
-    /// The account's plan, its limits, and how much of them is used.
+    /// The account's plan, its limits and current usage.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -28,8 +28,8 @@ impl Billing {
         call::json(&self.0, &routes::BILLING_STATUS, &[])
     }
 
-    /// Makes a page on which a plan is paid for: `Pro`, `Business` or `Scale`. An account that pays already gets the page of
-    /// [`Billing::portal`] instead. Anyone who has the URL can use it.
+    /// Creates a checkout page for a plan: `Pro`, `Business` or `Scale`. An account that already has a paid plan gets the
+    /// page of [`Billing::portal`] instead. Anyone with the URL can use it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -42,7 +42,7 @@ impl Billing {
         call::json(&self.0, &routes::CREATE_CHECKOUT, &[]).query(&json!({"tier": tier})).valid(paid_tier(tier.as_str()))
     }
 
-    /// Makes a page on which cards and invoices are managed. Anyone who has the URL can use it.
+    /// Creates a billing portal page for managing cards, invoices and the plan. Anyone with the URL can use it.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -54,8 +54,8 @@ impl Billing {
         call::json(&self.0, &routes::CREATE_PORTAL, &[])
     }
 
-    /// Ends the subscription at the end of its period. No link, domain, team member or webhook is deleted; on the free
-    /// plan individual clicks are kept for 30 days only. Cancelling again is harmless.
+    /// Cancels the subscription at the end of the current billing period. Links, domains, team members and webhooks are kept;
+    /// on the Free plan, individual clicks are kept for only 30 days. Canceling again has no effect.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

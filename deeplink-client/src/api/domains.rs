@@ -1,4 +1,4 @@
-//! Domains: host names of a tenant's links.
+//! Domains: host names of an account's links.
 
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainVerification, UpdateDomain};
 use deeplink_core::routes;
@@ -25,8 +25,8 @@ impl Domains {
         Pages::array(&self.0, &routes::LIST_DOMAINS)
     }
 
-    /// Claims a domain. The reply says which DNS records to create; [`Domains::verify`] checks them. A service whose public
-    /// URL is a loopback address also takes names under `.localhost`, and they are verified at once.
+    /// Adds a domain. The response lists the DNS records to create; [`Domains::verify`] checks them. A service whose public
+    /// URL is a loopback address also accepts names under `.localhost`, and treats them as verified.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -40,7 +40,7 @@ impl Domains {
         call::json(&self.0, &routes::CREATE_DOMAIN, &[]).body(domain).valid(domain.validate())
     }
 
-    /// Changes where a domain sends people who open `/` or a link that does not exist; programs get 404 in any case.
+    /// Changes where a domain redirects visitors who open `/` or a link that does not exist; API clients always get 404.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -55,7 +55,7 @@ impl Domains {
         call::json(&self.0, &routes::UPDATE_DOMAIN, &[domain.as_ref()]).body(update).valid(update.validate())
     }
 
-    /// Removes a domain: links stop working on it.
+    /// Removes a domain: links on it stop working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -66,7 +66,7 @@ impl Domains {
         Call::new(&self.0, call::draft(&routes::DELETE_DOMAIN, &[domain.as_ref()]), decode::nothing)
     }
 
-    /// Checks DNS for the proof of a claim. A missing record is a reply with a reason, not an error.
+    /// Verifies a domain by its DNS records. A missing record is a response with a reason, not an error.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

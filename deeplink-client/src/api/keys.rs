@@ -1,4 +1,4 @@
-//! Keys: the secret ones that programs manage an account with, and the publishable ones of its apps and pages.
+//! Keys: secret keys for managing an account, and publishable keys for its apps and pages.
 
 use deeplink_core::publishable_key::{CreatePublishableKey, CreatedPublishableKey, PublishableKeyList};
 use deeplink_core::routes;
@@ -29,7 +29,7 @@ impl Keys {
         Pages::listing(&self.0, &routes::LIST_SECRET_KEYS, None)
     }
 
-    /// Mails a confirmation code to a person in the team; [`Keys::confirm`] exchanges it for a key.
+    /// Emails a confirmation code to a team member; [`Keys::confirm`] exchanges it for a key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -42,7 +42,7 @@ impl Keys {
         call::json(&self.0, &routes::REQUEST_SECRET_KEY, &[]).body(request).valid(request.clone().check())
     }
 
-    /// Creates a key with the code that was mailed. The key is only in this reply.
+    /// Creates a key with the emailed code. The key is only in this response.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -55,7 +55,7 @@ impl Keys {
         call::json(&self.0, &routes::CONFIRM_SECRET_KEY, &[]).body(confirm).valid(confirm.validate())
     }
 
-    /// Makes a key for a signed-in user: the client's credential is a session. The key is only in this reply.
+    /// Creates a key for a signed-in user: the client's credential is a session. The key is only in this response.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -69,7 +69,7 @@ impl Keys {
         call::json(&self.0, &routes::ISSUE_SECRET_KEY, &[]).body(&IssueSecretKey::new())
     }
 
-    /// Deletes a key, which stops working at once. A key cannot delete itself, and the last one cannot be deleted.
+    /// Deletes a key, which stops working immediately. A key cannot delete itself, and the last one cannot be deleted.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -86,7 +86,7 @@ impl Keys {
 pub struct PublishableKeys(pub(crate) Connection);
 
 impl PublishableKeys {
-    /// Every publishable key, newest first, by its beginning.
+    /// The publishable keys, newest first; only their prefixes are returned.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -98,7 +98,7 @@ impl PublishableKeys {
         Pages::listing(&self.0, &routes::LIST_PUBLISHABLE_KEYS, None)
     }
 
-    /// Creates a key for the apps and pages of a verified domain. The whole key is only in this reply.
+    /// Creates a key for the apps and pages of a verified domain. The whole key is only in this response.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -111,7 +111,7 @@ impl PublishableKeys {
         call::json(&self.0, &routes::CREATE_PUBLISHABLE_KEY, &[]).body(key).valid(key.validate())
     }
 
-    /// Deletes a key: apps and pages that carry it are refused at once.
+    /// Deletes a key: requests with it are rejected immediately.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,4 +1,4 @@
-//! From click to conversion: what apps, pages and servers report, with a publishable key or the account's secret one.
+//! From click to conversion: what apps, pages and servers report, with a publishable key or the account's secret key.
 
 use deeplink_core::lifecycle::{Attribute, Convert, Converted, Done, Identify, TrackClick, TrackedClick};
 use deeplink_core::routes;
@@ -11,7 +11,7 @@ use crate::connection::Connection;
 #[derive(Debug, Clone)]
 pub struct Lifecycle(pub(crate) Connection);
 
-/// The same operations in their earlier form; see [`Lifecycle::earlier`].
+/// The legacy endpoints of these operations; see [`Lifecycle::earlier`].
 #[derive(Debug, Clone)]
 pub struct Earlier(Connection);
 
@@ -30,7 +30,7 @@ impl Lifecycle {
         call::json(&self.0, &routes::TRACK_CLICK, &[]).body(click).valid(click.validate())
     }
 
-    /// Records that a link opened an install: for the first time, or again.
+    /// Records that a link opened an install, for the first time or again.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -69,14 +69,14 @@ impl Lifecycle {
         call::json(&self.0, &routes::CONVERT, &[]).body(conversion).valid(conversion.validate(clock::now()))
     }
 
-    /// The earlier form of the first three, for services and apps that support no other.
+    /// The legacy endpoints of the first three, for services and apps that support no others.
     pub fn earlier(&self) -> Earlier {
         Earlier(self.0.clone())
     }
 }
 
 impl Earlier {
-    /// Records a click; takes a publishable key only.
+    /// Records a click; requires a publishable key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -90,7 +90,7 @@ impl Earlier {
         call::json(&self.0, &routes::ATTRIBUTION_CLICK, &[]).body(click).valid(click.validate())
     }
 
-    /// Records that a link opened an install; takes a publishable key only.
+    /// Records that a link opened an install; requires a publishable key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -104,7 +104,7 @@ impl Earlier {
         call::json(&self.0, &routes::ATTRIBUTION_REPORT, &[]).body(opened).valid(opened.validate())
     }
 
-    /// Binds an install to a user; takes a secret key only.
+    /// Binds an install to a user; requires a secret key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

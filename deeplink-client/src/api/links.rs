@@ -55,7 +55,7 @@ impl Links {
         LinkPages::new(self.0.clone(), filter.clone())
     }
 
-    /// Makes a link.
+    /// Creates a link.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -80,7 +80,7 @@ impl Links {
         call::json(&self.0, &routes::GET_LINK, &[link_id.as_ref()])
     }
 
-    /// Changes the fields that `update` names.
+    /// Changes the fields that are set in `update`.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -107,7 +107,7 @@ impl Links {
         Call::new(&self.0, call::draft(&routes::DELETE_LINK, &[link_id.as_ref()]), decode::nothing)
     }
 
-    /// Creates the same link under several ids, all or none.
+    /// Creates the same link under several IDs, all or none.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -144,7 +144,7 @@ impl Links {
         call.checked(check_batch(body))
     }
 
-    /// Draws a link's address as a QR code (ISO/IEC 18004): the bytes of a PNG or SVG file, at most 16 MiB.
+    /// Draws a link's URL as a QR code (ISO/IEC 18004): the bytes of a PNG or SVG file, at most 16 MiB.
     ///
     /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a
     /// stored file is still current. Drawing does not count as a click.
@@ -178,7 +178,7 @@ impl Links {
         call::json(&self.0, &routes::EXPLAIN_LINK, &[link_id.as_ref()]).query(query).valid(query.check())
     }
 
-    /// Counts a link's clicks over time.
+    /// The clicks on a link over time.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -193,8 +193,8 @@ impl Links {
             .valid(query.window(clock::now()))
     }
 
-    /// All-time totals of a link, by its last touch. [`Analytics::funnel`](crate::Analytics::funnel) asks about a
-    /// window, several links, or other touches.
+    /// All-time totals of a link, by last touch. [`Analytics::funnel`](crate::Analytics::funnel) reports on a time range,
+    /// several links, or other touches.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -24,13 +24,13 @@ pub struct Public(pub(crate) Connection);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// The link as programs see it.
+    /// The link as JSON, as API clients see it.
     Json(Box<ResolvedLink>),
-    /// Where a visitor is sent.
+    /// A redirect to the destination of the visitor.
     Redirect {
         /// The status, 302.
         status: StatusCode,
-        /// The address.
+        /// The destination URL.
         location: String,
     },
     /// The page a visitor sees.
@@ -87,8 +87,8 @@ impl Public {
         Call::new(&self.0, call::draft(&routes::LLMS, &[]), decode::text)
     }
 
-    /// What a link leads to, by its id or by its whole address. Asks as a program and gets [`Resolution::Json`];
-    /// [`Call::as_visitor`] asks as a browser. A `GET` of a working link counts as a click, a `HEAD` does not.
+    /// Resolves a link by its ID or its full URL. Requests JSON, so the result is [`Resolution::Json`];
+    /// [`Call::as_visitor`] sends the request of a browser. A `GET` of an active link counts as a click, a `HEAD` does not.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -134,7 +134,7 @@ impl Public {
 }
 
 impl<T: DeserializeOwned> Call<Option<T>> {
-    /// Asks for the file of this host at the client's own base URL: the same path with `Host`.
+    /// Requests the file of this host from the client's own base URL: the same path with `Host`.
     pub fn on_host(self, host: &str) -> Self {
         self.edit(|draft| insert_header(&mut draft.headers, header::HOST.as_str(), host))
     }
@@ -146,12 +146,12 @@ fn file<T: DeserializeOwned>(reply: &Reply) -> Result<Option<T>> {
 }
 
 impl Call<Resolution> {
-    /// Asks as the browser with this `User-Agent`.
+    /// Sends the request as the browser with this `User-Agent`.
     pub fn as_visitor(self, user_agent: &str) -> Self {
         self.header("accept", "text/html").header("user-agent", user_agent)
     }
 
-    /// Asks with `HEAD`: the same status and headers, no body, and no click is counted.
+    /// Sends a `HEAD` request: the same status and headers, no body, and no click is counted.
     pub fn head(self) -> Self {
         self.edit(|draft| {
             draft.method = Method::HEAD;
@@ -159,11 +159,11 @@ impl Call<Resolution> {
         })
     }
 
-    /// Asks for the link on this host at the client's own base URL: `GET /{link_id}` with `Host`.
+    /// Requests the link on this host from the client's own base URL: `GET /{link_id}` with `Host`.
     pub fn on_host(self, host: &str) -> Self {
         self.edit(|draft| {
             let Target::Path(path) = &mut draft.target else {
-                return Err(Error::validation("host", "the link's address already names its host"));
+                return Err(Error::validation("host", "the link's URL already contains its host"));
             };
             if let Some(id) = path.strip_prefix("/r") {
                 *path = id.to_owned();
@@ -176,9 +176,9 @@ impl Call<Resolution> {
 /// A request to a link's own address.
 fn at_url(link: &str) -> Result<Draft> {
     let wrong = |why: &'static str| Error::validation("link", why);
-    let mut url = Url::parse(link).map_err(|_| wrong("not the address of a link"))?;
+    let mut url = Url::parse(link).map_err(|_| wrong("not the URL of a link"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("the address of a link starts with http:// or https:// and has no user name"));
+        return Err(wrong("the URL of a link must start with http:// or https:// and must not contain a user name"));
     }
     url.set_fragment(None);
     let mut draft = call::draft(&routes::RESOLVE, &["id"])?;

@@ -17,7 +17,7 @@ use crate::send::Reply;
 #[derive(Debug, Clone)]
 pub struct Sessions(pub(crate) Connection);
 
-/// The result of using a mailed link's token.
+/// The result of using an emailed link's token.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SignIn {
@@ -38,8 +38,8 @@ pub enum SignIn {
 }
 
 impl Sessions {
-    /// Opens an account. Its first secret key is only in this reply, and works until the mailed link is confirmed: the
-    /// page that confirms it ends everything that could act for the account so far, and shows a new key.
+    /// Creates an account. Its first secret key is only in this response, and works until the emailed link is confirmed:
+    /// confirming revokes every key, webhook and source created before, and shows a new key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -52,8 +52,8 @@ impl Sessions {
         call::json(&self.0, &routes::SIGNUP, &[]).body(signup).valid(signup.clone().check())
     }
 
-    /// Mails a link to sign in with. The reply is the same whether the address has an account or not; a first sign-in
-    /// opens one.
+    /// Emails a sign-in link. The response is the same whether the address has an account or not; the first sign-in
+    /// creates one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -65,7 +65,7 @@ impl Sessions {
         call::json(&self.0, &routes::SIGNIN, &[]).body(signin).valid(signin.clone().check())
     }
 
-    /// Signs in with the token of a mailed link, which works once. An expired link is a value, not an error.
+    /// Signs in with the token of an emailed link, which works once. An expired link is a value, not an error.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -86,7 +86,7 @@ impl Sessions {
         Call::new(&self.0, draft, sign_in).form(&[("token", token.expose())])
     }
 
-    /// Says who is signed in: the client's credential is a session.
+    /// Returns the signed-in user: the client's credential is a session.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -113,7 +113,7 @@ impl Sessions {
 }
 
 impl Call<SignIn> {
-    /// Sets the path to redirect to after the sign-in; it is ignored when the mailed link has its own.
+    /// Sets the path to redirect to after the sign-in; it is ignored if the emailed link has its own.
     pub fn next(self, path: impl AsRef<str>) -> Self {
         let field = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path.as_ref()).finish();
         self.edit(|draft| {
@@ -131,7 +131,7 @@ fn sign_in(reply: &Reply) -> Result<SignIn> {
     }
     match sign_in_page_says(&location, "error") {
         Some(code) => Ok(SignIn::Refused { code, location }),
-        None => Err(reply.refusal().say("the reply has neither a session nor a reason")),
+        None => Err(reply.refusal().say("the response has neither a session nor a reason")),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{clock, decode, path};
 pub struct Sources(pub(crate) Connection);
 
 impl Sources {
-    /// The sources, newest first, with their URLs if the service can read them: all of them when awaited, or as
+    /// The sources, newest first, with their URLs if the service can decrypt them: all of them when awaited, or as
     /// pages or one by one.
     ///
     /// ```
@@ -55,7 +55,7 @@ impl Sources {
         call::json(&self.0, &routes::GET_SOURCE, &[id.as_ref()])
     }
 
-    /// Deletes a source; its URL stops working at once. What was posted to it stays.
+    /// Deletes a source; its URL stops working immediately. Conversions already posted to it are kept.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -92,10 +92,13 @@ fn at(to: &SourceUrl, allow_insecure_http: bool) -> Result<Draft> {
     let url = Url::parse(to.expose()).map_err(|_| wrong("not the URL of a source"))?;
     let has_user = !url.username().is_empty() || url.password().is_some();
     if !matches!(url.scheme(), "http" | "https") || has_user || url.fragment().is_some() {
-        return Err(wrong("the URL of a source starts with http:// or https:// and has no user name or fragment"));
+        return Err(wrong(
+            "the URL of a source must start with http:// or https:// and must not contain a user name \
+            or fragment",
+        ));
     }
     if !allow_insecure_http && !is_confidential(&url) {
-        return Err(wrong("the URL of a source does not go over plain http to another machine; use https"));
+        return Err(wrong("the URL of a source cannot be sent over plain http to another machine; use https"));
     }
     let mut draft = call::draft(&routes::SEND_TO_SOURCE, &["token"])?;
     // This URL is absolute, so the base URL plays no part.

@@ -1,4 +1,4 @@
-//! The people of an account's team.
+//! The team members of an account.
 
 use deeplink_core::routes;
 use deeplink_core::secret::Token;
@@ -20,7 +20,7 @@ pub struct Team(pub(crate) Connection);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Acceptance {
-    /// The person belongs to the team now.
+    /// The user is now a member of the team.
     Accepted {
         /// Where a browser would go.
         location: String,
@@ -35,7 +35,7 @@ pub enum Acceptance {
 }
 
 impl Team {
-    /// The people of the team, newest first, invited ones included: all of them when awaited, or as pages or one by one.
+    /// The team members, newest first, including pending invitations: all of them when awaited, or as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -47,7 +47,7 @@ impl Team {
         Pages::listing(&self.0, &routes::LIST_USERS, None)
     }
 
-    /// Invites a person by mail. Anyone invited before gets a new link, and the old one stops working.
+    /// Invites a person by email. Inviting the same person again sends a new link, and the old one stops working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -60,7 +60,7 @@ impl Team {
         call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).valid(invite.clone().check())
     }
 
-    /// Removes a person: their sessions, codes and invitations end at once; keys that they made stay.
+    /// Removes a team member: their sessions, codes and invitations end immediately; keys they created are kept.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -94,6 +94,6 @@ fn acceptance(reply: &Reply) -> Result<Acceptance> {
     // A proxy may redirect elsewhere, leaving the invitation unused.
     match sign_in_page_says(&location, "invite") {
         Some(word) if word == "accepted" => Ok(Acceptance::Accepted { location }),
-        _ => Err(reply.refusal().say("the reply says neither that the invitation was accepted nor why it was not")),
+        _ => Err(reply.refusal().say("the response says neither that the invitation was accepted nor why it was not")),
     }
 }

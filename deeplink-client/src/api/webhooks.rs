@@ -1,4 +1,4 @@
-//! Webhooks: addresses that events are posted to, and the log of what was posted.
+//! Webhooks: URLs that events are posted to, and their delivery logs.
 
 use deeplink_core::routes;
 use deeplink_core::webhook::{
@@ -30,7 +30,7 @@ impl Webhooks {
         Pages::listing(&self.0, &routes::LIST_WEBHOOKS, None)
     }
 
-    /// Creates a webhook. Its secret is only in this reply.
+    /// Creates a webhook. Its secret is only in this response.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -44,8 +44,8 @@ impl Webhooks {
         call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).valid(webhook.validate())
     }
 
-    /// Changes the fields that `update` names. `active(true)` also ends a pause that the service began after three days
-    /// of failures.
+    /// Changes the fields that are set in `update`. `active(true)` also resumes a webhook that the service paused after
+    /// three days of failures.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -58,7 +58,7 @@ impl Webhooks {
         call::json(&self.0, &routes::UPDATE_WEBHOOK, &[id.as_ref()]).body(update).valid(update.validate())
     }
 
-    /// Deletes a webhook, with the log of its deliveries; no further attempt is made.
+    /// Deletes a webhook and its delivery log; no further attempts are made.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -69,8 +69,8 @@ impl Webhooks {
         Call::new(&self.0, call::draft(&routes::DELETE_WEBHOOK, &[id.as_ref()]), decode::nothing)
     }
 
-    /// Gives a webhook a new secret, which is in this reply and is not shown again. The previous one also signs for 24
-    /// hours, in `webhook-signature` only.
+    /// Replaces a webhook's secret. The new one is only in this response. For 24 hours, `webhook-signature` also carries a
+    /// signature with the previous one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -82,7 +82,7 @@ impl Webhooks {
         call::json(&self.0, &routes::ROTATE_WEBHOOK_SECRET, &[id.as_ref()])
     }
 
-    /// Sends a sample event, like any other: signed, with retries, and in the log. The reply is the new delivery;
+    /// Sends a sample event, like any other: signed, with retries, and in the log. The response is the new delivery;
     /// [`Webhooks::deliveries`] shows its result.
     ///
     /// ```
@@ -112,7 +112,7 @@ impl Webhooks {
         DeliveryPages::of(self.0.clone(), id.as_ref())
     }
 
-    /// Sends a delivery's event again, as a new delivery: the same bytes under the same `webhook-id`.
+    /// Resends the event of a delivery as a new delivery: the same bytes with the same `webhook-id`.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -125,8 +125,8 @@ impl Webhooks {
         call::json(&self.0, &routes::REPLAY_DELIVERY, &[id.as_ref(), delivery_id.as_ref()])
     }
 
-    /// Sends again what failed since a time, at most the newest 1,000 deliveries. Another request sends older ones: what is
-    /// on its way again is left out.
+    /// Resends up to 1,000 of the newest failed deliveries that were created since a time and are not already being resent.
+    /// Repeat the request for older ones.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

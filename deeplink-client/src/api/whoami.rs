@@ -7,8 +7,8 @@ use crate::call::{self, Call};
 use crate::client::Client;
 
 impl Client {
-    /// Says who the client's secret key acts for: the account, a person of it, and what the key reaches. A service from
-    /// before this operation answers "not found".
+    /// Returns the identity behind the client's secret key: the account, the user who created the key, and the key's scope. A
+    /// service without this operation responds with 404.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -29,7 +29,7 @@ pub(crate) struct Batch {
     pub(crate) attempt: u32,
     pub(crate) form: Form,
     pub(crate) rows: Vec<BatchRow>,
-    /// Some of these links may exist already: an earlier request, whose reply was lost, may have created them.
+    /// Some of these links may exist already: an earlier request, whose response was lost, may have created them.
     pub(crate) maybe_ours: bool,
     /// The key of that earlier request, while the service still remembers it.
     pub(crate) key: Option<String>,

@@ -61,7 +61,7 @@ impl Comparer {
             return None;
         }
         match self.policy {
-            OnConflict::Fail => Some(taken("the id is in use")),
+            OnConflict::Fail => Some(taken("the ID is in use")),
             OnConflict::Skip => Some(RowResult::Skipped),
             OnConflict::Verify | OnConflict::Update => None,
         }
@@ -82,7 +82,7 @@ impl Comparer {
             (Err(error), Some(refusal)) if error.kind() == Kind::NotFound => Verdict::Settled(refusal),
             (Err(error), _) => match error.kind() {
                 Kind::NotFound if row.made.is_some() => Verdict::NextTry,
-                Kind::NotFound => Verdict::Settled(taken("the id is in use, and the link belongs to another key")),
+                Kind::NotFound => Verdict::Settled(taken("the ID is in use, and the link belongs to another key")),
                 Kind::Auth | Kind::Forbidden | Kind::PaymentRequired => Verdict::Stop(error),
                 Kind::BadRequest | Kind::Conflict => Verdict::Settled(RowResult::Rejected {
                     code: error.code().cloned().unwrap_or(ErrorCode::BadRequest),
@@ -125,9 +125,9 @@ impl Comparer {
                 let link = self.client.links().update(&row.id, &update_for(wanted, &differences)).await?;
                 RowResult::Updated { url: link.url }
             }
-            OnConflict::Update => taken("the link counts for another affiliate, which cannot be changed"),
+            OnConflict::Update => taken("the link is attributed to another affiliate, which cannot be changed"),
             OnConflict::Skip => RowResult::Skipped,
-            _ => taken(&format!("the id is in use with other content ({})", named.join(", "))),
+            _ => taken(&format!("the ID is in use with different content ({})", named.join(", "))),
         }))
     }
 

@@ -76,7 +76,7 @@ impl BulkImport {
         self
     }
 
-    /// What happens to a row whose id is in use.
+    /// What happens to a row whose ID is in use.
     pub fn on_conflict(mut self, policy: OnConflict) -> Self {
         self.settings.on_conflict = policy;
         self
@@ -94,13 +94,13 @@ impl BulkImport {
         self
     }
 
-    /// Maximum time without any success while the service asks to wait; 15 minutes unless set.
+    /// Gives up after being rate-limited for this long without a successful request; 15 minutes unless set.
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.settings.max_wait = limit;
         self
     }
 
-    /// Generates ids for rows without one, from this salt, the row's content and its position: the same in every run.
+    /// Generates IDs for rows without one, from this salt, the row's content and its position: the same in every run.
     pub fn generate_ids(mut self, salt: impl Into<String>) -> Self {
         self.settings.salt = Some(salt.into());
         self

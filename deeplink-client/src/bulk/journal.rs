@@ -17,7 +17,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Passes every entry of the run so far to `each`, oldest first. May block.
     fn replay(&self, each: &mut dyn FnMut(Entry)) -> Result<(), JournalError>;
 
-    /// Appends an entry. It is accepted at once, even if the future is dropped; the future resolves when the entry is
+    /// Appends an entry. It is accepted immediately, even if the future is dropped; the future resolves when the entry is
     /// durable.
     fn append(&self, entry: Entry) -> BoxFuture<'static, Result<(), JournalError>>;
 }
@@ -61,7 +61,7 @@ impl Opened {
 pub enum Entry {
     /// A request is about to be sent.
     Intent(Intent),
-    /// A request has been answered; rows that it does not name were not accepted.
+    /// A response has been received; rows that are not listed were not accepted.
     Done(Done),
     /// The run has ended.
     Finished(Finished),
@@ -114,7 +114,7 @@ pub struct Done {
     pub attempt: u32,
     /// The rows, by result.
     pub rows: Vec<(Settled, RowSet)>,
-    /// The base of the links' addresses; the id follows.
+    /// The base of the links' URLs; the ID follows.
     pub base: String,
 }
 
@@ -223,7 +223,7 @@ pub enum JournalError {
         /// `content` or `service`.
         what: &'static str,
     },
-    /// The service does not know a link that the run has made: it is another account's.
+    /// The service does not know a link that the run has created: the account is a different one.
     OtherAccount {
         /// The run.
         run: String,
@@ -245,12 +245,12 @@ impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, .. } => write!(f, "the journal at {} cannot be used", path.display()),
-            Self::Locked { run } => write!(f, "another process works on run {run}"),
+            Self::Locked { run } => write!(f, "another process is working on run {run}"),
             Self::Changed { run, what } => {
-                write!(f, "the {what} differs from that of run {run}, which this command started and did not finish")
+                write!(f, "the {what} differs from that of the unfinished run {run} of this command")
             }
             Self::OtherAccount { run, link_id } => {
-                write!(f, "link {link_id}, created by run {run}, does not exist: this is another account")
+                write!(f, "link {link_id}, created by run {run}, does not exist: this is a different account")
             }
             Self::Corrupt { path, what } => write!(f, "{} is damaged: {what}", path.display()),
             Self::Closed => f.write_str("the journal is closed"),

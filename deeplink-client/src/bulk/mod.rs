@@ -42,11 +42,11 @@ pub use crate::content::{Difference, differences};
 use crate::error::Error;
 use import::Settings;
 
-/// What happens to a row whose id is in use.
+/// What happens to a row whose ID is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// The same content counts as existed, other content is rejected.
+    /// Rows with the same content count as existed; others are rejected.
     #[default]
     Verify,
     /// It is rejected.
@@ -89,7 +89,7 @@ pub enum ImportError {
     Invalid(Box<Report>),
     /// The journal cannot be used.
     Journal(JournalError),
-    /// The service refused the request that checks the account.
+    /// The service rejected the request that checks the account.
     Service(Error),
 }
 

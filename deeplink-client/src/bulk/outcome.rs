@@ -17,7 +17,7 @@ pub struct RowOutcome {
     pub line: u64,
     /// The source's own mark of the row.
     pub at: u64,
-    /// The id the row named, or the one that was made for it.
+    /// The ID in the row, or the one generated for it.
     pub id: Option<String>,
     /// The batch it went with; 0 for a row that was never sent.
     pub batch: u64,
@@ -29,31 +29,31 @@ pub struct RowOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowResult {
-    /// The link was made.
+    /// The link was created.
     Created {
         /// The short link.
         url: String,
     },
-    /// The link was there with the same content.
+    /// The link already existed with the same content.
     Existed {
         /// The short link.
         url: String,
     },
-    /// The link was there and now has the row's content.
+    /// The link already existed and was updated to the row's content.
     Updated {
         /// The short link.
         url: String,
     },
-    /// The id is in use, and such rows are skipped.
+    /// The ID is in use, and such rows are skipped.
     Skipped,
-    /// The row was refused; nothing was made.
+    /// The row was rejected; nothing was created.
     Rejected {
         /// Why, for programs.
         code: ErrorCode,
         /// Why, for people.
         message: String,
     },
-    /// The result is unknown: the service did not answer. Running the import again settles it.
+    /// The result is unknown: the service did not respond. Running the import again settles it.
     Unknown {
         /// The last failure.
         message: String,
@@ -73,7 +73,7 @@ impl RowResult {
         }
     }
 
-    /// The link's address, where there is a link.
+    /// The link's URL, if there is a link.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Created { url } | Self::Existed { url } | Self::Updated { url } => Some(url),
@@ -88,15 +88,15 @@ impl RowResult {
 pub struct Counts {
     /// All rows of the source.
     pub rows: u64,
-    /// Links made.
+    /// Links created.
     pub created: u64,
-    /// Links that were there with the same content.
+    /// Links that already existed with the same content.
     pub existed: u64,
     /// Links that were changed.
     pub updated: u64,
-    /// Rows whose id was in use.
+    /// Rows skipped because their ID was in use.
     pub skipped: u64,
-    /// Rows refused.
+    /// Rows rejected.
     pub rejected: u64,
     /// Rows with an unknown result.
     pub unknown: u64,
@@ -202,11 +202,11 @@ pub struct Summary {
 pub enum Stopped {
     /// [`crate::bulk::BulkRun::stop`] was called.
     Asked,
-    /// A row was refused, and the run's policy is to stop there.
+    /// A row was rejected, and the run's policy is to stop there.
     RowRejected,
-    /// The service refused the run as a whole: the credential, the plan, or its configuration.
+    /// The service rejected the run as a whole: the credential, the plan, or its configuration.
     Refused(Arc<Error>),
-    /// The service asked to wait for too long.
+    /// The service rate-limited the run for too long.
     RateLimited(Arc<Error>),
     /// The service failed repeatedly.
     Unavailable(Arc<Error>),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Concurrency;
 
-/// Number of successful replies that raises the concurrency by one.
+/// Number of successful responses that raises the concurrency by one.
 const CLEAN: u32 = 20;
 const START: u32 = 4;
 const MAX_CONCURRENCY: u32 = 16;

@@ -78,7 +78,7 @@ impl Planner {
             }
         }
         if read != self.rows {
-            let message = format!("the input has changed: it had {} rows, now it has {read}", self.rows);
+            let message = format!("the input has changed: it had {} rows and now has {read}", self.rows);
             return Ok(Some(SourceError::new(message)));
         }
         batches.flush().map(|()| None)
@@ -95,7 +95,7 @@ impl Planner {
         let verdict = match verdict {
             Ok(_) if self.survey.is_duplicate(row) => {
                 // The report named the first row; the run only leaves this one out.
-                let invalid = duplicate("duplicate id: an earlier row has it");
+                let invalid = duplicate("duplicate ID: an earlier row has it");
                 Err(RowFault::new(line, at, id.clone(), invalid))
             }
             verdict => verdict,

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// Nothing was inserted, and the reply says which rows are at fault, or that ids are taken.
+    /// Nothing was inserted, and the response says which rows are at fault, or that ids are taken.
     Rows,
     /// The key was used for another request: use a new key, and compare existing links.
     NewKey,
@@ -39,7 +39,7 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
         Kind::BadRequest if status == 413 => Reaction::Split,
-        // Not an error record: a proxy's page, or an incomplete reply. The request may have taken effect.
+        // Not an error record: a proxy's page, or an incomplete response. The request may have taken effect.
         Kind::BadRequest | Kind::NotFound | Kind::Conflict if code.is_none() => Reaction::Again,
         Kind::BadRequest | Kind::NotFound | Kind::Conflict => Reaction::Refused,
         Kind::Api if matches!(status, 200..=299 | 408) => Reaction::Again,

@@ -84,7 +84,7 @@ impl<'a> Judge<'a> {
         let own = match &row.id {
             Some(id) => check_custom_id(id),
             None if self.salt.is_some() => Ok(()),
-            None => Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", "the row has no id")),
+            None => Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", "the row has no ID")),
         };
         let verdict = own.and_then(|()| self.templates.prepare(&row.template));
         let made = match (&row.id, &verdict, self.salt) {

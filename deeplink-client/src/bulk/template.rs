@@ -1,4 +1,4 @@
-//! Templates as they are sent: each distinct one is serialised and validated once, while it is cached.
+//! Templates as they are sent: each distinct one is serialized and validated once, while it is cached.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Templates {
         } else {
             serde_json::to_string(template)
         };
-        // Metadata is kept as text, so serialising fails only if the text is not JSON.
+        // Metadata is kept as text, so serializing fails only if the text is not JSON.
         let json = json.map_err(|_| {
             let code = deeplink_core::error::ErrorCode::InvalidMetadata;
             Invalid::field(code, "metadata", "metadata is not JSON")

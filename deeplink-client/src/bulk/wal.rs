@@ -53,7 +53,7 @@ impl FileJournal {
     }
 
     /// What identifies the command (file, mapping, profile): the unfinished run of the same command is resumed, and
-    /// refused if its content or service has changed. Without it, the unfinished run of the same content is resumed.
+    /// an error if its content or service has changed. Without it, the unfinished run of the same content is resumed.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
@@ -90,7 +90,7 @@ impl FileJournal {
         Ok(runs)
     }
 
-    /// Removes a run; refused while another process is working on it.
+    /// Removes a run; an error while another process is working on it.
     pub fn remove(run: &RunInfo) -> Result<(), JournalError> {
         let lock = lock(&run.dir, &run.run, Duration::ZERO)?;
         fs::remove_dir_all(&run.dir).map_err(|error| io_error(&run.dir, error))?;
@@ -257,7 +257,7 @@ fn write_entries(dir: &Path, mut file: File, queue: &Receiver<Waiting>) {
 fn frame(entry: &Entry, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 8]);
-    // Entries contain no non-string keys and no numbers that JSON lacks, so serialising cannot fail.
+    // Entries contain no non-string keys and no numbers that JSON lacks, so serializing cannot fail.
     let _ = serde_json::to_writer(&mut *out, entry);
     let length = u32::try_from(out.len() - start - 8).unwrap_or(u32::MAX);
     let sum = crc32(&out[start + 8..]);

@@ -45,7 +45,7 @@ impl Account {
         )
         .await;
         let key = match (links, &apps, &domains) {
-            (Err(_), ..) | (_, Err(_), _) | (.., Err(_)) => Key::Unknown("no answer within 10 s".to_owned()),
+            (Err(_), ..) | (_, Err(_), _) | (.., Err(_)) => Key::Unknown("no response within 10 s".to_owned()),
             (Ok(Err(error)), ..) => Key::of(&error),
             (_, Ok(Err(error)), _) | (.., Ok(Err(error))) => Key::of(error),
             _ => Key::Accepted,
@@ -96,10 +96,10 @@ impl Account {
             Key::Accepted => Finding::ok("accepted, for the whole account"),
             Key::Scoped => Finding::warn(
                 "accepted, but it belongs to an affiliate: apps and domains cannot be read",
-                "use a key of the account itself",
+                "use an account key",
             ),
-            Key::Refused(why) => Finding::fail(why.clone(), "dl login --with-key stores another key"),
-            Key::Unknown(why) => Finding::fail(format!("could not be tried: {why}"), "try again; dl ping shows more"),
+            Key::Refused(why) => Finding::fail(why.clone(), "to store another key: dl login --with-key"),
+            Key::Unknown(why) => Finding::fail(format!("could not be tested: {why}"), "try again; dl ping shows more"),
         }
     }
 
@@ -112,7 +112,7 @@ impl Account {
             return Finding::ok(format!("verified: {}", verified.join(", ")));
         }
         let fix = match domains.iter().rfind(primary) {
-            Some(waiting) => format!("dl domains verify {} says what is missing", waiting.domain),
+            Some(waiting) => format!("to see what is missing: dl domains verify {}", waiting.domain),
             None => "dl domains add go.example.com, then dl domains verify".to_owned(),
         };
         Finding::warn("no verified primary domain: new links expire and use the service's host", fix)

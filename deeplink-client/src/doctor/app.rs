@@ -38,8 +38,8 @@ fn fingerprints(app: &AppDetail) -> Finding {
     match app.sha256_fingerprints.as_ref().map_or(0, Vec::len) {
         count @ 2.. => Finding::ok(format!("{count} signing certificates")),
         _ => Finding::warn(
-            "one signing certificate: builds from Google Play carry a signature of Play's own",
-            "add the fingerprint of Play Console \u{2192} App integrity: dl apps add android again, with both",
+            "only one signing certificate: builds from Google Play are signed with Play's own certificate",
+            "add the fingerprint from Play Console \u{2192} App integrity: run dl apps add android again, with both",
         ),
     }
 }
@@ -51,7 +51,7 @@ impl Setup {
         }
         let Some(alternate) = self.account.alternate() else {
             return Finding::warn(
-                "no alternate domain: iOS opens no app from a page on the link's own host",
+                "no alternate domain: iOS does not open apps from a page on the link's own host",
                 "dl domains add open.example.com --role alternate, then dl domains verify",
             );
         };
@@ -70,7 +70,7 @@ impl Setup {
             return broken(what);
         }
         let Some(id) = self.some_link(named).await else {
-            return Finding::ok("both files are served; no link to try");
+            return Finding::ok("both files are served; there is no link to test");
         };
         let url = format!("https://{alternate}/{id}");
         let ways = match site.ways().await {
@@ -86,8 +86,8 @@ impl Setup {
         )
         .await
         {
-            Ok(answer) if answer.status == 302 => Finding::ok(format!("/{id} leads on: {}", answer.outline())),
-            Ok(answer) => broken(format!("/{id} gives {}, not a redirect", answer.outline())),
+            Ok(answer) if answer.status == 302 => Finding::ok(format!("/{id} redirects: {}", answer.outline())),
+            Ok(answer) => broken(format!("/{id} returns {}, not a redirect", answer.outline())),
             Err(fault) => broken(format!("/{id}: {}", fault.text)),
         }
     }

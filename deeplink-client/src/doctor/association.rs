@@ -87,7 +87,10 @@ impl Setup {
             Ok(answer) if answer.status == 404 && self.account.apps.is_some() && wanted.is_empty() => return nothing(),
             Ok(answer) => answer,
             Err(fault) => {
-                return Finding::fail(format!("cannot be fetched: {}", fault.text), "see domain.route and domain.tls");
+                return Finding::fail(
+                    format!("could not be fetched: {}", fault.text),
+                    "see domain.route and domain.tls",
+                );
             }
         };
         if let Err(finding) = judge(&first, file, &wanted) {
@@ -96,7 +99,7 @@ impl Setup {
         if let Some(difference) = differs(site, file, &first).await {
             return Finding::fail(
                 format!("not the same for every visitor: {difference}"),
-                "serve the same bytes at every address and to every user agent, without any challenge in between",
+                "serve the same bytes at every IP address and to every user agent, without any challenge",
             );
         }
         match wanted.len() {
@@ -116,7 +119,9 @@ impl Setup {
         let url = format!("{}/a/v1/{}", self.apple, site.name);
         let cdn = match ask(self.probe.plain(), Method::GET, &url, &[], MAX_FILE).await {
             Ok(cdn) => cdn,
-            Err(fault) => return Finding::warn(format!("Apple's copy cannot be fetched: {}", fault.text), "try again"),
+            Err(fault) => {
+                return Finding::warn(format!("Apple's copy could not be fetched: {}", fault.text), "try again");
+            }
         };
         let origin = site.get(File::Apple.path(), APPLE_BOT, MAX_FILE).await.ok();
         let origin = origin.filter(|origin| origin.status == 200).and_then(|origin| json(&origin));
@@ -124,18 +129,18 @@ impl Setup {
         match (cdn.status, origin) {
             (200, Some(origin)) if json(&cdn) == Some(origin.clone()) => Finding::ok("Apple has this file"),
             (200, Some(_)) => Finding::warn(
-                format!("Apple still has another file{why}"),
-                "it can take a day; meanwhile add ?mode=developer to the app's applinks entry on test phones",
+                format!("Apple has a different copy{why}"),
+                "updates can take a day; until then, add ?mode=developer to the app's applinks entry on test phones",
             ),
             (200, None) => Finding::warn("Apple has a file, but the host serves none", "see aasa.origin"),
             (404, Some(_)) => Finding::fail(
                 format!("Apple has no file for this host{why}"),
-                "is the host open to the whole internet? Apple fetches from its own network",
+                "make the host reachable from the whole internet: Apple fetches from its own network",
             ),
             (404, None) => {
                 Finding::warn(format!("Apple has no file, and the host serves none{why}"), "see aasa.origin")
             }
-            _ => Finding::warn(format!("Apple's server answers {}{why}", cdn.outline()), "try again"),
+            _ => Finding::warn(format!("Apple's server returns {}{why}", cdn.outline()), "try again"),
         }
     }
 
@@ -155,10 +160,10 @@ impl Setup {
         );
         let answer = match ask(self.probe.plain(), Method::GET, &url, &[], MAX_FILE).await {
             Ok(answer) => answer,
-            Err(fault) => return Finding::warn(format!("Google cannot be asked: {}", fault.text), "try again"),
+            Err(fault) => return Finding::warn(format!("Google could not be queried: {}", fault.text), "try again"),
         };
         let Some(found) = json(&answer).filter(|_| answer.status == 200) else {
-            return Finding::warn(format!("Google's server answers {}", answer.outline()), "try again");
+            return Finding::warn(format!("Google's server returns {}", answer.outline()), "try again");
         };
         let statements = found["statements"].as_array().map(Vec::as_slice).unwrap_or_default();
         let known = |package: &str, print: &str| {
@@ -182,7 +187,7 @@ impl Setup {
         let what = if missing.is_empty() { "any app".to_owned() } else { missing.join(", ") };
         let mut said = vec![format!("Google does not list {what}")];
         said.extend([codes.join(", "), short(debug)].into_iter().filter(|text| !text.is_empty()));
-        Finding::warn(said.join("; "), "see assetlinks.origin; Google reads it again within the hour")
+        Finding::warn(said.join("; "), "see assetlinks.origin; Google fetches the file again within the hour")
     }
 }
 
@@ -192,17 +197,19 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
     match answer.status {
         200 => {}
         300..=399 => {
-            let fix = "serve the file at exactly this address: phones do not follow redirects here";
-            return Err(Finding::fail(format!("{path} gives {}", answer.outline()), fix));
+            let fix = "serve the file at exactly this URL: phones do not follow redirects here";
+            return Err(Finding::fail(format!("{path} returns {}", answer.outline()), fix));
         }
         404 => {
-            let fix =
-                format!("is the host verified, and is an {platform} app registered? dl domains list, dl apps list");
-            return Err(Finding::fail(format!("{path} is not there (HTTP 404)"), fix));
+            let fix = format!(
+                "check that the host is verified and an {platform} app is registered: dl domains list, dl \
+                    apps list"
+            );
+            return Err(Finding::fail(format!("{path} does not exist (HTTP 404)"), fix));
         }
         _ => {
-            let fix = "serve it to everyone, without key, challenge or limit";
-            return Err(Finding::fail(format!("{path} gives {}", answer.outline()), fix));
+            let fix = "serve it to everyone, without authentication, challenges or rate limits";
+            return Err(Finding::fail(format!("{path} returns {}", answer.outline()), fix));
         }
     }
     if answer.media_type() != "application/json" {
@@ -213,14 +220,14 @@ fn judge(answer: &Answer, file: File, wanted: &[(String, Vec<String>)]) -> Resul
         return Err(Finding::fail("the file is larger than 128 KiB", "remove apps that are no longer in use"));
     }
     let Some(found) = json(answer) else {
-        return Err(Finding::fail("the file is not JSON", "something between the service and the host changes it"));
+        return Err(Finding::fail("the file is not JSON", "something between the service and the host modifies it"));
     };
     let missing: Vec<String> = wanted.iter().filter_map(|(app, prints)| lacking(&found, file, app, prints)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let fix = "the host serves an older file, or another site's: purge caches in between";
-    Err(Finding::fail(format!("the file lacks {}", missing.join(", ")), fix))
+    let fix = "the host serves an old file or another site's file: purge the caches in between";
+    Err(Finding::fail(format!("the file does not contain {}", missing.join(", ")), fix))
 }
 
 /// What a file lacks about an app, if anything.
@@ -259,9 +266,9 @@ async fn differs(site: &Site, file: File, first: &Answer) -> Option<String> {
     let compare = |who: &str, other: Result<Answer, Fault>| match other {
         // A machine without IPv6 cannot tell what others get over it.
         Err(fault) if fault.kind == FaultKind::NoWay => None,
-        Err(fault) => Some(format!("{who} gets no answer ({})", fault.text)),
+        Err(fault) => Some(format!("{who} gets no response ({})", fault.text)),
         Ok(other) if other.status != first.status => Some(format!("{who} gets {}", other.outline())),
-        Ok(other) if other.body != first.body => Some(format!("{who} gets other bytes")),
+        Ok(other) if other.body != first.body => Some(format!("{who} gets different bytes")),
         Ok(_) => None,
     };
     if let Some(difference) = compare("a browser", site.get(file.path(), BROWSER, MAX_FILE).await) {
@@ -295,7 +302,7 @@ pub(super) async fn serves(site: &Site, apple: bool) -> Result<(), String> {
     let file = if apple { File::Apple } else { File::Google };
     match site.get(file.path(), APPLE_BOT, MAX_FILE).await {
         Ok(answer) if answer.status == 200 && json(&answer).is_some() => Ok(()),
-        Ok(answer) => Err(format!("{} gives {}", file.path(), answer.outline())),
-        Err(fault) => Err(format!("{} cannot be fetched: {}", file.path(), fault.text)),
+        Ok(answer) => Err(format!("{} returns {}", file.path(), answer.outline())),
+        Err(fault) => Err(format!("{} could not be fetched: {}", file.path(), fault.text)),
     }
 }

@@ -36,12 +36,12 @@ impl Setup {
         let name = format!("{}.{}", deeplink_core::domain::TXT_LABEL, site.name);
         let token = self.account.domain(&site.name).and_then(|domain| domain.verification_token.as_deref());
         let fix = match token {
-            Some(token) => format!("write it again: TXT {name} {token}"),
-            None => format!("write it again; dl domains list --fields domain,{} shows it", "verification_token"),
+            Some(token) => format!("create it again: TXT {name} {token}"),
+            None => format!("create it again; to show it: dl domains list --fields domain,{}", "verification_token"),
         };
         let found = match self.probe.names().txt(&name).await {
             Ok(found) => found,
-            Err(why) => return Finding::warn(format!("{name}: {why}"), "look at the domain's name servers"),
+            Err(why) => return Finding::warn(format!("{name}: {why}"), "check the domain's name servers"),
         };
         let is_token = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         // Byte for byte, as the service compares: one extra space and a re-check removes the verification.
@@ -50,12 +50,12 @@ impl Setup {
             None => is_token(text),
         };
         if found.iter().any(|text| proves(text)) {
-            return Finding::ok("the TXT record is there");
+            return Finding::ok("the TXT record exists");
         }
         // A name can have unrelated records; report the one that is nearly right.
         let is_near = |text: &&String| proves(&text.trim().to_ascii_lowercase());
         let what = match found.iter().find(is_near).or(found.first()) {
-            Some(other) => format!("{name} says \"{}\": the domain will lose its verification", short(other)),
+            Some(other) => format!("{name} contains \"{}\": the domain will lose its verification", short(other)),
             None => format!("{name} has no TXT record: the domain will lose its verification"),
         };
         Finding::warn(what, fix)
@@ -73,13 +73,13 @@ impl Setup {
         match site.get("/health", &[], HEALTH_BYTES).await {
             Ok(answer) if is_ours(&answer) => {
                 let address = site.ways().await.map(|ways| ways.address.clone()).unwrap_or_default();
-                Finding::ok(format!("leads here ({address})"))
+                Finding::ok(format!("points to the service ({address})"))
             }
-            Ok(answer) => Finding::fail(format!("another server answers: /health gives {}", answer.outline()), fix),
+            Ok(answer) => Finding::fail(format!("another server responds: /health returns {}", answer.outline()), fix),
             Err(fault) if fault.kind == FaultKind::Tls => {
-                Finding::fail(format!("answers, but {}", fault.text), "see domain.tls")
+                Finding::fail(format!("responds, but {}", fault.text), "see domain.tls")
             }
-            Err(fault) => Finding::fail(format!("does not lead here: {}", fault.text), fix),
+            Err(fault) => Finding::fail(format!("does not point to the service: {}", fault.text), fix),
         }
     }
 
@@ -90,14 +90,11 @@ impl Setup {
         match site.get("/health", &[], HEALTH_BYTES).await {
             Ok(answer) => lifetime(&answer),
             Err(fault) if matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoWay) => {
-                Finding::skip(format!("no answer at port 443: {}", fault.text))
+                Finding::skip(format!("no response on port 443: {}", fault.text))
             }
             Err(fault) => Finding::fail(
                 fault.text,
-                format!(
-                    "phones refuse this: the certificate must be valid, come with its chain and cover {}",
-                    site.name
-                ),
+                format!("phones reject this: the certificate must be valid, include its chain and cover {}", site.name),
             ),
         }
     }
@@ -108,20 +105,20 @@ impl Setup {
         }
         let answer = match site.get("/robots.txt", &[], ROBOTS_BYTES).await {
             Ok(answer) => answer,
-            Err(fault) => return Finding::skip(format!("cannot be read: {}", fault.text)),
+            Err(fault) => return Finding::skip(format!("could not be read: {}", fault.text)),
         };
         match answer.status {
             200 => {}
             500.. => {
-                let what = format!("/robots.txt gives {}: crawlers then skip the whole host", answer.outline());
-                return Finding::fail(what, "answer it with 200 or 404");
+                let what = format!("/robots.txt returns {}: crawlers then skip the whole host", answer.outline());
+                return Finding::fail(what, "make it return 200 or 404");
             }
             _ => return Finding::ok("/robots.txt blocks nothing"),
         }
         let text = String::from_utf8_lossy(&answer.body);
         let barred = FILES.iter().find_map(|file| Some((file, robots::barred(&text, file)?)));
         match barred {
-            None => Finding::ok("/robots.txt leaves /.well-known/ open"),
+            None => Finding::ok("/robots.txt allows /.well-known/"),
             Some((file, reader)) => Finding::fail(
                 format!("/robots.txt blocks {reader} from {file}"),
                 "add to /robots.txt, for every user agent: Allow: /.well-known/",
@@ -133,12 +130,15 @@ impl Setup {
 /// How long the certificate of a trusted server remains valid.
 pub(super) fn lifetime(answer: &Answer) -> Finding {
     let Some(end) = answer.certificate_end() else {
-        return Finding::warn("the certificate cannot be read", "look at it with: openssl s_client -connect HOST:443");
+        return Finding::warn(
+            "the certificate could not be read",
+            "inspect it with: openssl s_client -connect HOST:443",
+        );
     };
     let days = (end.as_millis() - clock::now().as_millis()) / 86_400_000;
     if days < SOON {
         let what = format!("the certificate expires in {days} days ({end})");
-        return Finding::warn(what, "renew it; if that is automatic, find out why it has not happened");
+        return Finding::warn(what, "renew it; if renewal is automatic, find out why it has not happened");
     }
-    Finding::ok(format!("valid for another {days} days"))
+    Finding::ok(format!("valid for {days} more days"))
 }

@@ -70,8 +70,8 @@ impl Case {
         let detail = self.detail.get_or_init(fetch).await;
         detail.as_ref().map_err(|why| {
             Finding::fail(
-                format!("the link cannot be read: {}", short(why)),
-                "dl links list shows what this account has",
+                format!("the link could not be read: {}", short(why)),
+                "dl links list shows the links of this account",
             )
         })
     }
@@ -109,7 +109,7 @@ impl Case {
                 return Finding::fail(format!("{}: {}", link.url, fault.text), "see domain.route and domain.tls");
             }
         };
-        let fix = "is something between visitors and the service changing answers or caching them?";
+        let fix = "check whether something between visitors and the service modifies or caches responses";
         let judged = if json { judge_json(link, &answer) } else { self.judge_page(link, agent, &answer) };
         match judged.and_then(|found| check_headers(&answer).map(|()| found)) {
             Err(what) => Finding::fail(what, fix),
@@ -168,7 +168,7 @@ impl Case {
         };
         let image = link.social_preview.as_ref().and_then(|preview| preview.image_url.as_deref());
         let Some(image) = image else { return Finding::skip("no preview image") };
-        let fix = "give it an image of at least 1200 \u{d7} 630 pixels: dl links update ID --image URL";
+        let fix = "use an image of at least 1200 \u{d7} 630 pixels: dl links update ID --image URL";
         let answer = match ask(
             self.setup.probe.plain(),
             Method::GET,
@@ -182,15 +182,15 @@ impl Case {
             Err(fault) => return Finding::warn(format!("{}: {}", short(image), fault.text), fix),
         };
         if answer.status != 200 {
-            return Finding::warn(format!("{} gives {}", short(image), answer.outline()), fix);
+            return Finding::warn(format!("{} returns {}", short(image), answer.outline()), fix);
         }
         if answer.cut {
             return Finding::warn("the image is larger than 5 MB", fix);
         }
         match imagesize::blob_size(&answer.body) {
-            Err(_) => Finding::warn(format!("{} is not an image that can be read", short(image)), fix),
+            Err(_) => Finding::warn(format!("{} is not a readable image", short(image)), fix),
             Ok(size) if size.width < IMAGE_PIXELS || size.height < IMAGE_PIXELS => {
-                Finding::warn(format!("{} \u{d7} {} pixels are too few", size.width, size.height), fix)
+                Finding::warn(format!("{} \u{d7} {} pixels is too small", size.width, size.height), fix)
             }
             Ok(size) => Finding::ok(format!("{} \u{d7} {} pixels", size.width, size.height)),
         }
@@ -205,14 +205,14 @@ impl Case {
         if let Some(store) = &link.android_store_url {
             let Some(package) = resolve::package_of(Some(store), None) else {
                 return Finding::warn(
-                    format!("{} names no app", short(store)),
-                    "it ends in details?id=PACKAGE: dl links update ID --android-store URL",
+                    format!("{} does not contain an app ID", short(store)),
+                    "it must end with details?id=PACKAGE: dl links update ID --android-store URL",
                 );
             };
             let known = self.setup.account.android().any(|app| app.package_name.as_deref() == Some(&*package));
             if self.setup.account.apps.is_some() && !known {
                 return Finding::warn(
-                    format!("{package} is not among the account's apps"),
+                    format!("{package} is not one of the account's apps"),
                     format!("dl apps add android --package {package} --sha256 FINGERPRINT"),
                 );
             }
@@ -221,13 +221,13 @@ impl Case {
         if let Some(store) = &link.ios_store_url {
             let Some(id) = resolve::store_id(store) else {
                 return Finding::warn(
-                    format!("{} names no app", short(store)),
-                    "its path ends in /idNUMBER: dl links update ID --ios-store URL",
+                    format!("{} does not contain an app ID", short(store)),
+                    "its path must end with /idNUMBER: dl links update ID --ios-store URL",
                 );
             };
-            found.push(format!("App Store id {id}"));
+            found.push(format!("App Store ID {id}"));
         }
-        if found.is_empty() { Finding::skip("no store address") } else { Finding::ok(found.join(", ")) }
+        if found.is_empty() { Finding::skip("no store URL") } else { Finding::ok(found.join(", ")) }
     }
 }
 
@@ -262,7 +262,7 @@ fn judge_button(found: Option<&str>, wanted: Option<&str>) -> Result<(), String>
         (Some(""), _) => Err("a page whose button has no target".to_owned()),
         (Some(found), Some(wanted)) => {
             let (found, wanted) = apart(found, wanted);
-            Err(format!("a page whose button leads to {found} and not to {wanted}"))
+            Err(format!("a page whose button leads to {found}, not {wanted}"))
         }
         (Some(found), None) => Err(format!("a page with a {} instead of none", button(found))),
     }
@@ -292,7 +292,7 @@ fn judge_json(link: &LinkDetail, answer: &Answer) -> Result<String, String> {
     }
     let found: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
     let found = found.filter(|found| found["link_id"] == link.link_id.as_str());
-    let Some(found) = found else { return Err("JSON of another resource than this link".to_owned()) };
+    let Some(found) = found else { return Err("JSON of a different resource".to_owned()) };
     let status = found["_service_meta"]["status"].as_str().unwrap_or("unknown");
     if status == link.status.as_str() {
         Ok(status.to_owned())
@@ -306,12 +306,12 @@ fn check_headers(answer: &Answer) -> Result<(), String> {
     let vary = answer.header("vary").to_ascii_lowercase();
     let varies = |name: &str| vary.split(',').any(|known| known.trim() == name);
     if let Some(name) = ["accept", "user-agent", "sec-ch-ua-platform"].into_iter().find(|name| !varies(name)) {
-        return Err(format!("the header Vary does not name {name}"));
+        return Err(format!("the Vary header does not contain {name}"));
     }
     let cache = answer.header("cache-control").to_ascii_lowercase();
     if cache.split(',').any(|word| word.trim() == "no-store") {
         Ok(())
     } else {
-        Err("the header Cache-Control does not say no-store".to_owned())
+        Err("the Cache-Control header does not contain no-store".to_owned())
     }
 }

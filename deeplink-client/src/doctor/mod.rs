@@ -54,7 +54,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub enum Status {
     /// As it should be.
     Ok,
-    /// It works, but not for everyone or not for long.
+    /// It works, but not for everyone or not for much longer.
     Warn,
     /// It does not work.
     Fail,
@@ -161,13 +161,13 @@ impl Doctor {
         self
     }
 
-    /// Asks this name server instead of the system's.
+    /// Queries this name server instead of the system's.
     pub fn dns_server(mut self, server: SocketAddr) -> Self {
         self.settings.dns = Some(server);
         self
     }
 
-    /// Connects to this address for a host, whatever DNS says. A host may have several.
+    /// Uses this IP address and port for a host instead of DNS. A host can have several.
     pub fn connect_to(mut self, host: impl Into<String>, address: SocketAddr) -> Self {
         self.settings.connect.push((host.into().to_ascii_lowercase(), address));
         self
@@ -185,7 +185,7 @@ impl Doctor {
         self
     }
 
-    /// Reads what the account has and plans the checks.
+    /// Reads the account and plans the checks.
     pub async fn begin(self) -> Result<Examination> {
         let hosts = self.hosts.iter().map(|host| host.parse::<DomainName>().map_err(Error::invalid));
         let hosts = hosts.collect::<Result<Vec<_>>>()?;
@@ -200,13 +200,13 @@ impl Doctor {
     }
 }
 
-/// The address of a server, without a slash at the end.
+/// The URL of a server, without a trailing slash.
 fn base_of(text: &str) -> Result<String> {
     let known = Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if known {
         return Ok(text.trim_end_matches('/').to_owned());
     }
-    Err(Error::builder(format!("\"{text}\" is not the address of a server: it must start with http:// or https://")))
+    Err(Error::builder(format!("\"{text}\" is not a server URL: it must start with http:// or https://")))
 }
 
 /// What all checks share.
@@ -234,7 +234,8 @@ impl Setup {
         let hidden = self.is_loopback() && !self.probe.knows(host);
         hidden.then(|| {
             Finding::skip(format!(
-                "the service is on this machine only: host checks need one that others reach, or --connect-to {host}=IP:PORT"
+                "the service is only reachable on this machine: to check a host, use a publicly reachable one, or \
+                 --connect-to {host}=IP:PORT"
             ))
         })
     }
@@ -287,8 +288,8 @@ impl Task {
     async fn end(self, limit: Duration) -> Check {
         let finding = tokio::time::timeout(limit, self.run).await.unwrap_or_else(|_| Finding {
             status: self.worst,
-            message: format!("no answer within {} s", limit.as_secs().max(1)),
-            fix: Some("try again; if it persists, check name servers, firewalls and load".to_owned()),
+            message: format!("no response within {} s", limit.as_secs().max(1)),
+            fix: Some("try again; if the problem persists, check name servers, firewalls and load".to_owned()),
         });
         Check { id: self.id, subject: self.subject, status: finding.status, message: finding.message, fix: finding.fix }
     }

@@ -72,7 +72,7 @@ fn complete(name: &str) -> String {
 
 fn why(error: &NetError) -> String {
     match error {
-        NetError::Timeout => "the name server does not answer".to_owned(),
-        _ => "the name server gave no usable answer".to_owned(),
+        NetError::Timeout => "the name server does not respond".to_owned(),
+        _ => "the name server did not return a usable response".to_owned(),
     }
 }

@@ -33,13 +33,13 @@ impl Setup {
 
     async fn check_service(&self) -> Finding {
         match self.health().await {
-            Ok(answer) if is_ours(&answer) => Finding::ok(format!("answers in {} ms", answer.took.as_millis())),
+            Ok(answer) if is_ours(&answer) => Finding::ok(format!("responds in {} ms", answer.took.as_millis())),
             Ok(answer) => Finding::fail(
-                format!("/health is not this service's: {}", answer.outline()),
-                "is the base URL right? dl config get base_url",
+                format!("/health does not come from this service: {}", answer.outline()),
+                "check the base URL: dl config get base_url",
             ),
             Err(fault) => {
-                Finding::fail(format!("cannot be reached: {}", fault.text), "check the base URL and the network")
+                Finding::fail(format!("could not be reached: {}", fault.text), "check the base URL and the network")
             }
         }
     }
@@ -51,16 +51,16 @@ impl Setup {
         match self.health().await {
             Ok(answer) => lifetime(&answer),
             Err(fault) if matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoWay) => {
-                Finding::skip("the service cannot be reached")
+                Finding::skip("the service could not be reached")
             }
             Err(fault) => Finding::fail(fault.text, "the certificate must be valid and cover the host"),
         }
     }
 
     async fn check_clock(&self) -> Finding {
-        let Ok(answer) = self.health().await else { return Finding::skip("the service cannot be reached") };
+        let Ok(answer) = self.health().await else { return Finding::skip("the service could not be reached") };
         let Some(theirs) = crate::retry::http_date(&answer.header("date")) else {
-            return Finding::skip("the service does not say what time it is");
+            return Finding::skip("the service does not report its time");
         };
         let seconds = clock::now().as_millis() / 1_000 - theirs;
         let away = seconds.unsigned_abs();
@@ -68,11 +68,11 @@ impl Setup {
             _ if away <= MAX_SKEW_SECONDS.unsigned_abs() => Finding::ok(format!("{away} s from this machine's clock")),
             1.. => Finding::warn(
                 format!("this machine's clock is {away} s ahead of the service's"),
-                "set the clock; anything with a timestamp, such as a signature, is refused",
+                "set the clock; anything with a timestamp, such as a signature, is rejected",
             ),
             _ => Finding::warn(
                 format!("this machine's clock is {away} s behind the service's"),
-                "set the clock; anything with a timestamp, such as a signature, is refused",
+                "set the clock; anything with a timestamp, such as a signature, is rejected",
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! A mock transport for tests: prepared replies, and a record of the requests.
+//! A mock transport for tests: prepared responses, and a record of the requests.
 //!
 //! ```
 //! use deeplink_client::mock::{MockTransport, fixtures};
@@ -32,17 +32,17 @@ use crate::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError
 
 pub mod fixtures;
 
-/// Prepared replies. Clones are the same mock.
+/// Prepared responses. Clones are the same mock.
 ///
-/// Replies of one method and path are given in the order in which they were prepared; the last one repeats.
-/// A request without a prepared reply panics.
+/// Responses of one method and path are given in the order in which they were prepared; the last one repeats.
+/// A request without a prepared response panics.
 #[derive(Clone, Default)]
 pub struct MockTransport(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     routes: Vec<Route>,
-    /// The route that replies are being prepared for.
+    /// The route that responses are being prepared for.
     current: usize,
     calls: Vec<MockCall>,
     unmatched: Vec<String>,
@@ -69,7 +69,7 @@ enum Reply {
 pub struct MockCall {
     /// The method.
     pub method: Method,
-    /// The whole address.
+    /// The full URL.
     pub uri: http::Uri,
     /// All headers, the credential included.
     pub headers: HeaderMap,
@@ -90,7 +90,7 @@ impl MockCall {
 }
 
 impl MockTransport {
-    /// Without any replies.
+    /// Without any responses.
     pub fn new() -> Self {
         Self::default()
     }
@@ -104,7 +104,7 @@ impl MockTransport {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares the following replies for this method and path. `{…}` in the path matches any one segment; a path with
+    /// Prepares the following responses for this method and path. `{…}` in the path matches any one segment; a path with
     /// `?` is compared including the query, one without ignores the query.
     #[must_use]
     pub fn on(self, method: Method, path: &str) -> Self {
@@ -132,7 +132,7 @@ impl MockTransport {
         })
     }
 
-    /// A reply with a JSON body.
+    /// A response with a JSON body.
     ///
     /// # Panics
     /// When `body` cannot be written as JSON.
@@ -142,7 +142,7 @@ impl MockTransport {
         self.bytes(status, "application/json", body)
     }
 
-    /// A reply with any body.
+    /// A response with any body.
     ///
     /// # Panics
     /// When `status` is not an HTTP status.
@@ -157,13 +157,13 @@ impl MockTransport {
         }
     }
 
-    /// A reply without a body.
+    /// A response without a body.
     #[must_use]
     pub fn status(self, status: u16) -> Self {
         self.bytes(status, "", Bytes::new())
     }
 
-    /// Adds a header to the last reply.
+    /// Adds a header to the last response.
     ///
     /// # Panics
     /// When a header cannot carry it.
@@ -178,13 +178,13 @@ impl MockTransport {
         })
     }
 
-    /// Adds `Retry-After` in seconds to the last reply.
+    /// Adds `Retry-After` in seconds to the last response.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         self.header("retry-after", &seconds.to_string())
     }
 
-    /// Delays the last reply.
+    /// Delays the last response.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         self.edit(|state| {
@@ -195,25 +195,25 @@ impl MockTransport {
         })
     }
 
-    /// A timeout instead of a reply.
+    /// A timeout instead of a response.
     #[must_use]
     pub fn timeout(self) -> Self {
         self.reply(Reply::Fail(Failure::Timeout))
     }
 
-    /// A broken connection instead of a reply.
+    /// A broken connection instead of a response.
     #[must_use]
     pub fn reset(self) -> Self {
         self.reply(Reply::Fail(Failure::Broken))
     }
 
-    /// A failed connection instead of a reply.
+    /// A failed connection instead of a response.
     #[must_use]
     pub fn unreachable(self) -> Self {
         self.reply(Reply::Fail(Failure::Connect))
     }
 
-    /// No reply, forever.
+    /// No response, forever.
     #[must_use]
     pub fn silence(self) -> Self {
         self.reply(Reply::Silence)
@@ -224,10 +224,10 @@ impl MockTransport {
         self.lock().calls.clone()
     }
 
-    /// Asserts that every prepared reply has been given.
+    /// Asserts that every prepared response has been given.
     ///
     /// # Panics
-    /// When one has not, or when a request had no prepared reply.
+    /// When one has not, or when a request had no prepared response.
     pub fn assert_used(&self) {
         let state = self.lock();
         assert!(state.unmatched.is_empty(), "no reply was prepared for {:?}", state.unmatched);
@@ -310,7 +310,7 @@ impl std::fmt::Debug for MockTransport {
     }
 }
 
-/// Runs an example of the documentation against a mock that answers every operation with its fixture.
+/// Runs an example of the documentation against a mock that responds to every operation with its fixture.
 #[doc(hidden)]
 pub fn example<F>(run: impl FnOnce(crate::Client) -> F)
 where

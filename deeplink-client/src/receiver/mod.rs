@@ -1,5 +1,5 @@
-//! A receiver on this machine: it takes requests, verifies their signatures, forwards valid ones to a program, and
-//! reports each. For trying out webhooks, not for production: it stores nothing.
+//! A local receiver: it accepts requests, verifies their signatures, forwards valid ones to a server, and reports each.
+//! For testing webhooks, not for production: it stores nothing.
 //!
 //! [`Receiver`] listens for deliveries, [`Relay`] forwards events of the stream, and [`Post`] sends one request; all of
 //! them send to loopback or over https only, follow no redirect, and forward exactly the bytes that were signed.
@@ -22,12 +22,12 @@ pub use serve::{Receiver, Serving};
 
 use crate::webhook;
 
-/// Maximum concurrent requests; further ones are answered 503.
+/// Maximum concurrent requests; further ones get a 503 response.
 pub const MAX_IN_FLIGHT: usize = 64;
-/// Longest time from a request's head to its answer, and so for the program behind it: the service itself waits ten
+/// Maximum time from a request's head to its response, and so for the server behind it: the service itself waits ten
 /// seconds.
 pub const FORWARD_LIMIT: Duration = Duration::from_secs(9);
-/// Maximum events queued for the program; newer ones are dropped, and counted.
+/// Maximum events queued for the server; newer ones are dropped, and counted.
 pub const MAX_QUEUED: usize = 10_000;
 
 /// A request and its result.
@@ -43,18 +43,18 @@ pub struct Receipt {
     /// The event, or why the request was rejected. A `webhook-signature`, if present, must be valid; see
     /// [`Verifier::verify_both`](webhook::Verifier::verify_both).
     pub event: Result<Event, webhook::Error>,
-    /// Why it was refused before it was read, such as for its method or its length; its signature then counts as missing, and
+    /// Why it was rejected before it was read, such as for its method or its length; its signature then counts as missing, and
     /// the body is empty.
     pub refused: Option<&'static str>,
     /// The event's id: the signed one if the request is valid; otherwise the one that the header claims.
     pub id: Option<String>,
     /// The same event arrived before.
     pub is_repeated: bool,
-    /// The program's answer, if the event was forwarded.
+    /// The server's response, if the event was forwarded.
     pub forwarded: Option<Result<Answer, Fault>>,
-    /// The status that the sender got; for events of the stream, the program's.
+    /// The status returned to the sender; for events of the stream, the server's.
     pub answered: Option<u16>,
-    /// Time from the complete request to its answer.
+    /// Time from the complete request to its response.
     pub took: Duration,
 }
 

@@ -14,18 +14,18 @@ use crate::builder::trust;
 use crate::connection::is_confidential;
 use crate::error::{Error, Kind, Result};
 
-/// Where requests are posted to: https, or a program on this machine.
+/// Where requests are posted to: https, or a server on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target(Url);
 
-/// The text is not an address that a signed request may be sent to.
+/// The text is not a URL that a signed request may be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadTarget;
 
 impl fmt::Display for BadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "not an address of a receiver: https://, or http:// to this machine, without a user name or fragment",
+            "not a receiver URL: it must be https://, or http:// on this machine, without a user name or fragment",
         )
     }
 }
@@ -52,13 +52,13 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a receiver answered.
+/// The response of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// Time from the request to the answer's headers.
+    /// Time from the request to the response headers.
     pub took: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Answer {
     }
 }
 
-/// Why there was no answer.
+/// Why there was no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
@@ -92,7 +92,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Waits at most `limit` for an answer; trusts these certificates (PEM) in addition to the platform's.
+    /// Waits at most `limit` for a response; trusts these certificates (PEM) in addition to the platform's.
     pub fn new(limit: Duration, roots: &[Vec<u8>]) -> Result<Self> {
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -110,7 +110,7 @@ impl Post {
         self.send_after(Duration::ZERO, to, headers, body).await
     }
 
-    /// The same, with the beginning of the answer's body: up to 1 KiB, as far as it arrives within one second and the
+    /// The same, with the beginning of the response body: up to 1 KiB, as far as it arrives within one second and the
     /// limit.
     pub async fn ask(&self, to: &Target, headers: &HeaderMap, body: &Bytes) -> Result<(Answer, Vec<u8>), Fault> {
         let start = Instant::now();
@@ -156,7 +156,7 @@ impl Post {
         match tokio::time::timeout(limit, request).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(fault(why(&error), error.is_timeout())),
-            Err(_) => Err(fault(format!("no answer within {} s", self.limit.as_secs()), true)),
+            Err(_) => Err(fault(format!("no response within {} s", self.limit.as_secs()), true)),
         }
     }
 }

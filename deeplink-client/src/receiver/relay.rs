@@ -1,4 +1,4 @@
-//! Events of the stream, signed and forwarded to a program without a public address.
+//! Events of the stream, signed and forwarded to a server without a public URL.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,7 +33,7 @@ pub enum Enqueued {
 }
 
 impl Relay {
-    /// Signs with the signer's secrets, all of them as [`Verifier::sign`] does, and posts to a program if there is one. A
+    /// Signs with the signer's secrets, all of them as [`Verifier::sign`] does, and posts to a server if there is one. A
     /// receipt reports each event.
     pub fn new(signer: Verifier, forward: Option<(Post, Target)>) -> (Self, mpsc::Receiver<Receipt>) {
         let (waiting, mut next) = mpsc::channel::<(String, Bytes)>(MAX_QUEUED);

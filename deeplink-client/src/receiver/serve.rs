@@ -32,7 +32,7 @@ const MAX_CONNECTIONS: usize = 4 * MAX_IN_FLIGHT;
 /// Time limit for a request's headers, and then for its body. Time spent on the body is taken from the program's.
 const READ_LIMIT: Duration = FORWARD_LIMIT;
 
-/// Takes requests on a port.
+/// Accepts requests on a port.
 #[derive(Debug)]
 pub struct Receiver {
     listener: TcpListener,
@@ -44,7 +44,7 @@ pub struct Receiver {
 pub struct Serving(JoinHandle<()>);
 
 impl Serving {
-    /// Waits until the requests in progress are answered, which is at most nine seconds after the receipts were closed or dropped.
+    /// Waits until the requests in progress have been answered, at most nine seconds after the receipts were closed or dropped.
     pub async fn ended(self) {
         // It is never aborted, and its panic was reported already.
         let _ = self.0.await;
@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl Receiver {
-    /// Binds a port; 0 is any free one.
+    /// Binds a port; 0 for any free one.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         Ok(Self { address: listener.local_addr()?, listener })
@@ -72,9 +72,9 @@ impl Receiver {
         self.address
     }
 
-    /// Takes requests until the receipts are closed or dropped; requests in progress are still answered,
-    /// see [`Serving::ended`]. Valid requests are forwarded to the program, if there is one, and its status is the answer;
-    /// without one they are answered 200. Unsigned requests are answered 401 and not forwarded.
+    /// Accepts requests until the receipts are closed or dropped; requests in progress still get a response,
+    /// see [`Serving::ended`]. Valid requests are forwarded to the server, if there is one, and its status is returned;
+    /// without one, the response is 200. Unsigned requests get a 401 response and are not forwarded.
     pub fn run(self, verifier: Verifier, forward: Option<(Post, Target)>) -> (mpsc::Receiver<Receipt>, Serving) {
         let (receipts, kept) = mpsc::channel(MAX_IN_FLIGHT);
         let shared = Arc::new(Shared {
@@ -175,7 +175,7 @@ impl Shared {
             Ok(Err(why)) if why.is::<LengthLimitError>() => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "the body is longer than 1 MiB")
             }
-            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "bad_request", "the body was cut off"),
+            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "bad_request", "the body was truncated"),
             Err(_) => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long"),
         };
         self.refuse(&parts.headers, why, start).await

@@ -7,7 +7,7 @@ use http::header::{DATE, RETRY_AFTER};
 
 use crate::clock;
 
-/// How long the reply asks to wait. A date is taken relative to the reply's own `Date`, so that a wrong local clock
+/// How long the response asks to wait. A date is taken relative to the response's own `Date`, so that a wrong local clock
 /// does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

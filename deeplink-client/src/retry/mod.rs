@@ -51,7 +51,7 @@ impl Retry {
         made < self.attempts
     }
 
-    /// The wait after `made` attempts; at least what the service asked for.
+    /// The wait after `made` attempts; at least what `Retry-After` requires.
     pub(crate) fn delay(&self, made: u32, asked: Option<Duration>, random: &mut Random) -> Duration {
         let factor = 1_u32.checked_shl(made.saturating_sub(1)).unwrap_or(u32::MAX);
         let most = self.base.saturating_mul(factor).min(self.cap);
@@ -88,9 +88,9 @@ impl Repeat {
 /// How an attempt ended, as far as retries are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// No reply.
+    /// No response.
     Failed(Failure),
-    /// A reply that is not a success.
+    /// A response that is not a success.
     Refused {
         status: u16,
         /// Its body is the service's own error record, not a proxy's page.

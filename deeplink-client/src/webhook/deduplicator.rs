@@ -54,12 +54,12 @@ impl fmt::Debug for Deduplicator {
     }
 }
 
-/// Why an event must not be processed, and what to answer instead.
+/// Why an event must not be processed, and how to respond instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicate {
     /// It was processed already: acknowledge it (2xx), and do nothing.
     Processed,
-    /// An earlier attempt is being processed and may still fail: refuse this one (409 or 503), so that the service retries.
+    /// An earlier attempt is being processed and may still fail: reject this one (409 or 503), so that the service retries.
     /// If it were acknowledged, the event would be lost if the earlier attempt fails.
     InProgress,
 }
@@ -67,7 +67,7 @@ pub enum Duplicate {
 impl fmt::Display for Duplicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Processed => "the event was processed before",
+            Self::Processed => "the event has already been processed",
             Self::InProgress => "the event is being processed",
         })
     }

@@ -47,7 +47,7 @@ pub struct SignedEvent {
     pub id: Option<String>,
 }
 
-/// Why a request was not a [`SignedEvent`]: the answer that its sender gets, as `{error, code}`.
+/// Why a request was not a [`SignedEvent`]: the response to its sender, as `{error, code}`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refused {
@@ -57,12 +57,12 @@ pub enum Refused {
     Unreadable(Error),
     /// 413 `payload_too_large`: the body is longer than 1 MiB.
     TooLarge,
-    /// 400 `bad_request`: the body was cut off.
+    /// 400 `bad_request`: the body was truncated.
     Broken,
 }
 
 impl Refused {
-    /// The status of the answer.
+    /// The status of the response.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Unsigned(_) => StatusCode::UNAUTHORIZED,
@@ -87,7 +87,7 @@ impl fmt::Display for Refused {
             Self::Unsigned(why) => why.fmt(f),
             Self::Unreadable(_) => f.write_str("the body is not an event"),
             Self::TooLarge => f.write_str("the body is longer than 1 MiB"),
-            Self::Broken => f.write_str("the body was cut off"),
+            Self::Broken => f.write_str("the body was truncated"),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! # let headers = Verifier::new([WebhookSecret::new(secret)])?.sign(body, "evt_0123456789abcdef01234567", now)?;
 //! let verifier = Verifier::new([WebhookSecret::new(secret)])?.require_timestamp(Duration::from_secs(300));
 //! # let verifier = verifier.with_clock(move || now);
-//! // The headers and the body as received: a body that was parsed and serialised again has different bytes.
+//! // The headers and the body as received: a body that was parsed and serialized again has different bytes.
 //! if let EventData::Conversion(sale) = verifier.parse(&headers, body)?.data {
 //!     println!("{} {}", sale.event_id.as_str(), sale.conversion_type);
 //! }
@@ -23,7 +23,7 @@
 //!
 //! A request carries two signatures. `X-Service-Signature` covers the body alone, so anyone who has seen a request can
 //! replay it at any time. `webhook-signature` covers the event's id and the attempt's time too:
-//! [`Verifier::require_timestamp`] requires it and refuses old requests, and [`Deduplicator`] refuses repeated events.
+//! [`Verifier::require_timestamp`] requires it and rejects old requests, and [`Deduplicator`] rejects repeated events.
 //! The service itself may deliver an event more than once, so receivers deduplicate by `webhook-id` (or the `event_id`
 //! of a conversion) in any case.
 //!
@@ -172,7 +172,7 @@ impl Verifier {
         if u128::from(away) > tolerance.as_millis() { Err(Error::TooOld) } else { Ok(verified) }
     }
 
-    /// Like [`Verifier::verify`], but stricter: an invalid `webhook-signature` is refused, even beside a valid
+    /// Like [`Verifier::verify`], but stricter: an invalid `webhook-signature` is rejected, even next to a valid
     /// `X-Service-Signature`. The service makes both with the same secret, so the id or the time was changed. (The
     /// opposite case is a rotation seen by a receiver that has only the old secret.)
     pub fn verify_both<'a>(&self, headers: &'a HeaderMap, body: &[u8]) -> Result<Verified<'a>, Error> {

@@ -139,7 +139,7 @@ async fn what_is_asked_for_is_in_the_error_where_nobody_pays() {
     let error = create(client(&mock, &wallet)).await;
     assert_eq!(
         (error.kind(), error.message(), mock.calls().len()),
-        (Kind::PaymentRequired, "the payer did not pay", 1)
+        (Kind::PaymentRequired, "the payer did not sign the payment", 1)
     );
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("too expensive"));
     assert_eq!((error.payment().unwrap().asked, error.attempts()), (Some(&asked), 1));
@@ -239,7 +239,7 @@ async fn a_payment_that_would_not_be_sent_is_refused_before() {
         let dl = client(&mock, &Wallet::new(10_000)).with_auth(auth).unwrap();
         let error = dl.links().create(&CreateLink::new()).pay_with(&sent).await.unwrap_err();
         assert_eq!(error.kind(), Kind::WrongCredential { needs: AuthKind::None, have });
-        assert!(error.message().starts_with("only a client without a credential sends payments"), "{error}");
+        assert!(error.message().starts_with("only a client without a credential can send payments"), "{error}");
         let error = dl.request(Method::POST, "/v1/links").pay_with(&sent).await.unwrap_err();
         assert!(matches!(error.kind(), Kind::WrongCredential { .. }), "{error}");
     }

@@ -49,7 +49,7 @@ async fn a_sign_in_is_a_value() {
     }
     let mock = MockTransport::new().on(Method::POST, "/v1/auth/callback").bytes(200, "text/html", "<html>");
     let error = client(&mock).sessions().callback(&token).await.unwrap_err();
-    assert!(error.message().starts_with("the reply does not come from the service"), "{error}");
+    assert!(error.message().starts_with("the response is not from the service"), "{error}");
 }
 
 /// As a program sends it: a form with the token, no cookie, no origin, no credential.

@@ -45,7 +45,7 @@ impl Events {
     /// The events of the log, oldest first: those that are still kept, in the order in which the service stored them.
     ///
     /// A page may be short or empty and still have a next one; [`Pages::pages`](crate::Pages::pages) and
-    /// [`Pages::items`](crate::Pages::items) go on by themselves.
+    /// [`Pages::items`](crate::Pages::items) continue automatically.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -91,7 +91,7 @@ impl Events {
 pub enum StreamState {
     /// Connected for the first time.
     Connected,
-    /// The connection broke or was silent for too long; the stream reconnects by itself.
+    /// The connection broke or was silent for too long; the stream reconnects automatically.
     Disconnected,
     /// Connected again, continuing after the last event.
     Reconnected,

@@ -1,4 +1,4 @@
-//! Sending: the loop that takes batches from the planner, journals what is about to be sent, sends it, and turns replies
+//! Sending: the loop that takes batches from the planner, journals what is about to be sent, sends it, and turns responses
 //! into outcomes. Decisions are made elsewhere; this module executes them.
 
 mod post;

@@ -36,13 +36,13 @@ pub(super) async fn post(client: &Client, ready: &Ready) -> Result<Vec<BulkLink>
     reply.read(decode::json::<BulkCreated>).map(|made| made.links)
 }
 
-/// The links must be those that were requested: a reply about other links settles nothing.
+/// The links must be those that were requested: a response about other links settles nothing.
 pub(super) fn check_links(batch: &Batch, links: Vec<BulkLink>) -> Result<Vec<BulkLink>, Error> {
     let same =
         links.len() == batch.rows.len() && links.iter().zip(&batch.rows).all(|(link, row)| link.link_id == row.id);
     if same {
         return Ok(links);
     }
-    let why = "the reply is about other links than the request";
+    let why = "the response is about links other than those requested";
     Err(Error::from_source(Kind::Decode, why, "link_id").after(1, false, true))
 }

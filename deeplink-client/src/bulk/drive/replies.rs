@@ -1,4 +1,4 @@
-//! Applies replies to the batches that were sent.
+//! Applies responses to the batches that were sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Driver {
         let batch = &ready.batch;
         self.close(batch);
         if batch.rows.len() > 1 && error.batch_errors().is_empty() {
-            // The reply does not name the row: send each one separately.
+            // The response does not name the row: send each one separately.
             self.explode(batch);
             return Ok(());
         }
@@ -210,7 +210,7 @@ impl Driver {
     pub(super) fn next_id(&self, mut row: BatchRow) -> Result<BatchRow, (BatchRow, RowResult)> {
         let attempt = row.made.unwrap_or_default() + 1;
         if attempt >= TRIES {
-            let message = format!("{TRIES} ids were generated for this row, and all were in use");
+            let message = format!("{TRIES} IDs were generated for this row, and all were in use");
             return Err((row, RowResult::Rejected { code: ErrorCode::LinkIdTaken, message }));
         }
         let salt = self.start.settings.salt.as_deref().unwrap_or_default();

@@ -83,7 +83,7 @@ impl Driver {
         }
         for held in std::mem::take(&mut self.under_way).into_values() {
             if held.is_sent {
-                let unknown = || RowResult::Unknown { message: "no answer before the run ended".to_owned() };
+                let unknown = || RowResult::Unknown { message: "no response before the run ended".to_owned() };
                 self.settle(&held.batch, held.batch.rows.iter().map(|row| (row, unknown())).collect()).await?;
             }
         }

@@ -140,10 +140,10 @@ pub(super) fn unknown(what: &str, name: &str) -> String {
         [] => "map it to a field, or ignore unknown columns".to_owned(),
         near => format!("did you mean {}?", near.join(" or ")),
     };
-    format!("{what} \"{}\" is not known; {hint}", name.escape_debug())
+    format!("unknown {what} \"{}\"; {hint}", name.escape_debug())
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
+/// Insertions, deletions, replacements and swaps of neighbors that turn one text into the other.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

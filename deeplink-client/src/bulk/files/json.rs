@@ -47,7 +47,7 @@ impl Layout {
         while json.token()? != Some(b'}') {
             let key = json.value()?;
             let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
-            let name = name.map_err(|_| key.position.wrong("a key in quotes is expected"))?;
+            let name = name.map_err(|_| key.position.wrong("expected a key in quotes"))?;
             json.expect(b':', "':'")?;
             match name.as_str() {
                 "template" => template = Some(json.value()?),
@@ -57,7 +57,7 @@ impl Layout {
                 _ => {
                     return Err(key
                         .position
-                        .wrong(format!("\"{}\" is not expected: the input is {FORMS}", name.escape_debug())));
+                        .wrong(format!("unexpected \"{}\": the input must be {FORMS}", name.escape_debug())));
                 }
             }
             if !json.take(b',')? && json.token()? != Some(b'}') {
@@ -75,7 +75,7 @@ impl Layout {
                 let wrong = |fault: Fault| template.position.wrong(format!("template: {}", fault.invalid.message));
                 Ok(Self::Ids(Arc::new(link.map_err(wrong)?.1), ids))
             }
-            _ => Err(begin.wrong(format!("the input is {FORMS}"))),
+            _ => Err(begin.wrong(format!("the input must be {FORMS}"))),
         }
     }
 }
@@ -145,7 +145,7 @@ impl ListRows {
         if let Some(template) = &self.template {
             return match serde_json::from_str::<String>(text) {
                 Ok(id) => SourceRow::Row(Row::new(line, position.at, Some(id), Arc::clone(template))),
-                Err(_) => whole("an id must be a string".to_owned()),
+                Err(_) => whole("an ID must be a string".to_owned()),
             };
         }
         match self.objects.shared(text) {

@@ -135,7 +135,7 @@ impl FileOptions {
     /// Opens a file. Anything but a regular file, such as a pipe, is copied first.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileSource, SourceError> {
         let path = path.as_ref();
-        let failed = |why| SourceError::new(format!("{} cannot be read", path.display())).because(why);
+        let failed = |why| SourceError::new(format!("{} could not be read", path.display())).because(why);
         let name =
             path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
         self.read(Input::open(path).map_err(failed)?, name)

@@ -213,7 +213,7 @@ impl Records {
                     field = Field { range: offset + 1..offset + 1, doubled: false };
                 }
                 (State::Closed, _) => {
-                    let why = "text follows the closing quote; inside quotes, write \"\" for a quote";
+                    let why = "there is text after the closing quote; to include a quote in a quoted value, write \"\"";
                     fault.get_or_insert((Some(offset), why.to_owned()));
                     state = State::Plain;
                 }
@@ -298,6 +298,6 @@ fn position_in(before: &[u8], line: u64) -> (u64, u64) {
 }
 
 pub(super) fn not_utf8(line: u64, column: u64) -> SourceError {
-    let hint = "the input is not UTF-8; save it as UTF-8 (`iconv -f WINDOWS-1252 -t UTF-8` may do it)";
+    let hint = "the input is not UTF-8; save it as UTF-8 (try `iconv -f WINDOWS-1252 -t UTF-8`)";
     SourceError::new(hint).at(line, Some(column))
 }

@@ -30,8 +30,11 @@ impl RejectsWriter {
         let path = path.into();
         let is_table = matches!(source.shape, Shape::Table(_));
         if is_table == is_jsonl(&path) {
-            let (form, name) = if is_table { ("a table", ".csv") } else { ("JSON lines", ".jsonl") };
-            let message = format!("rejects of this input are {form}: give the file a name that ends with {name}");
+            let (form, name) = if is_table { ("a table", ".csv") } else { ("JSONL", ".jsonl") };
+            let message = format!(
+                "rejected rows of this input are written as {form}: use a file name that ends with \
+                {name}"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut part = Part::create(path)?;

@@ -112,10 +112,10 @@ impl Scanner {
 
     pub(super) fn unexpected(&mut self, expected: &str) -> SourceError {
         match self.peek() {
-            Ok(None) => self.position.wrong(format!("the input ends where {expected} is expected")),
+            Ok(None) => self.position.wrong(format!("expected {expected}, but the input ends here")),
             Ok(Some(byte)) => {
                 let found = char::from(byte).escape_debug();
-                self.position.wrong(format!("{expected} is expected, not '{found}'"))
+                self.position.wrong(format!("expected {expected}, not '{found}'"))
             }
             Err(error) => error.into(),
         }

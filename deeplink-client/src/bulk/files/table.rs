@@ -34,7 +34,9 @@ impl Table {
         match records.read(&mut record)? {
             Next::Record => {}
             Next::Bad(bad) => return Err(SourceError::new(bad.message).at(bad.line, bad.column)),
-            Next::End => return Err(SourceError::new("the input is empty; its first line must name the columns")),
+            Next::End => {
+                return Err(SourceError::new("the input is empty; its first line must contain the column names"));
+            }
         }
         let header: Vec<String> = record.values().map(|name| name.trim().to_owned()).collect();
         let fields = columns(&header, options).map_err(|(column, message)| {
@@ -154,7 +156,7 @@ impl TableRows {
         let id = id.map(std::borrow::Cow::into_owned);
         let (found, expected) = (self.record.len(), self.fields.len());
         if found != expected {
-            let message = format!("the line has {found} values, the header {expected}");
+            let message = format!("the line has {found} values, but the header has {expected}");
             let fault = RowFault::new(line, at, id, Invalid::whole(ErrorCode::BadRequest, message));
             let surplus = if found > expected { self.record.column(expected) } else { None };
             return SourceRow::Fault(surplus.into_iter().fold(fault, RowFault::at_column));

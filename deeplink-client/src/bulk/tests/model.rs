@@ -1,4 +1,4 @@
-//! A model of the service: the rules that an import meets, and every way in which a reply can be lost.
+//! A model of the service: the rules that an import meets, and every way in which a response can be lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -55,7 +55,7 @@ pub(crate) struct State {
     pub(crate) links: BTreeMap<String, LinkDetail>,
     /// Ids that another account holds.
     pub(crate) foreign: Vec<String>,
-    /// Replies by key.
+    /// Responses by key.
     pub(crate) replies: HashMap<String, (Bytes, u16, Vec<u8>)>,
     pub(crate) remembers_keys: bool,
     pub(crate) knows_links_form: bool,

@@ -214,7 +214,7 @@ impl Journal for Notes {
     }
 }
 
-/// A run that was killed after its requests were applied and before any reply was journaled.
+/// A run that was killed after its requests were applied and before any response was journaled.
 async fn all_intents_open(model: &Model, source: MemorySource) -> Notes {
     let notes = Notes::default();
     import(model.client().bulk_import(source).journal_with(notes.clone())).await;

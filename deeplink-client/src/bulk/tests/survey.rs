@@ -59,7 +59,7 @@ async fn good_rows_go_on_when_told_to() {
 #[tokio::test]
 async fn rows_without_an_id_need_permission() {
     let source = || MemorySource::same("rows", CreateLink::new(), [None, Some("abc".to_owned())]);
-    assert_eq!(report(source()).await.faults[0].message, "the row has no id");
+    assert_eq!(report(source()).await.faults[0].message, "the row has no ID");
     let checked = Model::new().client().bulk_import(source()).generate_ids("").check().await.expect("checked");
     assert_eq!(checked.report().invalid, 0);
 }
@@ -99,5 +99,5 @@ async fn a_source_that_changes_is_noticed() {
     let source = Shrinking(std::sync::atomic::AtomicUsize::new(1_000));
     let (_, summary) = import(model.client().bulk_import(source)).await;
     let Some(Stopped::Source(error)) = &summary.stopped else { panic!("{:?}", summary.stopped) };
-    assert_eq!(error.to_string(), "the input has changed: it had 1000 rows, now it has 990");
+    assert_eq!(error.to_string(), "the input has changed: it had 1000 rows and now has 990");
 }

@@ -11,12 +11,12 @@ use super::scene::{PRIMARY, nowhere};
 #[tokio::test]
 async fn the_account_and_its_service() {
     assert_cases(&[
-        ("service.http", |_| {}, Ok, "answers in"),
+        ("service.http", |_| {}, Ok, "responds in"),
         (
             "service.http",
             |scene| scene.instead(|request| request.target == "/health", Reply::new(200, "text/html", "hello")),
             Fail,
-            "not this service's",
+            "does not come from this service",
         ),
         ("service.tls", |_| {}, Skip, "plain http"),
         ("service.clock", |_| {}, Ok, " s from this machine's clock"),
@@ -26,7 +26,7 @@ async fn the_account_and_its_service() {
                 scene.instead(|request| request.target == "/health", Reply::json(200, &json!({"status": "ok"})));
             },
             Skip,
-            "does not say",
+            "does not report",
         ),
         (
             "service.clock",

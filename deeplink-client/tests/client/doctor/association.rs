@@ -20,13 +20,13 @@ async fn the_file_for_apple() {
     assert_cases(&[
         ("aasa.origin", |_| {}, Ok, "served, with ABCDE12345.com.example.app"),
         ("aasa.origin", |scene| scene.apps.clear(), Skip, "no iOS app"),
-        ("aasa.origin", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("aasa.origin", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         ("aasa.origin", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "well-formed"),
         (
             "aasa.origin",
             |scene| scene.instead(|request| request.target == AASA, Reply::new(404, "application/json", "{}")),
             Fail,
-            "not there",
+            "does not exist",
         ),
         (
             "aasa.origin",
@@ -94,7 +94,7 @@ async fn the_file_for_apple() {
                 );
             },
             Fail,
-            "a browser gets other bytes",
+            "a browser gets different bytes",
         ),
         (
             "aasa.origin",
@@ -105,15 +105,15 @@ async fn the_file_for_apple() {
                 );
             },
             Fail,
-            "a visitor over IPv6 gets other bytes",
+            "a visitor over IPv6 gets different bytes",
         ),
-        ("aasa.origin", |scene| scene.six = Some(nowhere()), Fail, "a visitor over IPv6 gets no answer"),
+        ("aasa.origin", |scene| scene.six = Some(nowhere()), Fail, "a visitor over IPv6 gets no response"),
         // No machine has a TCP route to a multicast address, just as one without IPv6 has no IPv6 route at all.
         ("aasa.origin", |scene| scene.six = Some(SocketAddr::from((GROUP, 443))), Ok, "served, with"),
-        ("aasa.origin", |scene| scene.identity = Identity::Ended, Fail, "cannot be fetched"),
+        ("aasa.origin", |scene| scene.identity = Identity::Ended, Fail, "could not be fetched"),
         ("aasa.cdn", |_| {}, Ok, "Apple has this file"),
         ("aasa.cdn", |scene| scene.apps.clear(), Skip, "no iOS app"),
-        ("aasa.cdn", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("aasa.cdn", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         (
             "aasa.cdn",
             |scene| {
@@ -123,7 +123,7 @@ async fn the_file_for_apple() {
                 );
             },
             Warn,
-            "Apple still has another file",
+            "Apple has a different copy",
         ),
         (
             "aasa.cdn",
@@ -160,7 +160,7 @@ async fn the_file_for_google() {
     assert_cases(&[
         ("assetlinks.origin", |_| {}, Ok, "served, with com.example.app"),
         ("assetlinks.origin", |scene| scene.apps.clear(), Skip, "no Android app"),
-        ("assetlinks.origin", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("assetlinks.origin", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         ("assetlinks.origin", |scene| scene.instead(|request| request.target == LINKS, Reply::new(200, "application/json", "[]")), Fail, "lacks com.example.app"),
         ("assetlinks.origin", |scene| {
             let one = serde_json::json!([{"relation": ["delegate_permission/common.handle_all_urls"], "target": {
@@ -170,7 +170,7 @@ async fn the_file_for_google() {
         ("assetlinks.origin", |scene| scene.instead(|request| request.target == LINKS && request.six, Reply::new(500, "text/html", "")), Fail, "a visitor over IPv6 gets HTTP 500"),
         ("assetlinks.google", |_| {}, Ok, "lists every app"),
         ("assetlinks.google", |scene| scene.apps.clear(), Skip, "no Android app"),
-        ("assetlinks.google", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("assetlinks.google", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         ("assetlinks.google", |scene| scene.instead(|request| request.target.starts_with("/google/"), Reply::new(200, "application/json", r#"{"errorCode":["ERROR_CODE_FETCH_ERROR"],"debugString":"fetch failed\nfor you"}"#)), Warn, "Google does not list com.example.app; ERROR_CODE_FETCH_ERROR; fetch failed for you"),
         ("assetlinks.google", |scene| scene.instead(|request| request.target.starts_with("/google/"), Reply::new(429, "text/plain", "")), Warn, "HTTP 429"),
     ])
@@ -194,7 +194,7 @@ async fn apps() {
             Warn,
             "one signing certificate",
         ),
-        ("app.alternate", |_| {}, Ok, "/spring-42 leads on: HTTP 302 to https://apps.apple.com/app/id1"),
+        ("app.alternate", |_| {}, Ok, "/spring-42 redirects: HTTP 302 to https://apps.apple.com/app/id1"),
         // An inactive link leads nowhere from any host: another is tried.
         (
             "app.alternate",
@@ -204,7 +204,7 @@ async fn apps() {
                 scene.link(|link| link.status = LinkStatus::Disabled);
             },
             Ok,
-            "/summer-7 leads on",
+            "/summer-7 redirects",
         ),
         (
             "app.alternate",
@@ -213,10 +213,10 @@ async fn apps() {
                 scene.link(|link| link.status = LinkStatus::Expired);
             },
             Ok,
-            "/summer-7 leads on",
+            "/summer-7 redirects",
         ),
-        ("app.alternate", |scene| scene.link(|link| link.status = LinkStatus::Flagged), Ok, "no link to try"),
-        ("app.alternate", |scene| scene.asked_links.push("nope"), Ok, "/spring-42 leads on"),
+        ("app.alternate", |scene| scene.link(|link| link.status = LinkStatus::Flagged), Ok, "there is no link to test"),
+        ("app.alternate", |scene| scene.asked_links.push("nope"), Ok, "/spring-42 redirects"),
         (
             "app.alternate",
             |scene| {
@@ -224,30 +224,30 @@ async fn apps() {
                 scene.asked_links.push("spring-42");
             },
             Ok,
-            "/spring-42 leads on",
+            "/spring-42 redirects",
         ),
         ("app.alternate", |scene| scene.domains.truncate(1), Warn, "no alternate domain"),
         ("app.alternate", |scene| scene.domains[1].verified = false, Warn, "no alternate domain"),
         ("app.alternate", |scene| scene.apps.remove(0).platform = AppPlatform::Android, Skip, "no iOS app"),
-        ("app.alternate", |scene| scene.links.clear(), Ok, "no link to try"),
-        ("app.alternate", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("app.alternate", |scene| scene.links.clear(), Ok, "there is no link to test"),
+        ("app.alternate", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         (
             "app.alternate",
             |scene| scene.instead(|request| at(request, ALTERNATE, AASA), Reply::new(404, "application/json", "{}")),
             Fail,
-            "gives HTTP 404",
+            "returns HTTP 404",
         ),
         (
             "app.alternate",
             |scene| scene.instead(|request| at(request, ALTERNATE, LINKS), Reply::new(404, "application/json", "{}")),
             Fail,
-            "assetlinks.json gives HTTP 404",
+            "assetlinks.json returns HTTP 404",
         ),
         (
             "app.alternate",
             |scene| scene.instead(|request| at(request, ALTERNATE, "/spring-42"), Reply::new(200, "text/html", "")),
             Fail,
-            "gives HTTP 200, not a redirect",
+            "returns HTTP 200, not a redirect",
         ),
     ])
     .await;

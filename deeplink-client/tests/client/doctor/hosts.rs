@@ -12,7 +12,7 @@ use deeplink_doubles::authority::Identity;
 #[tokio::test]
 async fn the_proof_in_dns() {
     assert_cases(&[
-        ("domain.txt", |_| {}, Ok, "the TXT record is there"),
+        ("domain.txt", |_| {}, Ok, "the TXT record exists"),
         ("domain.txt", |scene| scene.txt.insert(0, "v=spf1 -all".into()), Ok, "there"),
         ("domain.txt", |scene| scene.txt.clear(), Warn, "no TXT record"),
         ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "says \"a b\""),
@@ -36,7 +36,7 @@ async fn the_proof_in_dns() {
             "will lose its verification",
         ),
         ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "there"),
-        ("domain.txt", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("domain.txt", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
     ])
     .await;
 }
@@ -44,12 +44,12 @@ async fn the_proof_in_dns() {
 #[tokio::test]
 async fn the_way_to_a_host() {
     assert_cases(&[
-        ("domain.route", |_| {}, Ok, "leads here (127.0.0.1)"),
+        ("domain.route", |_| {}, Ok, "points to the service (127.0.0.1)"),
         (
             "domain.route",
             |scene| scene.instead(|request| at(request, PRIMARY, "/health"), Reply::new(200, "text/html", "hello")),
             Fail,
-            "another server answers",
+            "another server responds",
         ),
         (
             "domain.route",
@@ -61,9 +61,9 @@ async fn the_way_to_a_host() {
             "domain.route",
             |scene| scene.identity = Identity::SelfSigned,
             Fail,
-            "answers, but the certificate is not signed",
+            "responds, but the certificate is not signed",
         ),
-        ("domain.route", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("domain.route", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         (
             "domain.route",
             |scene| {
@@ -71,16 +71,16 @@ async fn the_way_to_a_host() {
                 scene.instead(|request| at(request, PRIMARY, "/health"), Reply::silence());
             },
             Fail,
-            "no answer within",
+            "no response within",
         ),
-        ("domain.tls", |_| {}, Ok, "valid for another 90 days"),
+        ("domain.tls", |_| {}, Ok, "valid for 90 more days"),
         ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "another 14 days"),
         ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "expires in 13 days"),
         ("domain.tls", |scene| scene.identity = Identity::Ended, Fail, "expired"),
         ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "for another name"),
         ("domain.tls", |scene| scene.identity = Identity::SelfSigned, Fail, "chain is incomplete"),
         ("domain.tls", |scene| scene.identity = Identity::Plain, Fail, "the server does not speak TLS"),
-        ("domain.tls", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("domain.tls", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
         ("domain.robots", |_| {}, Ok, "blocks nothing"),
         (
             "domain.robots",
@@ -110,7 +110,7 @@ async fn the_way_to_a_host() {
             Fail,
             "HTTP 503",
         ),
-        ("domain.robots", |scene| scene.reachable = false, Skip, "on this machine only"),
+        ("domain.robots", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
     ])
     .await;
 }

@@ -81,8 +81,8 @@ async fn a_link_as_each_visitor_sees_it() {
         [
             (Fail, "iPhone: HTTP 302 to https://example.com/ of type \"text/plain\", expected the page of row D2"),
             (Fail, "Android: a page without og:title, expected the page of row D7"),
-            (Fail, "desktop: the header Vary does not name user-agent"),
-            (Fail, "facebookexternalhit: the header Cache-Control does not say no-store"),
+            (Fail, "desktop: the Vary header does not contain user-agent"),
+            (Fail, "facebookexternalhit: the Cache-Control header does not contain no-store"),
             (Fail, "JSON: HTTP 200 of type \"text/html\", expected JSON"),
         ],
     );
@@ -146,14 +146,14 @@ async fn the_button_of_a_page() {
             (Fail, "iPhone: a page without a button to shop://p/42, expected the page of row D2"),
             (
                 Fail,
-                "Android: a page whose button leads to shop://p/42 and not to \
-                 intent://p/42#Intent;scheme=shop;package=com.example.app;\
-                 S.browser_fallback_url=https%3A%2F%2Fexample.com%2F%3Fa%3D1%26\u{2026}, expected the page of row D7",
+                "Android: a page whose button leads to shop://p/42, not \
+                    intent://p/42#Intent;scheme=shop;package=com.example.app;S.browser_fallback_url=https%3A%2F%2Fexample.com%2F%3Fa%3D1%26\u{2026}, \
+                    expected the page of row D7",
             ),
             (
                 Fail,
-                "desktop: a page whose button leads to https://example.com/?a=1 and not to \
-                 https://example.com/?a=1&b='2', expected the page of row D13",
+                "desktop: a page whose button leads to https://example.com/?a=1, not https://example.com/?a=1&b='2', \
+                    expected the page of row D13",
             ),
             (Fail, "facebookexternalhit: a page whose button has no target, expected the page of row D13"),
             (Ok, "JSON: active"),
@@ -165,7 +165,7 @@ async fn the_button_of_a_page() {
     late.instead(by_android, told(page(Some(&INTENT.replace("%272%27", "%273%27")))));
     let (status, message) = resolves(late).await.swap_remove(1);
     assert_eq!(status, Fail);
-    assert!(message.contains("%3D%273%27;end and not to \u{2026}") && message.contains("%3D%272%27;end,"), "{message}");
+    assert!(message.contains("%3D%273%27;end, not \u{2026}") && message.contains("%3D%272%27;end,"), "{message}");
 
     // A page that should have no button must not have one.
     let app_only = || {
@@ -249,7 +249,7 @@ async fn the_image_and_the_stores_of_a_link() {
                 scene.instead(image, Reply::new(200, "image/png", png(199, 630)));
             },
             Warn,
-            "199 \u{d7} 630 pixels are too few",
+            "199 \u{d7} 630 pixels is too small",
         ),
         (
             "link.image",
@@ -267,7 +267,7 @@ async fn the_image_and_the_stores_of_a_link() {
                 scene.instead(image, Reply::new(200, "text/html", "<html>"));
             },
             Warn,
-            "not an image",
+            "not a readable image",
         ),
         (
             "link.image",
@@ -279,7 +279,7 @@ async fn the_image_and_the_stores_of_a_link() {
             "larger than 5 MB",
         ),
         ("link.image", |scene| with_image(scene, URL), Warn, "images.example.com"),
-        ("link.stores", |scene| scene.link(|_| {}), Skip, "no store address"),
+        ("link.stores", |scene| scene.link(|_| {}), Skip, "no store URL"),
         (
             "link.stores",
             |scene| {
@@ -290,7 +290,7 @@ async fn the_image_and_the_stores_of_a_link() {
                 });
             },
             Ok,
-            "com.example.app, App Store id 42",
+            "com.example.app, App Store ID 42",
         ),
         (
             "link.stores",
@@ -301,19 +301,19 @@ async fn the_image_and_the_stores_of_a_link() {
                 });
             },
             Warn,
-            "com.example.other is not among",
+            "com.example.other is not one of",
         ),
         (
             "link.stores",
             |scene| scene.link(|link| link.android_store_url = Some("https://play.google.com/store".into())),
             Warn,
-            "names no app",
+            "does not contain an app ID",
         ),
         (
             "link.stores",
             |scene| scene.link(|link| link.ios_store_url = Some("https://apps.apple.com/developer/shop".into())),
             Warn,
-            "names no app",
+            "does not contain an app ID",
         ),
     ])
     .await;

@@ -68,12 +68,12 @@ fn a_bad_record_names_line_and_column_and_the_next_is_read() {
     let long = format!("id,web\nabc,{}\nabd,x\n", "x".repeat(1 << 20));
     let open_quote = format!("id,web\nabc,\"{}\nabd,x\n", "x\n".repeat(1 << 19));
     check(&[
-        ("x.csv", "id,web\nabc\nabd,x\n", &["2 the line has 1 values, the header 2", next]),
+        ("x.csv", "id,web\nabc\nabd,x\n", &["2 the line has 1 values, but the header has 2", next]),
         ("x.csv", "id,web\nabc,x,y\nabd,x\n", &["2:7 the line has 3 values, the header 2", next]),
         (
             "x.csv",
             "id,web\nabc,\"x\"y\nabd,x\n",
-            &["2:8 text follows the closing quote; inside quotes, write \"\" for a quote", next],
+            &["2:8 there is text after the closing quote; to include a quote in a quoted value, write \"\"", next],
         ),
         ("x.csv", "id,web\nä,x\nabc,\"x\nabd,x\n", &[r#"2 ä {"web_url":"x"}"#, "3:5 the quote is never closed"]),
         (
@@ -92,7 +92,8 @@ fn a_bad_record_names_line_and_column_and_the_next_is_read() {
         ("x.csv", &long, &["2 the record is longer than 1 MiB", next]),
         ("x.csv", &open_quote, &["2 the record is longer than 1 MiB; the quote at byte 5 may never be closed"]),
     ]);
-    let not_utf8 = "error: line 3, column 3: the input is not UTF-8; save it as UTF-8 (`iconv -f WINDOWS-1252 -t UTF-8` may do it)";
+    let not_utf8 =
+        "error: line 3, column 3: the input is not UTF-8; save it as UTF-8 (try `iconv -f WINDOWS-1252 -t UTF-8`)";
     assert_eq!(rows("x.csv", b"id,web\nabc,x\nab\xe9,x\n"), [r#"2 abc {"web_url":"x"}"#, not_utf8]);
 }
 
@@ -115,11 +116,11 @@ fn the_delimiter_is_that_of_the_header() {
 fn columns_are_known_mapped_or_refused() {
     let plain = FileOptions::new;
     for (options, content, error) in [
-        (plain(), "id,web_ulr\n", r#"line 1, column 4: column "web_ulr" is not known; did you mean web_url?"#),
+        (plain(), "id,web_ulr\n", r#"line 1, column 4: unknown column "web_ulr"; did you mean web_url?"#),
         (
             plain(),
             "id,price\n",
-            r#"line 1, column 4: column "price" is not known; map it to a field, or ignore unknown columns"#,
+            r#"line 1, column 4: unknown column "price"; map it to a field, or ignore unknown columns"#,
         ),
         (plain(), "id,slug\n", r#"line 1, column 4: columns "id" and "slug" both map to custom_id"#),
         (plain(), "id,web,destination\n", r#"line 1, column 8: columns "web" and "destination" both map to web_url"#),
@@ -129,10 +130,10 @@ fn columns_are_known_mapped_or_refused() {
             r#"line 1, column 11: columns "meta.a" and "meta.a:int" both map to metadata.a"#,
         ),
         (plain().map("nix", "web_url"), "id,web\n", r#"line 1: no column "nix" to map; the columns are id, web"#),
-        (plain().map("price", "wbe_url"), "id,price\n", r#"field "wbe_url" is not known; did you mean web_url?"#),
-        (plain().set("nix", "1"), "id\n", r#"field "nix" is not known; map it to a field, or ignore unknown columns"#),
+        (plain().map("price", "wbe_url"), "id,price\n", r#"unknown field "wbe_url"; did you mean web_url?"#),
+        (plain().set("nix", "1"), "id\n", r#"unknown field "nix"; map it to a field, or ignore unknown columns"#),
         (plain().set("custom_id", "1"), "id\n", r#""custom_id" cannot be set for every row"#),
-        (plain(), "", "the input is empty; its first line must name the columns"),
+        (plain(), "", "the input is empty; its first line must contain the column names"),
     ] {
         assert_eq!(open(options, "x.csv", content).map(drop).unwrap_err(), error);
     }
@@ -203,7 +204,7 @@ fn lines_of_json_are_rows() {
                 "4:19 not a JSON object: EOF while parsing a value",
                 "5:1 not a JSON object: invalid type: sequence, expected a JSON object",
                 "6 custom_id must be a string or null",
-                "7 field \"ä\" is not known; map it to a field, or ignore unknown columns",
+                "7 unknown field \"ä\"; map it to a field, or ignore unknown columns",
                 "8 duplicate field web_url",
                 "9 abe {}",
                 r#"10 - {"web_url":"web"}"#,
@@ -233,7 +234,7 @@ fn json_comes_in_three_forms() {
         (
             "x.json",
             r#"{"custom_ids":["abc","abd",7],"template":{"web_url":"x","custom_id":null}}"#,
-            &[r#"0 abc {"web_url":"x"}"#, r#"1 abd {"web_url":"x"}"#, "2 an id must be a string (line 1, column 28)"],
+            &[r#"0 abc {"web_url":"x"}"#, r#"1 abd {"web_url":"x"}"#, "2 an ID must be a string (line 1, column 28)"],
         ),
     ]);
     for (name, location) in [("x.json", "x.json[17]"), ("x.jsonl", "x.jsonl:17:3")] {
@@ -245,8 +246,8 @@ fn json_comes_in_three_forms() {
 fn malformed_json_names_line_and_column() {
     for (json, error) in [
         ("", "line 1, column 1: the input is empty"),
-        ("7", "line 1, column 1: a list or an object is expected, not '7'"),
-        ("{\"links\":[]", "line 1, column 12: the input ends where ',' or '}' is expected"),
+        ("7", "line 1, column 1: expected a list or an object, not '7'"),
+        ("{\"links\":[]", "line 1, column 12: expected ',' or '}', but the input ends here"),
         ("{\"links\":[1", "line 1, column 12: the input ends inside the value that begins on line 1, column 10"),
         (
             "{\"template\":{}}",
@@ -254,17 +255,18 @@ fn malformed_json_names_line_and_column() {
         ),
         (
             "{\"a\":1}",
-            "line 1, column 2: \"a\" is not expected: the input is a list of links, or an object with `links`, or one with `template` and `custom_ids`",
+            "line 1, column 2: unexpected \"a\": the input must be a list of links, or an object with `links`, or \
+                one with `template` and `custom_ids`",
         ),
         (
             "{\"template\":{\"web_url\":1},\"custom_ids\":[]}",
             "line 1, column 13: template: web_url must be a string or null",
         ),
-        ("{\"links\":[]} x", "line 1, column 14: the end of the input is expected, not 'x'"),
-        ("[{\"id\":\"abc\"}\n{}]", "0 abc {}|error: line 2, column 1: ',' or ']' is expected, not '{'"),
-        ("[{\"id\":\"abc\"},]", "0 abc {}|error: line 1, column 15: a value is expected, not ']'"),
-        ("[{\"id\":\"abc\"}", "0 abc {}|error: line 1, column 14: the input ends where ',' or ']' is expected"),
-        ("[{\"id\":\"abc\"}] []", "0 abc {}|error: line 1, column 16: the end of the input is expected, not '['"),
+        ("{\"links\":[]} x", "line 1, column 14: expected the end of the input, not 'x'"),
+        ("[{\"id\":\"abc\"}\n{}]", "0 abc {}|error: line 2, column 1: expected ',' or ']', not '{'"),
+        ("[{\"id\":\"abc\"},]", "0 abc {}|error: line 1, column 15: expected a value, not ']'"),
+        ("[{\"id\":\"abc\"}", "0 abc {}|error: line 1, column 14: expected ',' or ']', but the input ends here"),
+        ("[{\"id\":\"abc\"}] []", "0 abc {}|error: line 1, column 16: expected the end of the input, not '['"),
         ("[\n  {\"id\":\n \"abc\", }]", "0 not a JSON object: trailing comma (line 3, column 9)"),
     ] {
         assert_eq!(rows("x.json", json).join("|"), error, "{json}");
