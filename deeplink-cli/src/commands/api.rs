@@ -15,11 +15,11 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output::{Format, Record};
 
-/// Send any request to the service and print the answer
+/// Send any request to the service and print the response
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The path is relative to the base URL. An error answer is printed too, and decides the exit code. Answers are \
-     shown as they are: keys and the addresses of sources whole.",
+    "The path is relative to the base URL. Error responses are printed too and set the exit code. Responses are not \
+     masked: they may contain keys and source URLs.",
     &[
     "dl api GET /v1/links --query limit=5",
     "dl api POST /v1/links -f web_url=https://example.com/p/42 -F 'metadata={\"n\":1}'",
@@ -31,10 +31,10 @@ pub(crate) struct Api {
     method: String,
     /// Path, such as /v1/links
     path: String,
-    /// Field of the JSON body, as text
+    /// JSON body field, as text
     #[arg(short = 'f', long = "field", value_name = "K=V")]
     text: Vec<String>,
-    /// Field of the JSON body, as JSON or @FILE with JSON
+    /// JSON body field, as JSON or @FILE containing JSON
     #[arg(short = 'F', long = "json-field", value_name = "K=JSON")]
     json: Vec<String>,
     /// Query parameter
@@ -46,13 +46,13 @@ pub(crate) struct Api {
     /// Header to send
     #[arg(short = 'H', long = "header", value_name = "K: V")]
     headers: Vec<String>,
-    /// Print status and headers before the body
+    /// Print the status and headers before the body
     #[arg(short, long)]
     include: bool,
-    /// Follow next_cursor to the last page
+    /// Fetch all pages by following next_cursor
     #[arg(long)]
     paginate: bool,
-    /// Key to send: sk, pk or none [default: what the path needs]
+    /// Key to send: sk, pk or none [default: the one the path requires]
     #[arg(long, value_name = "KEY", hide_possible_values = true)]
     auth: Option<Which>,
 }
@@ -70,19 +70,19 @@ enum Which {
 impl Api {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let method = Method::from_bytes(self.method.to_ascii_uppercase().as_bytes())
-            .map_err(|_| Failure::usage(format!("not a method: {}", self.method)))?;
+            .map_err(|_| Failure::usage(format!("not an HTTP method: {}", self.method)))?;
         if !self.path.starts_with('/') || self.path.starts_with("//") {
-            let what = "the path starts with one '/'; the host is that of --base-url";
+            let what = "the path must start with a single '/'; the host is taken from --base-url";
             return Err(Failure::usage(what).hint("dl api GET /v1/links").into());
         }
         let headers = self.headers()?;
         let body = self.body(ctx)?;
         if body.is_some() && method.is_safe() {
-            let what = format!("{method} takes no body");
-            return Err(Failure::usage(what).hint("--query gives parameters").into());
+            let what = format!("{method} requests cannot have a body");
+            return Err(Failure::usage(what).hint("use --query for parameters").into());
         }
         if self.paginate && method != Method::GET {
-            return Err(Failure::usage("--paginate goes with GET").into());
+            return Err(Failure::usage("--paginate works only with GET").into());
         }
         let client = self.client(ctx).await?;
         let request = |cursor: Option<&str>| -> Outcome<RawCall> {
@@ -121,12 +121,14 @@ impl Api {
         let mut headers = Vec::new();
         for header in &self.headers {
             let Some((name, value)) = header.split_once(':') else {
-                return Err(Failure::usage("-H takes a header such as 'Accept: text/html'").into());
+                return Err(Failure::usage("-H requires a header such as 'Accept: text/html'").into());
             };
             let (name, value) = (name.trim(), value.trim());
             if ["authorization", "cookie", "proxy-authorization"].contains(&name.to_ascii_lowercase().as_str()) {
-                let what = format!("-H {name}: a credential is never an argument");
-                return Err(Failure::usage(what).hint("--auth chooses the key; dl whoami says which one").into());
+                let what = format!("-H {name}: credentials cannot be passed as arguments");
+                return Err(Failure::usage(what)
+                    .hint("use --auth to choose the key; dl whoami shows which one is used")
+                    .into());
             }
             headers.push((name, value));
         }
@@ -153,7 +155,7 @@ impl Api {
             };
             // Kept as text, so that the digits of numbers survive.
             let json: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
-                Failure::usage(format!("-F {name}: not JSON: {error}")).hint("-f takes text as it is")
+                Failure::usage(format!("-F {name}: not JSON: {error}")).hint("-f passes text unchanged")
             })?;
             fields.push((name, json.get().to_owned()));
         }
@@ -199,8 +201,8 @@ fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
         return ctx.out.raw(&reply.body);
     }
     let Ok(text) = std::str::from_utf8(&reply.body) else {
-        let what = format!("the answer is binary ({} bytes)", reply.body.len());
-        return Err(Failure::usage(what).hint("send it into a file: dl api … > FILE").into());
+        let what = format!("the response is binary ({} bytes)", reply.body.len());
+        return Err(Failure::usage(what).hint("redirect it to a file: dl api … > FILE").into());
     };
     let json = reply.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     match text {
@@ -234,7 +236,7 @@ fn what_there_is(path: &str) -> &'static str {
         (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what exists in this account",
         (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what exists in this account",
         (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows what exists in this account",
-        _ => "dl api GET /openapi.json says which paths there are",
+        _ => "dl api GET /openapi.json lists the available paths",
     }
 }
 
@@ -248,7 +250,7 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
         let record = Record::read(&body).unwrap_or_default();
         let list = name.get_or_insert_with(|| record.first_list().unwrap_or_default()).clone();
         if list.is_empty() {
-            return Err(Failure::new(Exit::Failure, "the answer is not a list with pages").into());
+            return Err(Failure::new(Exit::Failure, "the response is not a paginated list").into());
         }
         if count == 0 && !lines && seen.is_empty() {
             ctx.out.raw(format!("{{\"{list}\":[").as_bytes())?;
@@ -262,7 +264,7 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
         ctx.out.flush()?;
         let Some(cursor) = record.cell("next_cursor") else { break };
         if !seen.insert(cursor.clone()) {
-            return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
+            return Err(Failure::new(Exit::Failure, "the service returned the same page twice").into());
         }
         reply = next(&cursor)?.await.map_err(|error| ctx.stop(&error))?;
         refused(ctx, path, &reply)?;
@@ -276,7 +278,7 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
 fn split<'a>(pair: &'a str, flag: &str) -> Outcome<(&'a str, &'a str)> {
     pair.split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| Failure::usage(format!("{flag} takes NAME=VALUE")).into())
+        .ok_or_else(|| Failure::usage(format!("{flag} requires NAME=VALUE")).into())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Read and change settings
+/// Show and change settings
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
@@ -18,10 +18,10 @@ pub(crate) struct ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show one setting, or all of them
+    /// Show one or all settings
     #[command(after_help = help("", &["dl config get", "dl config get base_url --profile staging"]))]
     Get {
-        /// Name of the setting: active_profile, base_url or output
+        /// Setting: active_profile, base_url or output
         #[arg(hide_possible_values = true)]
         key: Option<Setting>,
     },
@@ -31,13 +31,13 @@ enum Action {
         "dl config set base_url https://dl.example.com --profile staging",
     ]))]
     Set {
-        /// Name of the setting: active_profile, base_url or output
+        /// Setting: active_profile, base_url or output
         #[arg(hide_possible_values = true)]
         key: Setting,
-        /// Its new value
+        /// New value
         value: String,
     },
-    /// Show where the configuration file is
+    /// Print the path of the configuration file
     #[command(after_help = help("", &["dl config path", "cat \"$(dl config path)\""]))]
     Path,
 }
@@ -45,10 +45,10 @@ enum Action {
 /// The settings. All but the first belong to the profile in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Setting {
-    /// Which profile is used when none is named
+    /// Profile used when none is specified
     #[value(name = "active_profile")]
     ActiveProfile,
-    /// Address of the service
+    /// URL of the service
     #[value(name = "base_url")]
     BaseUrl,
     /// Output format
@@ -82,7 +82,7 @@ impl Setting {
             Self::ActiveProfile => {
                 if let Some(name) = value.filter(|name| !config.profiles.contains_key(*name)) {
                     return Err(Failure::usage(format!("no profile named \"{name}\""))
-                        .hint(format!("the profiles are {}", config.names()))
+                        .hint(format!("available profiles: {}", config.names()))
                         .into());
                 }
                 config.active_profile = value.map(str::to_owned);
@@ -94,7 +94,7 @@ impl Setting {
             Self::Output => {
                 let known = |text: &str| Format::from_str(text, false).is_ok();
                 if value.is_some_and(|text| !known(text)) {
-                    return Err(Failure::usage("output is one of table, json, jsonl, csv, id").into());
+                    return Err(Failure::usage("output must be one of table, json, jsonl, csv, id").into());
                 }
                 entry(config, |profile, value| profile.output = value, value.map(str::to_owned));
             }
@@ -127,7 +127,7 @@ impl ConfigCommand {
             Action::Set { key, value } => {
                 let value = Some(value.as_str()).filter(|value| !value.is_empty());
                 if ctx.global.dry_run {
-                    ctx.console.note("--dry-run: the configuration stays as it is");
+                    ctx.console.note("--dry-run: the configuration was not changed");
                     return key.set(&mut ctx.config.clone(), &ctx.profile, value);
                 }
                 Config::change(&ctx.dirs, |config| key.set(config, &ctx.profile, value))

@@ -16,28 +16,28 @@ use crate::{escape, metadata};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Conversion")]
 pub(crate) struct Conversion {
-    /// User: the app's own name for the user
+    /// User ID in your app
     #[arg(long, value_name = "ID")]
     user: String,
-    /// What happened, such as purchase
+    /// Conversion type, such as purchase
     #[arg(long = "type", value_name = "WORD")]
     conversion_type: String,
-    /// Revenue in hundredths of the currency, negative for a refund
+    /// Revenue in hundredths of the currency unit; negative for a refund
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     amount_cents: Option<i64>,
-    /// Currency of the amount, a code of ISO 4217 such as EUR
+    /// Currency of the amount: an ISO 4217 code such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Idempotency key: a repeat within 30 days is the same conversion (publishable keys have separate ones)
+    /// Idempotency key: repeats within 30 days are ignored (separate for each publishable key)
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as text; may be repeated
     #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
     meta: Vec<String>,
-    /// Metadata as a JSON object, or @FILE with one
+    /// Metadata as a JSON object, or @FILE containing one
     #[arg(long, value_name = "JSON|@FILE")]
     meta_json: Option<String>,
-    /// When it happened: RFC 3339, a date, or how long ago such as 2h; the time of arrival if omitted
+    /// When it happened: RFC 3339, a date, or how long ago such as 2h [default: now]
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     occurred_at: Option<Timestamp>,
 }
@@ -61,16 +61,18 @@ pub(crate) fn print(ctx: &Context, sheet: &Sheet<'_>, convert: &Convert, reply: 
         sheet.created(&String::from_utf8_lossy(&reply.raw))?;
     }
     if found.failed > 0 {
-        let what = "the plan's events of this month are used up: the conversion was not stored";
+        let what = "monthly event limit reached: the conversion was not stored";
         let failure = Failure::new(Exit::Payment, what).code("quota_exceeded");
         return Err(failure.hint("upgrade the plan, or send it again next month").into());
     }
     if found.deduped > 0 {
-        ctx.console.note("it was stored before under this key: nothing was done");
+        ctx.console.note("already recorded with this idempotency key: nothing was stored");
     }
     if found.unattributed > 0 {
         let user = escape::one_line(&convert.user_id);
-        ctx.console.note(&format!("no install belongs to {user} yet; it is credited once dl sdk identify binds one"));
+        ctx.console.note(&format!(
+            "user {user} has no install yet; the conversion is credited once dl sdk identify binds one"
+        ));
     }
     Ok(())
 }

@@ -8,11 +8,11 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output::Out;
 
-/// Show the help of a command, or of a topic: exit-codes
+/// Show help for a command or a topic (exit-codes)
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl help links create", "dl help exit-codes"]))]
 pub(crate) struct Help {
-    /// A command, or "exit-codes"
+    /// Command, or "exit-codes"
     #[arg(value_name = "COMMAND|TOPIC")]
     topic: Vec<String>,
 }
@@ -23,7 +23,7 @@ impl Help {
             for exit in Exit::ALL {
                 out.raw(format!("{:>3}  {}\n", exit.code(), exit.meaning()).as_bytes())?;
             }
-            out.raw(b"\nWith several ids, all are tried: 0 if all succeed; if all fail the same way, that code; anything mixed gives 10.\n")?;
+            out.raw(b"\nWith several IDs, all are tried: 0 if all succeed; if all fail the same way, that code; otherwise 10.\n")?;
             return out.flush();
         }
         let mut command = Cli::command();
@@ -33,7 +33,7 @@ impl Help {
         for name in &self.topic {
             let unknown = || {
                 Failure::usage(format!("no command or topic named \"{}\"", self.topic.join(" ")))
-                    .hint("dl --help lists the commands; the topic is exit-codes")
+                    .hint("dl --help lists the commands; the only topic is exit-codes")
             };
             found = found.find_subcommand_mut(name).ok_or_else(unknown)?;
         }

@@ -13,7 +13,7 @@ use crate::import::{self, Options, Policy, Saved, Want, journal_failure};
 use crate::output;
 use crate::progress::counted;
 
-/// Show, resume and remove imports
+/// List, resume and remove imports
 #[derive(Debug, Args)]
 pub(crate) struct Imports {
     #[command(subcommand)]
@@ -28,19 +28,19 @@ enum Action {
     /// Show one import
     #[command(after_help = help("", &["dl imports show 20261120T0930", "dl imports show 20261120T0930 -o json"]))]
     Show {
-        /// Name of the run, or a prefix of it
+        /// Name of the run, or its first characters
         run: String,
     },
-    /// Resume an import that was stopped
+    /// Resume an interrupted import
     #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
     Resume(Box<Resume>),
     /// Remove the journals of finished imports
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
     Prune {
-        /// Only imports started longer ago than this
+        /// Only imports that were started at least this long ago
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         older_than: Option<std::time::Duration>,
-        /// Unfinished ones too: they can no longer be resumed
+        /// Also unfinished imports, which then cannot be resumed
         #[arg(long)]
         unfinished: bool,
     },
@@ -48,7 +48,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Resume {
-    /// Name of the run, or a prefix of it
+    /// Name of the run, or its first characters
     run: String,
     #[command(flatten)]
     policy: Policy,
@@ -83,7 +83,7 @@ impl Resume {
         }
         let Some(saved) = Saved::read(&run.command) else {
             let what = format!("run {} was not started by dl links import", run.run);
-            return Err(Failure::usage(what).hint("repeat the command that started it").into());
+            return Err(Failure::usage(what).hint("run the command that started it again").into());
         };
         if saved.profile != ctx.profile {
             let what = format!("run {} belongs to profile {}", run.run, saved.profile);
@@ -111,8 +111,8 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
     match fitting.len() {
         1 => Ok(fitting.swap_remove(0)),
         0 => Err(Failure::usage(format!("no run named \"{name}\"")).hint("dl imports list").into()),
-        more => Err(Failure::usage(format!("{more} runs start with \"{name}\""))
-            .hint("give more characters of the name")
+        more => Err(Failure::usage(format!("{more} runs have names that start with \"{name}\""))
+            .hint("type more of the name")
             .into()),
     }
 }
@@ -154,7 +154,8 @@ async fn prune(ctx: &Context, older_than: Option<std::time::Duration>, unfinishe
     let lost = doomed.iter().filter(|run| !run.finished).count();
     if lost > 0 {
         let lost = u64::try_from(lost).unwrap_or(u64::MAX);
-        ctx.confirm(&format!("Remove {}, which then cannot be resumed?", counted(lost, "unfinished import"))).await?;
+        ctx.confirm(&format!("Remove {}? They cannot be resumed after that.", counted(lost, "unfinished import")))
+            .await?;
     }
     let sheet = ctx.out.sheet(&output::IMPORTS)?;
     let mut rows = sheet.several();

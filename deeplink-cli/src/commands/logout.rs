@@ -12,7 +12,7 @@ use crate::output;
 /// Remove the stored key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "This is local: the key keeps working until it is deleted on the service.",
+    "This is local: the key keeps working until you delete it on the service.",
     &["dl logout", "dl logout --all"]
 ))]
 pub(crate) struct Logout {
@@ -51,7 +51,7 @@ impl Logout {
             }
             let (profile, prefix) = (&key.profile, &key.prefix);
             let word = if ctx.global.dry_run { "would remove" } else { "removed" };
-            ctx.console.say(&format!("{word} {prefix} of profile {profile}"));
+            ctx.console.say(&format!("{word} {prefix} from profile {profile}"));
             let base = ctx.config.profiles.get(profile).and_then(|profile| profile.base_url.as_deref());
             ctx.console.say(&format!("  it still works: delete it at {}/account", base.unwrap_or(&key.origin)));
             if ctx.out.format != output::Format::Table {

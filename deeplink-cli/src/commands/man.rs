@@ -9,11 +9,11 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output::Out;
 
-/// Print the manual page, or write one page for each command
+/// Print the manual page, or write one page per command
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl man | man -l -", "dl man --dir ~/.local/share/man/man1"]))]
 pub(crate) struct Man {
-    /// Write a page for every command into this directory
+    /// Write one page per command into this directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -16,9 +16,9 @@ pub(crate) struct Open {
 
 #[derive(Debug, Subcommand)]
 enum Page {
-    /// Open the page to sign in on
+    /// Open the sign-in page
     #[command(after_help = help(
-        "The address is printed too. What is done in the browser stays there: dl login signs dl in.",
+        "The URL is printed too. This does not sign in dl; use dl login.",
         &["dl open signin", "dl open signin --provider github --no-browser"]
     ))]
     Signin(Signin),
@@ -29,7 +29,7 @@ struct Signin {
     /// Go straight to an identity provider: google or github
     #[arg(long, value_name = "PROVIDER", hide_possible_values = true)]
     provider: Option<Provider>,
-    /// Print the address and open nothing
+    /// Print the URL without opening it
     #[arg(long)]
     no_browser: bool,
 }

@@ -16,7 +16,7 @@ use crate::output;
     &["dl ping", "dl ping --ready --timeout 5s"]
 ))]
 pub(crate) struct Ping {
-    /// Ask whether its database answers too
+    /// Also check the database
     #[arg(long)]
     ready: bool,
 }
@@ -30,7 +30,7 @@ impl Ping {
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let took = start.elapsed().as_millis();
         sheet.created(&String::from_utf8_lossy(&reply.raw))?;
-        ctx.console.say(&format!("{} answered in {took} ms", ctx.base_url()?));
+        ctx.console.say(&format!("{} responded in {took} ms", ctx.base_url()?));
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ enum Action {
         /// Name of the profile
         name: String,
     },
-    /// Add a profile; its address comes from --base-url
+    /// Add a profile with the URL given by --base-url
     #[command(after_help = help("", &[
         "dl profile add staging --base-url https://staging.example.com",
         "dl profile add local --base-url http://127.0.0.1:8080",
@@ -64,14 +64,16 @@ impl ProfileCommand {
                     config.active_profile = Some(name.clone());
                     Ok(())
                 })?;
-                ctx.console.say(&format!("profile {name} is active"));
+                ctx.console.say(&format!("profile {name} is now active"));
                 Ok(())
             }
             Action::Add { name } => {
                 check_profile_name(&name)?;
                 let Some(base) = &ctx.global.base_url else {
                     let hint = format!("dl profile add {name} --base-url https://dl.example.com");
-                    return Err(Failure::usage("--base-url is needed: where is the service?").hint(hint).into());
+                    return Err(Failure::usage("--base-url is required: it is the URL of the service")
+                        .hint(hint)
+                        .into());
                 };
                 change(ctx, |config| {
                     if config.profiles.contains_key(&name) {
@@ -82,7 +84,7 @@ impl ProfileCommand {
                     config.active_profile.get_or_insert_with(|| name.clone());
                     Ok(())
                 })?;
-                ctx.console.say(&format!("profile {name} added; dl login --profile {name} gives it a key"));
+                ctx.console.say(&format!("profile {name} added; to give it a key: dl login --profile {name}"));
                 Ok(())
             }
             Action::Remove { name } => {
@@ -110,7 +112,7 @@ impl ProfileCommand {
 /// Changes the configuration, unless nothing is to be done.
 fn change(ctx: &Context, change: impl FnOnce(&mut Config) -> Outcome) -> Outcome {
     if ctx.global.dry_run {
-        ctx.console.note("--dry-run: the configuration stays as it is");
+        ctx.console.note("--dry-run: the configuration was not changed");
         return change(&mut ctx.config.clone());
     }
     Config::change(&ctx.dirs, change)
@@ -121,8 +123,8 @@ fn known(config: &Config, name: &str) -> Outcome {
         return Ok(());
     }
     let hint = match config.names() {
-        names if names.is_empty() => "there is none yet; dl profile add creates one".to_owned(),
-        names => format!("the profiles are {names}"),
+        names if names.is_empty() => "there are no profiles yet; dl profile add creates one".to_owned(),
+        names => format!("available profiles: {names}"),
     };
     Err(Failure::usage(format!("no profile named \"{name}\"")).hint(hint).into())
 }

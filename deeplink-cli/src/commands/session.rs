@@ -22,7 +22,7 @@ pub(crate) struct Session {
 enum Action {
     /// Show who is signed in
     #[command(after_help = help(
-        "The file holds the value of the cookie session_token, and must not be readable by others.",
+        "The file must contain the value of the session_token cookie, and must not be readable by other users.",
         &["dl session me --session-file session.txt", "dl session me --session-file - -o json < session.txt"]
     ))]
     Me(Given),
@@ -37,7 +37,7 @@ enum Action {
 /// The session.
 #[derive(Debug, Args)]
 pub(crate) struct Given {
-    /// File that holds the session's token, or - for stdin
+    /// File with the session token, or - for stdin
     #[arg(long, value_name = "FILE")]
     session_file: PathBuf,
 }
@@ -54,7 +54,7 @@ impl Given {
 /// A failure of a call with the session: the key is not at fault.
 pub(crate) fn refused(ctx: &Context, error: &Error) -> Stop {
     match error.kind() {
-        Kind::Auth => ctx.stop(error).hinting("the session has ended, or belongs to another service; sign in again"),
+        Kind::Auth => ctx.stop(error).hinting("the session has ended or belongs to another service; sign in again"),
         _ => ctx.stop(error),
     }
 }

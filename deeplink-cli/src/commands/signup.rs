@@ -15,17 +15,17 @@ use crate::store::StoreName;
 /// Create an account and store its first key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key works immediately, until you confirm your address: open the mailed link in a browser within 7 days. \
-     Confirming makes the account yours and ends every key, webhook and source created before; links stay. The page \
-     then shows a new key, once: dl login --with-key stores it. A key that the profile already has is not replaced: \
-     --profile names another profile.",
+    "The key works immediately, until you confirm your email address: open the emailed link in a browser within 7 \
+     days. Confirming makes the account yours and revokes every key, webhook and source created before; links are \
+     kept. The page then shows a new key, once: store it with dl login --with-key. If the profile already has a key, \
+     it is not replaced: use --profile to create another profile.",
     &[
     "dl signup --email you@example.com --base-url https://dl.example.com",
     "dl signup --email you@example.com --base-url http://127.0.0.1:8080 -o json",
 ]
 ))]
 pub(crate) struct Signup {
-    /// Address of the account's owner
+    /// Email address of the account owner
     #[arg(long, value_name = "ADDRESS")]
     email: String,
     /// Where to keep the key: keyring or file [default: keyring, or file if there is no keyring]
@@ -50,15 +50,16 @@ impl Signup {
         let key = &reply.value.api_key;
         ctx.console.hide(key.expose());
         let kept = ctx.keep(&destination, key, None).await.map_err(|error| {
-            let what = "the account is open, but its key could not be stored";
+            let what = "the account was created, but its key could not be stored";
             print_instead(ctx, key, reply.value.id.as_str(), error, what)
         })?;
         drop(hold);
         ctx.console.say(&format!("key {key} stored in {}", kept.location()));
         let email = self.email.trim();
-        ctx.console.say(&format!("open the link that was mailed to {email} to confirm your address"));
+        ctx.console.say(&format!("open the link that was emailed to {email} to confirm your address"));
         ctx.console.say(
-            "  this key works until you confirm your address; the page then shows a new one, for dl login --with-key",
+            "  this key works until you confirm your address; the page then shows a new one: store it with dl login \
+             --with-key",
         );
         if ctx.out.format.is_json() {
             return sheet.one(&String::from_utf8_lossy(&reply.raw));
@@ -79,7 +80,7 @@ impl Signup {
 fn check_profile_is_free(ctx: &Context) -> Outcome {
     let profile = &ctx.profile;
     let Some(stored) = key_of(ctx, profile)? else { return Ok(()) };
-    let what = format!("profile {profile} has the key {} of an account", stored.prefix);
-    let hint = "--profile NAME stores the new one under another name; dl logout removes the stored one";
+    let what = format!("profile {profile} already has the key {} of an account", stored.prefix);
+    let hint = "use --profile NAME to store the new key in another profile, or remove the stored one with dl logout";
     Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

@@ -13,7 +13,7 @@ use crate::help::help;
     "dl token --reveal --profile staging",
 ]))]
 pub(crate) struct Token {
-    /// Print it on a terminal too
+    /// Print the key even on a terminal
     #[arg(long)]
     reveal: bool,
 }
@@ -21,8 +21,8 @@ pub(crate) struct Token {
 impl Token {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         if ctx.out.terminal && !self.reveal {
-            let what = "the key would stay in the terminal's history";
-            return Err(Failure::usage(what).code("needs_reveal").hint("pipe it on, or give --reveal").into());
+            let what = "the key would remain in the terminal's history";
+            return Err(Failure::usage(what).code("needs_reveal").hint("pipe the output, or use --reveal").into());
         }
         let found = ctx.key().await?;
         ctx.out.line(found.key.expose())?;

@@ -17,18 +17,18 @@ use crate::output::{self, Format};
 /// Show a host's app association file
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The request goes to the base URL. Without --host it asks for that host itself, which has a file only when it is a \
-     domain of an account. No key is needed or sent.",
+    "The request goes to the base URL. Without --host, the file of that host itself is requested, which exists only \
+     if the host is a domain of an account. No key is needed or sent.",
     &[
     "dl wellknown apple --host go.example.com",
     "dl wellknown android --base-url https://go.example.com",
 ]
 ))]
 pub(crate) struct Wellknown {
-    /// Whose file: apple or android
+    /// Platform: apple or android
     #[arg(value_name = "apple|android", hide_possible_values = true)]
     whose: Whose,
-    /// Custom host to ask for, at the service's base URL
+    /// Custom host to request from the service's base URL
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
 }
@@ -89,7 +89,7 @@ impl Wellknown {
                 Whose::Android => ("Android", "android"),
             };
             let what =
-                format!("{host} has no file for {apps}: it needs a verified domain and an {apps} app (HTTP 404)");
+                format!("{host} has no file for {apps}: it requires a verified domain and an {apps} app (HTTP 404)");
             let mut failure = Failure::new(Exit::NotFound, what).code("not_found");
             failure.hint = Some(format!("dl domains list, dl apps add {platform} --help"));
             (failure.status, failure.request_id) = (Some(reply.status.as_u16()), reply.request_id);

@@ -18,8 +18,9 @@ use crate::output::{self, Format};
 /// Show the account, plan, key and profile in use
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The address is that of the person who created the key, else the account's owner's. The scope is account for a key \
-     of the account itself, and affiliate for a partner's key, which reaches the partner's links only. A service that has no plans shows none; dl billing status says more.",
+    "The email address is that of the key creator or, if unknown, of the account owner. The scope is account for \
+     account keys and affiliate for affiliate credentials, which can access only links of the affiliate. The plan is \
+     shown if the service has plans; see dl billing status for details.",
     &["dl whoami", "dl whoami --profile staging -o json"]
 ))]
 pub(crate) struct Whoami {}
@@ -122,7 +123,7 @@ impl Whoami {
         };
         sheet.one(&identity.to_json())?;
         if let Some(at) = key.deletes_at {
-            ctx.console.warn(&format!("this account will be deleted at {at}; dl account cancel-deletion keeps it"));
+            ctx.console.warn(&format!("this account will be deleted at {at}; to keep it: dl account cancel-deletion"));
         }
         Ok(())
     }

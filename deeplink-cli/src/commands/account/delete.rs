@@ -9,12 +9,13 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output;
 
-/// Delete the account with everything in it, 7 days from now
+/// Schedule the deletion of the account and everything in it, in 7 days
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "7 days later everything in the account is deleted and cannot be restored: its links, which stop working, their clicks and reports, \
-     domains, keys and people. Until then everything works as before, and \"dl account cancel-deletion\" cancels it. \
-     \"dl links import\" recreates links from a file that \"dl links export\" wrote.",
+    "After 7 days, everything in the account is permanently deleted: links (which then stop working), clicks, \
+     reports, domains, keys and team members. Until then everything works as before, and \"dl account \
+     cancel-deletion\" cancels the deletion. \"dl links import\" recreates links from a file written by \"dl links \
+     export\".",
     &[
     "dl links export -o csv --out links.csv && dl account delete --yes",
     "dl account delete --dry-run",
@@ -29,8 +30,7 @@ impl Delete {
         let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?;
         let account = client.account().get().await.map_err(|error| ctx.stop(&error))?;
         let name = account.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let warning =
-            format!("the account {}{name} will be deleted 7 days from now, with everything in it", account.id);
+        let warning = format!("the account {}{name} and everything in it will be deleted in 7 days", account.id);
         ctx.confirm_name(&warning, account.id.as_str()).await?;
         let deleted = client.account().delete(&account.id).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&deleted.raw))?;

@@ -10,12 +10,12 @@ use crate::export::{Chunk, Target};
 use crate::help::help;
 use crate::output::{Format, Record};
 
-/// Write everything in the account as JSONL
+/// Export everything in the account as JSONL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "One record per line, with its type: settings, people, keys, domains, apps, affiliates, sources, webhooks, links, the \
-     audit log, and all events that are kept. Secrets are left out. \"dl links export\" writes links in the form that \
-     \"dl links import\" reads.",
+    "One record per line, each with its type: settings, people, keys, domains, apps, affiliates, sources, webhooks, \
+     links, the audit log and all retained events. Secrets are omitted. For a file that \"dl links import\" can \
+     read, use \"dl links export\".",
     &[
     "dl account export --out account.jsonl",
     "dl account export --out account.jsonl --resume",
@@ -29,7 +29,7 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         if ctx.global.output.as_ref().is_some_and(|format| *format != Format::Jsonl) {
-            return Err(Failure::usage("an export of the account is jsonl").hint("-o jsonl, or no -o").into());
+            return Err(Failure::usage("account exports are always JSONL").hint("use -o jsonl, or omit -o").into());
         }
         let client = ctx.client().await?;
         let page = async |cursor: Option<String>, _| {

@@ -7,7 +7,7 @@ mod show;
 mod update;
 
 commands! {
-    /// Show and change the account, export or delete it
+    /// Show, update, export or delete the account
     Account {
         Show(show::Show),
         Update(update::Update),

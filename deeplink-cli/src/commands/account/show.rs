@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// Show the settings of the account
+/// Show the account settings
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl account show", "dl account show --fields time_zone"]))]
 pub(crate) struct Show {}

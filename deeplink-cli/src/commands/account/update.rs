@@ -9,10 +9,10 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output;
 
-/// Change the settings of the account
+/// Change the account settings
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only named fields change. Visitors see the icon and the color on landing pages of links whose app has none.",
+    "Only the fields you specify change. The icon and color appear on landing pages of links whose app has none.",
     &[
     "dl account update --name Example --time-zone Europe/Berlin",
     "dl account update --icon https://example.com/icon.png --theme '#2e7d4f'",
@@ -20,16 +20,16 @@ use crate::output;
 ]
 ))]
 pub(crate) struct Update {
-    /// Name, shown only to your team
+    /// Account name, visible only to your team
     #[arg(long)]
     name: Option<String>,
-    /// Time zone whose days the account pages show, such as Europe/Berlin
+    /// Time zone of the account pages, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Icon of landing pages: a square image, served over https
+    /// Icon for landing pages: URL of a square image, served over https
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Color of the main button on landing pages: # and 3 or 6 hex digits
+    /// Color of the main button on landing pages: # followed by 3 or 6 hex digits
     #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
     /// Field to clear: name, time_zone, icon_url or theme_color; may be repeated

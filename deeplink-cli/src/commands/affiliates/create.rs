@@ -9,10 +9,10 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Create an affiliate and print its id
+/// Create an affiliate and print its ID
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Links that name the affiliate count for it: dl links create --affiliate ID.",
+    "To attribute a link to the affiliate, use dl links create --affiliate ID.",
     &[
     "dl affiliates create --name 'Partner' --partner-key partner",
     "dl affiliates create --name 'Summer fair' --partner-key summer-2026 -o json",
@@ -22,7 +22,7 @@ pub(crate) struct Create {
     /// Display name of the partner
     #[arg(long, value_name = "TEXT")]
     name: String,
-    /// Name for programs: 2 to 32 of a-z, 0-9 and '-', unique in the account
+    /// Identifier for use in code: 2 to 32 of a-z, 0-9 and '-', unique in the account
     #[arg(long, value_name = "WORD")]
     partner_key: String,
 }
@@ -37,7 +37,7 @@ impl Create {
         let made = client.affiliates().create(&wanted).full().await;
         let made = made.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::Payment => {
-                failure.hint("dl affiliates delete makes room").into()
+                failure.hint("delete one with dl affiliates delete").into()
             }
             other => other,
         })?;

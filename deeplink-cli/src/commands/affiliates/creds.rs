@@ -25,19 +25,19 @@ enum Action {
         "dl affiliates creds list aff_0123456789abcdef01234567 -o id",
     ]))]
     List {
-        /// Id of the affiliate
+        /// ID of the affiliate
         affiliate: String,
     },
     /// Create a credential for an affiliate and print it; it is shown only once
     #[command(after_help = help(
-        "The key creates, lists and reads the links of this affiliate, and does nothing else. An affiliate has 3 at most.",
+        "The key can create, list and read links of this affiliate, and nothing else. At most 3 per affiliate.",
         &[
         "dl affiliates creds create aff_0123456789abcdef01234567",
         "dl affiliates creds create aff_0123456789abcdef01234567 --out-file partner.txt",
     ]
     ))]
     Create {
-        /// Id of the affiliate
+        /// ID of the affiliate
         affiliate: String,
         #[command(flatten)]
         out: SecretOut,
@@ -48,9 +48,9 @@ enum Action {
         "dl affiliates creds delete aff_0123456789abcdef01234567 - --yes < creds.txt",
     ]))]
     Delete {
-        /// Id of the affiliate
+        /// ID of the affiliate
         affiliate: String,
-        /// Ids of the credentials, or - for ids on stdin
+        /// IDs of the credentials, or - to read IDs from stdin
         #[arg(value_name = "ID|-", required = true)]
         ids: Vec<String>,
     },
@@ -91,10 +91,10 @@ impl Creds {
                         let list = format!("affiliates creds list {affiliate}");
                         let key = found.ok_or_else(|| ids::unknown("no credential", id, &list))?;
                         let prefix = escape::one_line(&key.key_prefix);
-                        format!("Delete the credential {prefix}? Anything that uses it is refused at once.")
+                        format!("Delete the credential {prefix}? Requests with it will be rejected immediately.")
                     }
-                    [id] => format!("Delete the credential {id}? Anything that uses it is refused at once."),
-                    _ => format!("Delete {} credentials? Anything that uses them is refused at once.", ids.len()),
+                    [id] => format!("Delete the credential {id}? Requests with it will be rejected immediately."),
+                    _ => format!("Delete {} credentials? Requests with them will be rejected immediately.", ids.len()),
                 };
                 let delete = |client: &Client, id: &str| client.affiliates().credentials(&affiliate).delete(id);
                 ids::delete(ctx, "affiliates creds", &named, &ids, Some(&question), delete).await

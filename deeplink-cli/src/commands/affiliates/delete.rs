@@ -10,14 +10,14 @@ use crate::{given, output};
 /// Delete an affiliate and its credentials
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Its credentials are refused at once. Its links keep working and keep its id.",
+    "Its credentials stop working immediately. Its links keep working and keep the affiliate ID.",
     &[
     "dl affiliates delete aff_0123456789abcdef01234567 --yes",
     "dl affiliates delete aff_0123456789abcdef01234567 --dry-run",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Id of the affiliate
+    /// ID of the affiliate
     id: String,
 }
 
@@ -33,13 +33,13 @@ impl Delete {
 
     /// A person who is prompted types the partner key, so it is worth a request.
     async fn confirm(&self, ctx: &Context) -> Outcome {
-        let warning = "Its credentials are refused at once; its links keep working.";
+        let warning = "Its credentials stop working immediately; its links keep working.";
         if !ctx.will_ask() {
-            return ctx.confirm_name(&format!("{} is deleted. {warning}", self.id), &self.id).await;
+            return ctx.confirm_name(&format!("{} will be deleted. {warning}", self.id), &self.id).await;
         }
         let call = ctx.client().await?.affiliates().get(&self.id);
         let found = call.await.map_err(|error| ctx.stop_among(&error, "affiliates"))?;
         let name = crate::escape::one_line(&found.name).into_owned();
-        ctx.confirm_name(&format!("\"{name}\" is deleted. {warning}"), &found.partner_key).await
+        ctx.confirm_name(&format!("\"{name}\" will be deleted. {warning}"), &found.partner_key).await
     }
 }

@@ -14,7 +14,7 @@ use crate::{given, output};
     "dl affiliates get aff_0123456789abcdef01234567 -o json",
 ]))]
 pub(crate) struct Get {
-    /// Id of the affiliate
+    /// ID of the affiliate
     id: String,
 }
 

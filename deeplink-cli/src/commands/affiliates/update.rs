@@ -8,22 +8,22 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::{given, output};
 
-/// Rename an affiliate, or disable or enable its credentials
+/// Rename an affiliate, or enable or disable its credentials
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "While an affiliate is disabled its credentials are refused; its links keep working.",
+    "While an affiliate is disabled, its credentials are rejected; its links keep working.",
     &[
     "dl affiliates update aff_0123456789abcdef01234567 --status disabled",
     "dl affiliates update aff_0123456789abcdef01234567 --name 'New name'",
 ]
 ))]
 pub(crate) struct Update {
-    /// Id of the affiliate
+    /// ID of the affiliate
     id: String,
     /// Display name of the partner
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Whether its credentials work: active or disabled
+    /// Status of its credentials: active or disabled
     #[arg(long, value_name = "STATUS", hide_possible_values = true)]
     status: Option<Status>,
 }

@@ -9,7 +9,7 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::output;
 
-/// Register an app, or replace the one of the same bundle or package
+/// Register an app, or replace the one with the same bundle ID or package name
 #[derive(Debug, Args)]
 pub(crate) struct Add {
     #[command(subcommand)]
@@ -22,10 +22,10 @@ enum Platform {
     Android(Android),
 }
 
-/// Register an iOS app and print its id
+/// Register an iOS app and print its ID
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The team id is shown in the developer account under Membership. The app itself needs the entitlement \
+    "The team ID is shown under Membership in your Apple developer account. The app itself needs the entitlement \
      applinks:YOUR.DOMAIN.",
     &[
     "dl apps add ios --bundle-id com.example.app --team-id ABCDE12345",
@@ -33,21 +33,21 @@ enum Platform {
 ]
 ))]
 struct Ios {
-    /// Bundle id, such as com.example.app
+    /// Bundle ID, such as com.example.app
     #[arg(long, value_name = "ID")]
     bundle_id: String,
-    /// Team id: 10 upper-case letters and digits
+    /// Team ID: 10 uppercase letters and digits
     #[arg(long, value_name = "ID")]
     team_id: String,
     #[command(flatten)]
     looks: Looks,
 }
 
-/// Register an Android app and print its id
+/// Register an Android app and print its ID
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The fingerprints are shown in the Play Console under App integrity; that of a local build is printed by:\n\
-     keytool -list -v -keystore release.keystore",
+    "The fingerprints are shown in the Play Console under App integrity; for a local build, run:\nkeytool -list -v \
+     -keystore release.keystore",
     &[
     "dl apps add android --package com.example.app --sha256 $(cat fingerprint.txt)",
     "dl apps add android --package com.example.app --sha256 $(cat fingerprints.txt) --name Shop",
@@ -57,7 +57,7 @@ struct Android {
     /// Package name, such as com.example.app
     #[arg(long, value_name = "NAME")]
     package: String,
-    /// SHA-256 of each signing certificate: 64 hex digits, or pairs joined by ':'
+    /// SHA-256 of each signing certificate: 64 hex digits, or pairs separated by ':'
     #[arg(long = "sha256", value_name = "FINGERPRINT", required = true, num_args = 1.., value_delimiter = ',')]
     fingerprints: Vec<String>,
     #[command(flatten)]
@@ -70,10 +70,10 @@ struct Looks {
     /// Display name of the app
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Address of its icon
+    /// Icon URL
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Color of the page's main button, such as #0a7cff
+    /// Color of the landing page's main button, such as #0a7cff
     #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
 }
@@ -107,7 +107,10 @@ impl Add {
             tell_replaced(ctx, before, &made.value);
         }
         if made.value.sha256_fingerprints.as_ref().is_some_and(|prints| prints.len() == 1) {
-            ctx.console.note("one fingerprint: builds from Google Play carry Play's own signature; add that one too");
+            ctx.console.note(
+                "only one fingerprint: builds from Google Play are signed with Play's own certificate; \
+                add its fingerprint too",
+            );
         }
         Ok(())
     }
@@ -125,7 +128,7 @@ fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
     };
     let has: Vec<String> = parts(now).iter().map(|(what, _, value)| named(what, value)).collect();
     let id = now.bundle_id.as_ref().or(now.package_name.as_ref()).map_or("", String::as_str);
-    ctx.console.note(&format!("{id} was registered already and is replaced; it now has {}", has.join(", ")));
+    ctx.console.note(&format!("{id} was already registered and has been replaced; it now has {}", has.join(", ")));
     let (mut gone, mut flags) = (Vec::new(), Vec::new());
     for ((what, flag, old), (_, _, new)) in parts(before).into_iter().zip(parts(now)) {
         if old.is_some() && new.is_none() {
@@ -134,7 +137,7 @@ fn tell_replaced(ctx: &Context, before: &AppDetail, now: &AppDetail) {
         }
     }
     if !gone.is_empty() {
-        ctx.console.warn(&format!("removed: {}; add it again with {}", gone.join(", "), flags.join(" ")));
+        ctx.console.warn(&format!("removed: {}; to add it again, use {}", gone.join(", "), flags.join(" ")));
     }
 }
 
@@ -148,7 +151,8 @@ fn check_each(given: &[String]) -> Outcome {
             let failure = Failure::from(invalid);
             // Quotes turned several values into one word.
             let several = text.split_whitespace().all(|part| fingerprint(part).is_ok()) && !text.trim().is_empty();
-            let hint = "--sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes";
+            let hint =
+                "--sha256 accepts several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes";
             return Err(if several { failure.hint(hint) } else { failure }.into());
         }
     }

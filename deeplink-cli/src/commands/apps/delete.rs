@@ -10,14 +10,15 @@ use crate::{given, ids};
 /// Remove apps
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A removed app leaves the association files: phones soon open the account's links in the browser.",
+    "A deleted app is removed from the association files; phones then open the links of the account in the \
+     browser.",
     &[
     "dl apps delete app_0123456789abcdef01234567 --yes",
     "dl apps list -o id | dl apps delete - --yes",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Ids of the apps, or - for ids on stdin
+    /// IDs of the apps, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }

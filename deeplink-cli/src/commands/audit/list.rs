@@ -8,11 +8,11 @@ use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Part};
 
-/// List the changes of the last year, newest first
+/// List the changes made in the last year, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Sign-ins and changes to people, keys, domains, apps, affiliates, sources and webhooks are in it, and what the operator of \
-     the service did. Changes to links are not.",
+    "Includes sign-ins, changes to team members, keys, domains, apps, affiliates, sources and webhooks, and actions \
+     of the service operator. Changes to links are not included.",
     &["dl audit list", "dl audit list -o csv"]
 ))]
 pub(crate) struct List {

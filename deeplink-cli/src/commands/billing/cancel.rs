@@ -10,12 +10,12 @@ use crate::escape;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Cancel the subscription at the end of the paid period
+/// Cancel the subscription at the end of the current billing period
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A plan that is paid for stays until then. No link, domain, team member or webhook is deleted and links keep working. \
-     On the free plan nothing can be added beyond its limits, and individual clicks and other events are kept for 30 days \
-     only. Cancelling again does no harm.",
+    "The plan remains active until then. Links, domains, team members and webhooks are kept, and links keep working. \
+     On the Free plan nothing can be added beyond its limits, and individual clicks and other events are kept for \
+     only 30 days. Canceling again has no effect.",
     &["dl billing cancel --yes", "dl billing cancel --dry-run"]
 ))]
 pub(crate) struct Cancel {}
@@ -30,7 +30,7 @@ impl Cancel {
                 ctx.confirm_name(&warning, &name).await?;
             }
         } else {
-            ctx.confirm_name("the subscription ends with its period", "").await?;
+            ctx.confirm_name("the subscription will end with the current billing period", "").await?;
         }
         let canceled = client.billing().cancel().full().await.map_err(|error| ctx.stop(&error))?;
         let (raw, end) = (String::from_utf8_lossy(&canceled.raw), canceled.value.current_period_end);
@@ -39,7 +39,7 @@ impl Cancel {
         }
         sheet.created(&dated(&raw, end))?;
         if let Some(end) = end.filter(|_| sheet.fields.is_none()) {
-            ctx.console.say(&format!("the subscription ends on {}", day(end)));
+            ctx.console.say(&format!("the subscription will end on {}", day(end)));
         }
         Ok(())
     }
@@ -54,15 +54,15 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
     let lost = if is_on_hold(status) || has_lapsed(status) {
         let why = if is_on_hold(status) { "on hold" } else { "not paid" };
         format!(
-            "The subscription to {plan} is {why} and grants nothing now. It ends with its period and cannot be resumed \
-             after that."
+            "The {plan} subscription is {why} and currently grants nothing. It ends with the current billing period \
+             and cannot be resumed after that."
         )
     } else {
         let end = status.current_period_end;
-        let end = end.map_or_else(|| "with its period".to_owned(), |end| format!("on {}", day(end)));
+        let end = end.map_or_else(|| "with the current billing period".to_owned(), |end| format!("on {}", day(end)));
         // A failed payment ends it earlier.
         let latest = if status.status == SubscriptionStatus::PastDue { " at the latest" } else { "" };
-        format!("The plan {plan} ends {end}{latest}.")
+        format!("The {plan} plan ends {end}{latest}.")
     };
     Some((format!("{lost} {}", afterwards(status)), plan))
 }
@@ -70,13 +70,14 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
 /// What applies without the subscription.
 fn afterwards(status: &BillingStatus) -> &'static str {
     match (status.quotas_enforced, status.comp_active) {
-        (false, _) => "No link, domain, team member or webhook is deleted.",
+        (false, _) => "Links, domains, team members and webhooks are kept.",
         (true, true) => {
-            "No link, domain, team member or webhook is deleted, but the limits of the plan that the operator grants hold."
+            "Links, domains, team members and webhooks are kept, but the limits of the plan granted by the operator \
+             apply."
         }
         (true, false) => {
-            "No link, domain, team member or webhook is deleted, but nothing can be added beyond the limits of the free \
-             plan, and individual clicks and other events are kept for 30 days only."
+            "Links, domains, team members and webhooks are kept, but nothing can be added beyond the limits of the \
+             Free plan, and individual clicks and other events are kept for only 30 days."
         }
     }
 }

@@ -9,11 +9,11 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// Print the address of a page on which a plan is paid for
+/// Print a checkout URL for a plan
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone with the address can use it. An account that pays already gets the page of dl billing portal, which changes \
-     its plan. dl billing status shows the new plan once it is paid.",
+    "Anyone with the URL can use it. If the account already has a paid plan, the URL is that of the billing portal \
+     (dl billing portal), where the plan can be changed. dl billing status shows the new plan once it is paid for.",
     &["dl billing checkout pro --open", "dl billing checkout business -o json"]
 ))]
 pub(crate) struct Checkout {

@@ -63,12 +63,14 @@ fn notes(status: &BillingStatus) -> Vec<String> {
     let mut notes = Vec::new();
     let pay = match status.status {
         SubscriptionStatus::PastDue if has_lapsed(status) => {
-            Some("the last payment failed and the plan is over; pay to get it back: dl billing portal")
+            Some("the last payment failed and the plan has ended; to restore it, pay at: dl billing portal")
         }
         SubscriptionStatus::PastDue => {
-            Some("the last payment failed and the plan ends within 7 days: dl billing portal")
+            Some("the last payment failed; the plan ends within 7 days unless you pay at: dl billing portal")
         }
-        _ if is_on_hold(status) => Some("the subscription is unpaid or paused and grants nothing: dl billing portal"),
+        _ if is_on_hold(status) => {
+            Some("the subscription is unpaid or paused and grants nothing; see dl billing portal")
+        }
         _ => None,
     };
     notes.extend(pay.map(str::to_owned));

@@ -15,7 +15,7 @@ use crate::error::Outcome;
 use crate::output::{Record, Sheet};
 
 commands! {
-    /// See the account's plan, pay for one and cancel it
+    /// Show, buy or cancel the account's plan
     Billing {
         Status(status::Status),
         Checkout(checkout::Checkout),
@@ -27,7 +27,7 @@ commands! {
 /// Handling of the address of a payment processor's page.
 #[derive(Debug, Args)]
 struct Page {
-    /// Open the page in the browser too
+    /// Also open the page in the browser
     #[arg(long)]
     open: bool,
 }

@@ -8,10 +8,11 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// Print the address of a page on which the card, invoices and the plan are managed
+/// Print the billing portal URL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone with the address can use it, for a short time. Only an account that has paid before has such a page.",
+    "The portal is for managing the card, invoices and the plan. Anyone with the URL can use it for a short time. \
+     Available only if the account has paid before.",
     &["dl billing portal --open", "dl billing portal -o json"]
 ))]
 pub(crate) struct Portal {

@@ -8,11 +8,11 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Show the plan, its limits, and how much of them is used
+/// Show the plan, its limits and current usage
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The effective plan is the one whose limits apply: the subscription's or, if that is higher, the one that the \
-     operator of the service grants. Months are calendar months in UTC.",
+    "The effective plan is the one whose limits apply: the subscribed plan or, if higher, the plan granted by the \
+     service operator. Months are calendar months in UTC.",
     &["dl billing status", "dl billing status -o json --fields effective_tier,links,max_links"]
 ))]
 pub(crate) struct Status {}

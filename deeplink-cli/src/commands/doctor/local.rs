@@ -14,12 +14,16 @@ pub(super) fn config(ctx: &Context) -> Check {
     let (file, dir) = (ctx.dirs.config_file(), &ctx.dirs.config);
     let check = |status, message: String, fix| Check::new("config.files", &ctx.profile, status, message, fix);
     if !dir.exists() {
-        return check(Status::Skip, "no configuration: everything comes from flags and variables".to_owned(), None);
+        return check(
+            Status::Skip,
+            "no configuration file: all settings come from flags and environment variables".to_owned(),
+            None,
+        );
     }
     if let Some(mode) = open_to_others(dir) {
         let path = dir.to_string_lossy().into_owned();
         let fix = format!("chmod 700 {}", shell(&path));
-        return check(Status::Warn, format!("{path} is open to others (mode {mode:04o})"), Some(fix));
+        return check(Status::Warn, format!("{path} is readable by other users (mode {mode:04o})"), Some(fix));
     }
     check(Status::Ok, format!("{} and its directory are private", file.display()), None)
 }
@@ -47,6 +51,6 @@ pub(super) async fn key(ctx: &Context) -> (Check, Auth) {
             (check(Status::Ok, message, None), Auth::SecretKey(found.key))
         }
         Err(Stop::Failed(failure)) => (check(Status::Fail, failure.message, failure.hint), Auth::None),
-        Err(_) => (check(Status::Fail, "the key cannot be read".to_owned(), None), Auth::None),
+        Err(_) => (check(Status::Fail, "the key could not be read".to_owned(), None), Auth::None),
     }
 }

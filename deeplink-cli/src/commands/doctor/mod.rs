@@ -23,43 +23,44 @@ use crate::output;
 /// Time limit of one check.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Diagnose configuration, key, domains, apps and links
+/// Diagnose the configuration, key, domains, apps and links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Each check says ok, warn, fail or skip, and what to do. Nothing is written, no click is counted, no redirect is \
-     followed. The publishable key is checked if DL_PUBLISHABLE_KEY names one. Exits with 1 when a check fails. Beside the service, it asks the domains' name servers and hosts, Apple's \
-     and Google's association services, and the preview images of the links that are named.",
+    "Each check reports ok, warn, fail or skip, and how to fix the problem. Nothing is written, no clicks are \
+     counted and no redirects are followed. The publishable key is checked if DL_PUBLISHABLE_KEY is set. Exits with \
+     1 if a check fails. Besides the service, it queries the name servers and hosts of the domains, the association \
+     services of Apple and Google, and the preview images of the links given.",
     &[
     "dl doctor",
     "dl doctor --host go.example.com --link spring-42 -o json",
 ]
 ))]
 pub(crate) struct Doctor {
-    /// Host to check; every verified domain if omitted
+    /// Host to check [default: all verified domains]
     #[arg(long = "host", value_name = "HOST", num_args = 1..)]
     hosts: Vec<String>,
-    /// Link to check, as each kind of visitor
+    /// Link to check, as every kind of visitor
     #[arg(long = "link", value_name = "ID", num_args = 1..)]
     links: Vec<String>,
-    /// Name server to ask instead of the system's
-    #[arg(long, value_name = "IP:PORT", help_heading = "Other vantage points")]
+    /// Name server to query instead of the system's
+    #[arg(long, value_name = "IP:PORT", help_heading = "Overrides")]
     dns_server: Option<SocketAddr>,
-    /// Address to connect to for a host, whatever DNS says
-    #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_connect_to, help_heading = "Other vantage points")]
+    /// IP address and port to use for a host instead of DNS
+    #[arg(long, value_name = "HOST=IP:PORT", value_parser = parse_connect_to, help_heading = "Overrides")]
     connect_to: Vec<(String, SocketAddr)>,
     /// Certificate (PEM) to trust in addition to the system's
-    #[arg(long, value_name = "FILE", help_heading = "Other vantage points")]
+    #[arg(long, value_name = "FILE", help_heading = "Overrides")]
     root_certificate: Vec<PathBuf>,
-    /// Server to ask instead of Apple's for the association file it hands to iPhones
-    #[arg(long, value_name = "URL", help_heading = "Other vantage points")]
+    /// Server to query instead of Apple's for association files
+    #[arg(long, value_name = "URL", help_heading = "Overrides")]
     apple_cdn: Option<String>,
-    /// Server to ask instead of Google's for the statements that Android reads
-    #[arg(long, value_name = "URL", help_heading = "Other vantage points")]
+    /// Server to query instead of Google's for asset links
+    #[arg(long, value_name = "URL", help_heading = "Overrides")]
     google_api: Option<String>,
 }
 
 fn parse_connect_to(text: &str) -> Result<(String, SocketAddr), String> {
-    let wanted = || "a host and where it is, such as go.example.com=127.0.0.1:8443".to_owned();
+    let wanted = || "expected a host and its IP address and port, such as go.example.com=127.0.0.1:8443".to_owned();
     let (host, address) = text.split_once('=').filter(|(host, _)| !host.is_empty()).ok_or_else(wanted)?;
     Ok((host.to_owned(), address.parse().map_err(|_| wanted())?))
 }

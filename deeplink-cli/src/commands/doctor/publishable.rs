@@ -15,21 +15,23 @@ use crate::net::Reads;
 pub(super) async fn check(ctx: &Context, limit: Duration) -> Check {
     let check = |status, message: String, fix| Check::new("config.pk", &ctx.profile, status, message, fix);
     if !ctx.has_publishable_key() || ctx.global.dry_run {
-        return check(Status::Skip, "none is set in DL_PUBLISHABLE_KEY".to_owned(), None);
+        return check(Status::Skip, "DL_PUBLISHABLE_KEY is not set".to_owned(), None);
     }
     match status_of(ctx, limit).await {
         Ok((key, 400)) => check(Status::Ok, format!("{key} is accepted"), None),
         Ok((key, 401)) => {
-            let fix = "dl pk list shows the account's keys; a key works while its domain is verified";
-            check(Status::Fail, format!("{key} is refused"), Some(fix.to_owned()))
+            let fix = "dl pk list shows the account's keys; a key works only while its domain is verified";
+            check(Status::Fail, format!("{key} is rejected"), Some(fix.to_owned()))
         }
-        Ok((key, 404)) => check(Status::Skip, format!("{key} was not tried: this service takes no reports"), None),
+        Ok((key, 404)) => {
+            check(Status::Skip, format!("{key} was not tested: this service does not accept SDK reports"), None)
+        }
         Ok((key, status)) => {
             let fix = "try again; dl ping shows more".to_owned();
-            check(Status::Warn, format!("{key} could not be tried (HTTP {status})"), Some(fix))
+            check(Status::Warn, format!("{key} could not be tested (HTTP {status})"), Some(fix))
         }
         Err(Stop::Failed(failure)) => check(Status::Fail, failure.message, failure.hint),
-        Err(_) => check(Status::Warn, "the key could not be tried".to_owned(), None),
+        Err(_) => check(Status::Warn, "the key could not be tested".to_owned(), None),
     }
 }
 

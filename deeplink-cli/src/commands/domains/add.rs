@@ -9,12 +9,12 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Claim a domain and print the DNS records to create
+/// Add a domain and print the DNS records to create
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The TXT record proves that the domain is yours; the CNAME record routes its visitors here. \
-     A claim that is not verified lapses after 7 days. A service on this machine only, whose public URL is a loopback \
-     address, also takes names under .localhost, and they are verified at once.",
+    "The TXT record proves that you own the domain; the CNAME record routes its visitors to the service. A domain \
+     that is not verified within 7 days is removed. A service whose public URL is a loopback address also accepts \
+     names under .localhost, and treats them as verified.",
     &[
     "dl domains add go.example.com",
     "dl domains add open.example.com --role alternate",
@@ -22,18 +22,18 @@ use crate::output::{self, Format};
 ]
 ))]
 pub(crate) struct Add {
-    /// Name of the domain, such as go.example.com
+    /// Domain name, such as go.example.com
     domain: String,
-    /// Role: primary (links use it) or alternate (taps are redirected through it) [default: primary]
+    /// Role: primary (used in links) or alternate (redirects taps on landing pages) [default: primary]
     #[arg(long, value_name = "ROLE", hide_possible_values = true)]
     role: Option<Role>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Role {
-    /// Links use it
+    /// Used in links
     Primary,
-    /// Taps on a landing page go over it, so that iOS opens the app
+    /// Redirects taps on landing pages, so that iOS opens the app
     Alternate,
 }
 
@@ -60,8 +60,8 @@ impl Add {
 fn instructions(made: &CreatedDomain) -> String {
     if made.verified {
         return format!(
-            "\n{} is verified: names under .localhost never leave this machine, so it needs no DNS records\n\nlinks on it: \
-             dl links create https://example.com/",
+            "\n{} is verified: names under .localhost never leave this machine, so no DNS records are needed\n\nto \
+             create a link on it: dl links create https://example.com/",
             made.domain
         );
     }
@@ -70,12 +70,12 @@ fn instructions(made: &CreatedDomain) -> String {
     match DnsRoute::to(&made.cname_target) {
         DnsRoute::By(kind, target) => {
             let route = record(kind, &made.domain, target);
-            format!("\ncreate these two records, name and value, in DNS:\n\n{txt}\n{route}\n{next}")
+            format!("\ncreate these two DNS records (name, then value):\n\n{txt}\n{route}\n{next}")
         }
         DnsRoute::Nowhere => format!(
-            "\ncreate this record, name and value, in DNS:\n\n{txt}\nno record can route visitors to {}, the public \
-             host of the service: its operator must give it a name\nthat is publicly reachable, with --public-url or \
-             DEEPLINK_CNAME_TARGET\n\n{next}\nto try a domain on this machine: dl domains add shop.localhost",
+            "\ncreate this DNS record (name, then value):\n\n{txt}\nno DNS record can route visitors to {}, the \
+             public host of the service: its operator must set a publicly\nreachable name with --public-url or \
+             DEEPLINK_CNAME_TARGET\n\n{next}\nto try out a domain on this machine: dl domains add shop.localhost",
             made.cname_target
         ),
     }

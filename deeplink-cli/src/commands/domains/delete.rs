@@ -13,14 +13,14 @@ use crate::output;
 /// Remove a domain
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Every link on the domain stops working at once, and anyone who proves ownership of the domain may claim it.",
+    "All links on the domain stop working immediately, and anyone who proves ownership of the domain can add it.",
     &[
     "dl domains delete go.example.com --yes",
     "dl domains delete go.example.com --dry-run",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Name of the domain
+    /// Domain name
     domain: String,
 }
 
@@ -37,7 +37,7 @@ impl Delete {
     /// What would be lost. Only a prompt needs the exact answer and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
-            return Ok(format!("{name} is released; if it is verified, every link on it stops working at once."));
+            return Ok(format!("{name} will be removed; if it is verified, all links on it stop working immediately."));
         }
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
@@ -46,11 +46,11 @@ impl Delete {
             Failure::new(Exit::NotFound, format!("this account has no domain {name}")).code("not_found").hint(hint)
         })?;
         Ok(match found.role {
-            _ if !found.verified => format!("{name} is claimed but not verified: it serves no links."),
+            _ if !found.verified => format!("{name} is not verified: it serves no links."),
             DomainRole::Alternate => {
-                format!("Landing pages no longer go over {name}, so iOS opens no app from them.")
+                format!("Taps on landing pages will no longer go through {name}, so iOS will not open apps from them.")
             }
-            _ => format!("Every link on {name} stops working at once."),
+            _ => format!("All links on {name} stop working immediately."),
         })
     }
 }

@@ -34,10 +34,10 @@ impl List {
         self.part.print(ctx, &sheet, "no domains yet; dl domains add go.example.com adds one", fetch).await?;
         match waiting.into_inner().as_slice() {
             [] => {}
-            [name] => ctx.console.note(&format!("{name} is not verified: dl domains verify {name} says why")),
+            [name] => ctx.console.note(&format!("{name} is not verified; to see why: dl domains verify {name}")),
             several => {
                 let count = several.len();
-                ctx.console.note(&format!("{count} domains are not verified: dl domains verify NAME says why"));
+                ctx.console.note(&format!("{count} domains are not verified; to see why: dl domains verify NAME"));
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ mod update;
 mod verify;
 
 commands! {
-    /// Use links on your own domains
+    /// Manage your own domains for links
     Domains {
         List(list::List),
         Add(add::Add),

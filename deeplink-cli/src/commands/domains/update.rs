@@ -10,10 +10,10 @@ use crate::given;
 use crate::help::help;
 use crate::output;
 
-/// Change where visitors without a valid link are sent
+/// Change where visitors without a valid link are redirected
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only named fields change. Without a URL people see a short page; programs get 404 in any case.",
+    "Only the fields you specify change. Without a URL, visitors see a short page; API clients always get 404.",
     &[
     "dl domains update go.example.com --root-url https://www.example.com",
     "dl domains update go.example.com --not-found-url https://www.example.com/help",
@@ -21,12 +21,12 @@ use crate::output;
 ]
 ))]
 pub(crate) struct Update {
-    /// Name of the domain
+    /// Domain name
     domain: String,
-    /// Where people who open / on the domain are sent
+    /// URL for visitors who open / on the domain
     #[arg(long, value_name = "URL")]
     root_url: Option<String>,
-    /// Where people who open a link that does not exist are sent
+    /// URL for visitors who open a link that does not exist
     #[arg(long, value_name = "URL")]
     not_found_url: Option<String>,
     /// Field to clear: root_url or not_found_url; may be repeated
@@ -73,7 +73,7 @@ impl Update {
         let now = call.await.map_err(|error| ctx.stop_among(&error, "domains"))?;
         sheet.one(&String::from_utf8_lossy(&now.raw))?;
         if !now.value.verified {
-            ctx.console.note(&format!("{name} is not verified, so nobody is sent there yet"));
+            ctx.console.note(&format!("{name} is not verified, so visitors are not redirected yet"));
         }
         Ok(())
     }

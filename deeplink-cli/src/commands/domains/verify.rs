@@ -20,20 +20,20 @@ const FIRST_WAIT: Duration = Duration::from_secs(15);
 /// Longest time between two checks.
 const MAX_WAIT: Duration = Duration::from_mins(2);
 
-/// Check a domain's DNS records and verify it
+/// Verify a domain by checking its DNS records
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exits with 12 while the TXT record is missing. With --wait it checks again after 15 s, then at longer intervals, \
-     up to 2 minutes.",
+    "Exits with 12 if the TXT record is missing. With --wait, checks again after 15 s and then at increasing \
+     intervals, up to 2 minutes.",
     &[
     "dl domains verify go.example.com",
     "dl domains verify go.example.com --wait 30m && dl doctor",
 ]
 ))]
 pub(crate) struct Verify {
-    /// Name of the domain
+    /// Domain name
     domain: String,
-    /// Keep checking for this long
+    /// Keep checking for up to this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
 }
@@ -70,7 +70,7 @@ impl Verify {
             };
             let pause = wait.min(left);
             ctx.console.say(&format!(
-                "{} is not verified yet: {why}; checking again in {} s, for another {}",
+                "{} is not verified yet: {why}; checking again in {} s, for up to {} more",
                 search.name,
                 pause.as_secs().max(1),
                 minutes(left)
@@ -83,7 +83,9 @@ impl Verify {
     fn pending(&self, name: &DomainName, found: &DomainVerification) -> Failure {
         let hint = match self.wait {
             None => format!("dl domains verify {name} --wait 30m keeps checking"),
-            Some(_) => "dl domains list --fields domain,txt_record,verification_token shows what DNS should say".into(),
+            Some(_) => {
+                "dl domains list --fields domain,txt_record,verification_token shows the required DNS record".into()
+            }
         };
         let what = format!("{name} is not verified: {}", reason(found));
         Failure::new(Exit::Pending, what).code("domain_not_verified").hint(hint)
@@ -115,11 +117,11 @@ impl Search<'_> {
         let record = self.name.txt_record();
         if !found.txt_found.is_empty() {
             let values: Vec<_> = found.txt_found.iter().map(|value| format!("  {}", escape::one_line(value))).collect();
-            self.ctx.console.say(&format!("\nDNS has at {record}:\n\n{}", values.join("\n")));
+            self.ctx.console.say(&format!("\ncurrent TXT values at {record}:\n\n{}", values.join("\n")));
         }
         if is_first && let Some(token) = self.token().await {
             let wanted = super::record("TXT", &record, &token);
-            self.ctx.console.say(&format!("\nDNS needs this record, name and value:\n\n{wanted}"));
+            self.ctx.console.say(&format!("\nrequired DNS record (name, then value):\n\n{wanted}"));
         }
     }
 

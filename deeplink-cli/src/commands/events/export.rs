@@ -19,11 +19,12 @@ use crate::export::{self, Chunk, Target};
 use crate::help::help;
 use crate::output::{EVENTS, Record, csv_record};
 
-/// Write all events as CSV or JSONL, oldest first
+/// Export all events as CSV or JSONL, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A period is the same each time from a minute after its end. JSONL has each event as webhooks get it, with its id; CSV has \
-     columns for what events of all kinds hold. --follow goes on with new events until Ctrl-C.",
+    "Exports of a period are identical once a minute has passed since its end. JSONL contains each event as sent to \
+     webhooks, with its ID; CSV has columns for the fields of all event kinds. --follow keeps writing new events \
+     until Ctrl-C.",
     &[
     "dl events export --from 2026-11-01 --to 2026-12-01 --out november.jsonl",
     "dl events export --from 2026-11-01 --to 2026-12-01 --out november.jsonl --resume",
@@ -33,7 +34,7 @@ use crate::output::{EVENTS, Record, csv_record};
 pub(crate) struct Export {
     #[command(flatten)]
     target: Target,
-    /// Go on with new events as they happen
+    /// Keep running and write new events
     #[arg(long, conflicts_with_all = ["out", "to"])]
     follow: bool,
     #[command(flatten)]

@@ -17,8 +17,8 @@ const HOURS: i64 = 24;
 /// List events, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --from, --to and --cursor, the events of the last 24 hours. A cursor carries its filters. -o json and jsonl \
-     print each event as webhooks get it, with its id.",
+    "Without --from, --to or --cursor, lists the last 24 hours. A cursor includes its filters. -o json and jsonl \
+     print each event as sent to webhooks, with its ID.",
     &[
     "dl events list --from 1h",
     "dl events list --kind conversion --from 7d --all -o jsonl",
@@ -37,13 +37,13 @@ impl List {
         let sheet = ctx.out.sheet(&output::EVENTS)?;
         let mut filter = self.filter.check()?;
         if self.paging.is_continued() && filter != EventFilter::new() {
-            let what = "--cursor carries the filters of the list that it continues";
-            return Err(Failure::usage(what).hint("give it without --kind, --link, --from and --to").into());
+            let what = "--cursor already includes the filters of the list it continues";
+            return Err(Failure::usage(what).hint("omit --kind, --link, --from and --to").into());
         }
         let mut none = "no events match";
         if filter.from.is_none() && filter.to.is_none() && !self.paging.is_continued() {
             filter.from = Some(clock::now().plus_millis(-HOURS * 3_600_000));
-            none = "no events in the last 24 hours; --from 7d looks further back";
+            none = "no events in the last 24 hours; use --from 7d to look further back";
         }
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {

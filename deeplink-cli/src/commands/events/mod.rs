@@ -11,7 +11,7 @@ mod export;
 mod list;
 
 commands! {
-    /// List and export clicks, installs, users and conversions one by one
+    /// List and export individual clicks, installs, users and conversions
     Events {
         List(list::List),
         Export(export::Export),
@@ -22,16 +22,16 @@ commands! {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 struct Filter {
-    /// Events of this kind: click, attribute, identify or conversion
+    /// Only events of this kind: click, attribute, identify or conversion
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Events that name this link: clicks on it, installs it opened, conversions it touched first or last
+    /// Only events of this link: clicks, installs it opened, and conversions it touched first or last
     #[arg(long, value_name = "ID")]
     link: Option<String>,
-    /// Events stored at this time or later: RFC 3339, a date, or how long ago (7d)
+    /// Only events stored at or after this time: RFC 3339, a date, or how long ago (7d)
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     from: Option<Given>,
-    /// Events stored before this time
+    /// Only events stored before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     to: Option<Given>,
 }

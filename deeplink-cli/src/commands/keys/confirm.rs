@@ -10,17 +10,17 @@ use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Create a secret key with the mailed code and print it; it is shown only once
+/// Create a secret key with the emailed code and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The code is asked for, or read from stdin. Five wrong codes invalidate it.",
+    "You are prompted for the code, or it is read from stdin. Five wrong codes invalidate it.",
     &[
     "dl keys confirm --email you@example.com --code-stdin < code.txt",
     "dl keys confirm --email you@example.com --code-stdin --out-file new.txt < code.txt",
 ]
 ))]
 pub(crate) struct Confirm {
-    /// Who got the code
+    /// Email address the code was sent to
     #[arg(long, value_name = "ADDRESS")]
     email: String,
     /// Read the code from stdin

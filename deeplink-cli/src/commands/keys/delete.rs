@@ -13,14 +13,14 @@ use crate::output;
 /// Delete a secret key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anything that uses the key is refused at once. A key cannot delete itself, and the last one cannot be deleted.",
+    "Requests with the key are rejected immediately. A key cannot delete itself, and the last key cannot be deleted.",
     &[
     "dl keys delete skid_0123456789abcdef01234567 --yes",
     "dl keys delete skid_0123456789abcdef01234567 --dry-run",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Id of the key
+    /// ID of the key
     id: String,
 }
 
@@ -37,7 +37,7 @@ impl Delete {
     /// Which key it is. Only a prompt needs to know and is worth a request.
     async fn warning(&self, ctx: &Context) -> Outcome<String> {
         if !ctx.will_ask() {
-            return Ok(format!("anything that uses the key {} is refused at once.", self.id));
+            return Ok(format!("requests with the key {} will be rejected immediately.", self.id));
         }
         let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?;
         let found = keys.into_iter().find(|key| key.id.as_str() == self.id).ok_or_else(|| {
@@ -49,6 +49,6 @@ impl Delete {
             Some(moment) => format!("last used {}", crate::clock::relative(moment, crate::clock::now())),
             None => "never used".to_owned(),
         };
-        Ok(format!("Anything that uses the key {} ({used}) is refused at once.", found.key_prefix))
+        Ok(format!("Requests with the key {} ({used}) will be rejected immediately.", found.key_prefix))
     }
 }

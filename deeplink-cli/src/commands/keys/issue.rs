@@ -9,10 +9,10 @@ use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::output;
 
-/// Create a secret key with a session and print it; it is shown only once
+/// Create a secret key from a browser session and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The session was started in a browser: the file holds the value of its cookie session_token.",
+    "The file contains the value of the session_token cookie of a browser that is signed in.",
     &[
     "dl keys issue --session-file session.txt",
     "dl keys issue --session-file session.txt --out-file new.txt -o json",

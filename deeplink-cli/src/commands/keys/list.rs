@@ -12,7 +12,7 @@ use crate::output;
 /// List the secret keys; the one in use is marked
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Keys are shown by their beginning. Credentials of affiliates are listed by dl affiliates creds list.",
+    "Only key prefixes are shown. To list credentials of affiliates, use dl affiliates creds list.",
     &["dl keys list", "dl keys list --fields id,key_prefix,last_used_at -o csv"]
 ))]
 pub(crate) struct List {}

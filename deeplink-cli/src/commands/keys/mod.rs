@@ -45,7 +45,7 @@ async fn code(ctx: &Context, email: &Email, from_stdin: bool) -> Outcome<Confirm
     let text = if from_stdin {
         ctx.stdin_line("--code-stdin").await?
     } else {
-        Zeroizing::new(ctx.line("Code of the mail: ", "--code-stdin").await?)
+        Zeroizing::new(ctx.line("Code from the email: ", "--code-stdin").await?)
     };
     let confirm = ConfirmSecretKey::new(email.as_str(), text.trim());
     confirm.validate()?;
@@ -58,7 +58,7 @@ fn check_code(ctx: &Context, from_stdin: bool) -> Outcome {
     if from_stdin || ctx.can_ask() {
         return Ok(());
     }
-    let what = "the mailed code is needed, and this session cannot prompt for it";
+    let what = "the emailed code is needed, and this session cannot prompt for it";
     Err(Failure::usage(what).code("needs_input").hint("--code-stdin reads it from stdin").into())
 }
 
@@ -67,9 +67,9 @@ async fn request_code(ctx: &Context, client: &Client, email: &Email) -> Outcome 
     // Waiting for the earlier code to expire could take ten minutes.
     let once = deeplink_client::Retry::none();
     match client.keys().request(&wanted(email)).retry(once).await {
-        Ok(_) => ctx.console.say(&format!("code mailed to {email}")),
+        Ok(_) => ctx.console.say(&format!("code emailed to {email}")),
         Err(error) if error.code() == Some(&ErrorCode::RequestPending) => {
-            ctx.console.note(&format!("this takes the code that {}", hints::earlier_code(&error)));
+            ctx.console.note(&format!("enter the code that {}", hints::earlier_code(&error)));
         }
         Err(error) => return Err(ctx.stop(&error)),
     }

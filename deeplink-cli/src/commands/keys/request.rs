@@ -9,14 +9,14 @@ use crate::given;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Mail the code that confirms a new key
+/// Email a code for creating a new key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The address must be that of a team member who has confirmed it. The code works for 10 minutes.",
+    "The address must belong to a team member who has confirmed it. The code is valid for 10 minutes.",
     &["dl keys request --email you@example.com", "dl keys request --email you@example.com -o json"]
 ))]
 pub(crate) struct Request {
-    /// Who gets the code
+    /// Email address to send the code to
     #[arg(long, value_name = "ADDRESS")]
     email: String,
 }
@@ -29,7 +29,7 @@ impl Request {
         let sent = client.keys().request(&wanted(&email)).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&sent.raw))?;
         if ctx.out.format == Format::Table {
-            ctx.console.say(&format!("code mailed to {email}; dl keys confirm --email {email} takes it"));
+            ctx.console.say(&format!("code emailed to {email}; enter it with dl keys confirm --email {email}"));
         }
         Ok(())
     }

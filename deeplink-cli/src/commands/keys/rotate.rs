@@ -18,21 +18,21 @@ use crate::new_secret::print_instead;
 use crate::output;
 use crate::signals::Signals;
 
-/// Replace the stored key by a new one
+/// Replace the stored key with a new one
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A code is mailed and asked for; it creates a new key, which is stored and tested, and then deletes the old one. Until \
-     then the old key works.",
+    "Emails a code, prompts for it, creates, stores and tests a new key, then deletes the old one. The old key works \
+     until then.",
     &[
     "dl keys rotate --email you@example.com --code-stdin < code.txt",
     "dl keys rotate --email you@example.com --profile staging --code-stdin < code.txt",
 ]
 ))]
 pub(crate) struct Rotate {
-    /// Who gets the code: a member of the team
+    /// Email address to send the code to: that of a team member
     #[arg(long, value_name = "ADDRESS")]
     email: String,
-    /// Read the code from stdin, once it is mailed
+    /// Read the code from stdin after it has been emailed
     #[arg(long)]
     code_stdin: bool,
 }
@@ -75,7 +75,7 @@ impl Rotate {
             swapped = swap(ctx, &fresh, &old) => swapped,
         };
         swapped.inspect_err(|_| old_one_stays(ctx, &base, &prefix, &old))?;
-        ctx.console.say(&format!("key {} in {}; {prefix} is deleted", made.key, source.location()));
+        ctx.console.say(&format!("key {} stored in {}; {prefix} deleted", made.key, source.location()));
         sheet.created(&output::object(&[
             ("id", made.id.as_str().into()),
             ("key_prefix", made.key_prefix.as_str().into()),
@@ -91,7 +91,7 @@ fn check_source(found: &ResolvedKey) -> Outcome {
         return Ok(());
     }
     let what = format!("the key comes from {}, where dl cannot replace it", found.source);
-    let hint = "dl keys request, dl keys confirm and dl keys delete do it step by step";
+    let hint = "replace it step by step with dl keys request, dl keys confirm and dl keys delete";
     Err(Failure::usage(what).hint(hint).into())
 }
 
@@ -110,6 +110,7 @@ async fn swap(ctx: &Context, fresh: &Client, old: &SecretKeyId) -> Outcome {
 
 fn old_one_stays(ctx: &Context, base: &BaseUrl, prefix: &str, old: &SecretKeyId) {
     ctx.console.warn(&format!(
-        "the new key is kept; the old one, {prefix}, still works: dl keys delete {old}, or {base}/account"
+        "the new key is stored; the old one, {prefix}, still works: delete it with dl keys delete {old}, or at \
+         {base}/account"
     ));
 }

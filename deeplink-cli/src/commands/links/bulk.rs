@@ -17,10 +17,10 @@ use crate::net::Reads;
 use crate::output::{self, Format, Record};
 use crate::signals::Signals;
 
-/// Create the same link under many ids
+/// Create the same link under many IDs
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Up to 100 links are one request: all are created, or none. More are created in batches, as by an import.",
+    "Up to 100 links are created in a single request, all or none; more are sent in batches, as with an import.",
     &[
     "dl links bulk --template promo.json --ids spring-1,spring-2,spring-3",
     "dl links bulk --template promo.json --count 50 -o csv",
@@ -28,13 +28,13 @@ use crate::signals::Signals;
 ]
 ))]
 pub(crate) struct Bulk {
-    /// JSON file with what the links share (API field names), or - for stdin
+    /// JSON file with the content that the links share (API field names), or - for stdin
     #[arg(long, value_name = "FILE")]
     template: PathBuf,
-    /// Ids: a,b,c, or @FILE with one a line, or - for stdin
+    /// IDs: a,b,c, or @FILE with one per line, or - for stdin
     #[arg(long, value_name = "IDS", required_unless_present = "count", conflicts_with = "count")]
     ids: Option<String>,
-    /// Number of ids to generate
+    /// Number of IDs to generate
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
 }
@@ -84,7 +84,7 @@ fn read_ids(ctx: &Context, given: &str) -> Outcome<Vec<String>> {
     };
     let ids: Vec<String> = text.lines().map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect();
     if ids.is_empty() {
-        return Err(Failure::invalid("no ids given").code("batch_empty").field("custom_ids").into());
+        return Err(Failure::invalid("no IDs given").code("batch_empty").field("custom_ids").into());
     }
     Ok(ids)
 }

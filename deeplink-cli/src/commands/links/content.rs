@@ -14,7 +14,7 @@ use crate::metadata;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Content")]
 pub(crate) struct Content {
-    /// Web page, for desktops and everything else
+    /// Web page, for desktops and all other visitors
     #[arg(long, value_name = "URL")]
     pub(crate) web: Option<String>,
     /// Deep link that opens the iOS app
@@ -32,34 +32,34 @@ pub(crate) struct Content {
     /// Metadata entry, as text; may be repeated
     #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
     meta: Vec<String>,
-    /// Metadata as a JSON object, or @FILE with one
+    /// Metadata as a JSON object, or @FILE containing one
     #[arg(long, value_name = "JSON|@FILE")]
     meta_json: Option<String>,
     /// Purpose of the link: purchase, subscribe, signup, download, read, book or open
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
-    /// Call to action, at most 120 characters; if short, the text of the landing page's button
+    /// Call to action, at most 120 characters; if up to 48, also the landing page's button label
     #[arg(long, value_name = "TEXT")]
     cta: Option<String>,
-    /// Context for agents, at most 500 characters
+    /// Context for AI agents, at most 500 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Title of the preview, at most 120 characters
+    /// Preview title, at most 120 characters
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Text of the preview, at most 300 characters
+    /// Preview text, at most 300 characters
     #[arg(long, value_name = "TEXT")]
     og_description: Option<String>,
-    /// Image of the preview
+    /// Preview image
     #[arg(long, value_name = "URL")]
     image: Option<String>,
-    /// Name of the link for you and your team, at most 120 characters
+    /// Name of the link, visible only to your team, at most 120 characters
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// When the link expires: RFC 3339, a date, or how long from now, such as 30d
     #[arg(long, value_name = "WHEN", value_parser = parse_later)]
     expires_at: Option<Timestamp>,
-    /// Web page for people who open the link after it expired
+    /// Web page for visitors who open the link after it has expired
     #[arg(long, value_name = "URL")]
     expired_url: Option<String>,
 }

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output;
 
-/// Create a link and print its address
+/// Create a link and print its URL
 #[derive(Debug, Args)]
 #[command(after_help = help("", &[
     "dl links create https://example.com/p/42",
@@ -24,22 +24,22 @@ use crate::output;
     "dl links create https://example.com/sale --name \"Spring sale\" --expires-at 30d",
 ]))]
 pub(crate) struct Create {
-    /// Web page the link leads to; the same as --web
+    /// Web page the link leads to; same as --web
     #[arg(value_name = "WEB_URL", conflicts_with = "web")]
     web_url: Option<String>,
-    /// Id of the link, 3 to 64 letters, digits and inner hyphens; generated if omitted
+    /// ID of the link: 3 to 64 letters, digits and inner hyphens [default: generated]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Affiliate the link counts for
+    /// Affiliate the link is attributed to
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// File with a link as JSON (API field names), or - for stdin; flags override it
+    /// JSON file with the link (API field names), or - for stdin; flags override it
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
-    /// Succeed when a link with this id and content already exists
+    /// Succeed if a link with this ID and content already exists
     #[arg(long, requires = "id")]
     if_not_exists: bool,
-    /// Create the link switched off; dl links enable switches it on
+    /// Create the link disabled; dl links enable enables it
     #[arg(long)]
     disabled: bool,
     #[command(flatten)]
@@ -64,10 +64,10 @@ impl Create {
         let asked = link.check()?.expires_at;
         if let Some(end) = made.value.expires_at.filter(|end| Some(*end) != asked) {
             let when = clock::relative(end, clock::now());
-            ctx.console.note(&format!("the link expires {when} ({end}): the account has no verified domain"));
+            ctx.console.note(&format!("the link expires {when} ({end}) because the account has no verified domain"));
             ctx.console.say(
-                "  dl domains add keeps links; so does DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 on a server of your own, \
-                 for links created from then on",
+                "  to keep links, add a domain with dl domains add, or on your own server set \
+                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 for links created from then on",
             );
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))
@@ -99,7 +99,7 @@ pub(crate) fn read_link(ctx: &Context, path: &std::path::Path, flag: &'static st
         let why = why.split(" at line ").next().unwrap_or(&why);
         Failure::invalid(format!("{position}: {why}"))
             .code("bad_request")
-            .hint("the file holds one JSON object with the API's field names, such as {\"web_url\": …}")
+            .hint("the file must contain one JSON object with the API's field names, such as {\"web_url\": …}")
             .into()
     })
 }
@@ -121,15 +121,17 @@ async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failu
     let there = match client.links().get(&id).full().await {
         Ok(there) => there,
         Err(error) if error.kind() == Kind::NotFound => {
-            return Err(
-                Failure { hint: Some("it belongs to someone else: choose another --id".into()), ..taken }.into()
-            );
+            return Err(Failure {
+                hint: Some("the link belongs to someone else: choose another --id".into()),
+                ..taken
+            }
+            .into());
         }
         Err(error) => return Err(ctx.stop(&error)),
     };
     let differs = deeplink_client::differences(&link.check()?, &there.value);
     if differs.is_empty() {
-        ctx.console.say(&format!("{id} already exists with this content"));
+        ctx.console.say(&format!("{id} already exists with the same content"));
         return sheet.created(&String::from_utf8_lossy(&there.raw));
     }
     for difference in &differs {
@@ -137,7 +139,7 @@ async fn existing(ctx: &Context, client: &Client, link: CreateLink, taken: Failu
         let (found, wanted) = (shown(&difference.found), shown(&difference.wanted));
         ctx.console.say(&format!("  {}: existing {found}, requested {wanted}", difference.field));
     }
-    let what = format!("the id \"{id}\" is already in use by a link with other content");
-    let hint = format!("dl links update {id} changes it");
+    let what = format!("the ID \"{id}\" is already used by a link with different content");
+    let hint = format!("to change it: dl links update {id}");
     Err(Failure { exit: Exit::Conflict, message: what, hint: Some(hint), ..taken }.into())
 }

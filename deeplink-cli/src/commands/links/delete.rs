@@ -10,14 +10,14 @@ use crate::{given, ids};
 /// Delete links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A deleted link stops working at once. Its clicks stay in the totals, and its id may be used again.",
+    "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again.",
     &[
     "dl links delete spring-42",
     "dl links list --status expired --all -o id | dl links delete - --yes",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }

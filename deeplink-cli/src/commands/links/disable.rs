@@ -8,17 +8,17 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 
-/// Switch links off
+/// Disable links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "People who open a disabled link see a notice, and nothing is counted. dl links enable switches it on again.",
+    "Visitors who open a disabled link see a notice, and nothing is counted. dl links enable enables it again.",
     &[
     "dl links disable spring-42",
     "dl links list --all -o id | dl links disable -",
 ]
 ))]
 pub(crate) struct Disable {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }

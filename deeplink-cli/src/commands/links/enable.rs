@@ -8,17 +8,17 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 
-/// Switch links on
+/// Enable links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A link that the operator of the service switched off stays off.",
+    "A link disabled by the service operator stays disabled.",
     &[
     "dl links enable spring-42",
     "dl links list --all -o id | dl links enable -",
 ]
 ))]
 pub(crate) struct Enable {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }

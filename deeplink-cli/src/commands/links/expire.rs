@@ -10,10 +10,11 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 
-/// Set when links expire
+/// Set or remove the expiry of links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "People who open an expired link see a notice, or are sent to its --expired-url. A link of an account without a verified domain may expire earlier.",
+    "Visitors who open an expired link see a notice, or are redirected to its --expired-url. Links of an account \
+     without a verified domain may expire earlier.",
     &[
     "dl links expire spring-42 --at 30d",
     "dl links expire spring-42 --at 2026-12-24T18:00:00+01:00",
@@ -21,10 +22,10 @@ use crate::help::help;
 ]
 ))]
 pub(crate) struct Expire {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// When: RFC 3339, a date, or how long from now, such as 30d
+    /// Expiry: RFC 3339, a date, or how long from now, such as 30d
     #[arg(long, value_name = "WHEN", value_parser = parse_later, required_unless_present = "never")]
     at: Option<Timestamp>,
     /// Remove the expiry

@@ -11,10 +11,10 @@ use crate::error::{Failure, Outcome};
 use crate::export::{Chunk, Target};
 use crate::help::help;
 
-/// Write all links as CSV or JSONL
+/// Export all links as CSV or JSONL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Nothing is lost: importing the file again into the same account changes nothing.",
+    "The export is lossless: importing the file into the same account changes nothing.",
     &[
     "dl links export > links.csv",
     "dl links export -o jsonl --out links.jsonl --resume",

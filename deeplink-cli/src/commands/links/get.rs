@@ -9,11 +9,11 @@ use crate::help::help;
 use crate::ids::{self, Tally};
 use crate::output;
 
-/// Show one link, or several
+/// Show one or more links
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl links get spring-42", "dl links list --all -o id | dl links get - -o jsonl"]))]
 pub(crate) struct Get {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }

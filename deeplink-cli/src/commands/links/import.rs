@@ -15,7 +15,10 @@ use crate::import::{self, Policy, Saved, SourceFlags, Want};
 /// Create links from a file of any size
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Every row is checked before anything is sent. A run that was stopped resumes when the same command is given again, and no row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id.",
+    "Every row is validated before anything is sent. To resume an interrupted import, run the same command again; no \
+     row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), \
+     ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, \
+     agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id.",
     &[
     "dl links import links.csv",
     "dl links import links.csv --check --rejects bad.csv",
@@ -30,16 +33,16 @@ pub(crate) struct Import {
     source: SourceFlags,
     #[command(flatten)]
     policy: Policy,
-    /// Check every row, and send nothing
+    /// Validate every row without sending anything
     #[arg(long)]
     check: bool,
     /// Start over instead of resuming an unfinished run
     #[arg(long)]
     restart: bool,
-    /// Directory for the journal, instead of the usual one
+    /// Directory for the journal, instead of the default
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Keep no journal: the run can be repeated, but not resumed
+    /// Do not keep a journal: the import can be repeated, but not resumed
     #[arg(long, conflicts_with_all = ["journal", "restart"])]
     no_journal: bool,
 }
@@ -71,11 +74,11 @@ pub(crate) fn open(ctx: &Context, saved: &Saved) -> Outcome<FileSource> {
         options = options.format(format);
     }
     for pair in &flags.map {
-        let (column, field) = split(pair, "--map takes COLUMN=FIELD")?;
+        let (column, field) = split(pair, "--map requires COLUMN=FIELD")?;
         options = options.map(column, field);
     }
     for pair in &flags.set {
-        let (field, value) = split(pair, "--set takes FIELD=VALUE")?;
+        let (field, value) = split(pair, "--set requires FIELD=VALUE")?;
         options = options.set(field, value);
     }
     if let Some(path) = &flags.template {

@@ -15,22 +15,22 @@ use crate::paging::{Fetched, Paging};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct Filter {
-    /// Links of this affiliate
+    /// Only links attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// Links of this status: active, expired, flagged or disabled
+    /// Only links with this status: active, expired, flagged or disabled
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Links created after this time: RFC 3339, a date, or how long ago (7d)
+    /// Only links created after this time: RFC 3339, a date, or how long ago (7d)
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_after: Option<Given>,
-    /// Links created before this time
+    /// Only links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
-    /// Links that contain this text, ignoring case, in id, name, URLs, preview title or metadata
+    /// Only links with this text in ID, name, URLs, preview title or metadata (case-insensitive)
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
-    /// Links whose id begins with this text
+    /// Only links whose ID starts with this text
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Filter {
         if let Some(status) = self.status {
             let status = LinkStatus::from(status.as_str());
             if let LinkStatus::Unknown(word) = &status {
-                let what = format!("--status \"{word}\": one of active, expired, flagged, disabled");
+                let what = format!("--status \"{word}\": must be one of active, expired, flagged, disabled");
                 return Err(Failure::invalid(what).field("status").into());
             }
             filter = filter.status(status);
@@ -100,7 +100,7 @@ impl List {
         // A cursor carries its filters, and 7d is no longer the moment that it was on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {
-            ctx.console.note("a length of time is another moment by now; the filters are those of the cursor");
+            ctx.console.note("relative times are ignored with --cursor; the cursor's own filters apply");
         }
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {

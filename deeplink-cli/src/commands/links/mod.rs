@@ -22,7 +22,7 @@ mod update;
 pub(crate) use import::open;
 
 commands! {
-    /// Create, list, update, explain, count and import links, and draw them as QR codes
+    /// Create, list, update, explain, report on and import links
     Links {
         Create(Box<create::Create>),
         List(list::List),

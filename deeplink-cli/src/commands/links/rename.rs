@@ -8,16 +8,16 @@ use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
 
-/// Name a link for you and your team
+/// Change the name of a link, which only your team sees
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Visitors, programs and affiliates do not see the name. The id, and so the address, stays. An empty name removes it.",
+    "Visitors, SDKs and affiliates do not see the name. The ID and the URL do not change. An empty name removes it.",
     &["dl links rename spring-42 \"Spring sale, poster\"", "dl links rename spring-42 \"\""]
 ))]
 pub(crate) struct Rename {
-    /// Id of the link
+    /// ID of the link
     id: String,
-    /// Name, at most 120 characters
+    /// New name, at most 120 characters
     name: String,
 }
 

@@ -16,9 +16,9 @@ use crate::output::{self, Format};
 /// Show where a link leads
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Asks with HEAD, which is not counted as a click, and sends no key. Where that gives a page, a prefetch, which is \
-     not counted either, distinguishes a landing page from a notice: see --fields status,shows. --as json asks with GET and is \
-     counted. dl links explain says why.",
+    "Sends a HEAD request without a key, which is not counted as a click. If the response is a page, a prefetch \
+     request (also not counted) determines whether it is a landing page or a notice: see --fields status,shows. --as \
+     json sends a GET request, which counts as a click. dl links explain says why.",
     &[
     "dl links resolve spring-42",
     "dl links resolve https://go.example.com/spring-42 --as ios",
@@ -26,10 +26,10 @@ use crate::output::{self, Format};
 ]
 ))]
 pub(crate) struct Resolve {
-    /// Id of the link, or its whole address
+    /// ID of the link, or its full URL
     #[arg(value_name = "ID|URL")]
     link: String,
-    /// Custom host to ask for, at the service's base URL
+    /// Custom host to request from the service's base URL
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Visitor: ios, android, desktop or json [default: desktop]
@@ -45,7 +45,7 @@ enum Visitor {
     Android,
     /// A browser on a desktop
     Desktop,
-    /// A program that wants JSON; this counts as a click
+    /// An API client that requests JSON; this counts as a click
     Json,
 }
 
@@ -89,7 +89,7 @@ impl Resolve {
         let location = match &reply.value {
             Resolution::Json(_) if as_json => {
                 sheet.one(&String::from_utf8_lossy(&reply.raw))?;
-                ctx.console.note("this was counted as a click");
+                ctx.console.note("this counted as a click");
                 return Ok(());
             }
             Resolution::Redirect { location, .. } => Some(location.as_str()),
@@ -133,9 +133,9 @@ impl Resolve {
             return ctx.base_url();
         }
         if self.host.is_some() {
-            return Err(Failure::usage("--host goes with an id; an address names its host itself").into());
+            return Err(Failure::usage("--host works only with an ID; a URL already contains its host").into());
         }
-        let url: url::Url = self.link.parse().map_err(|_| Failure::invalid("the link is not an address"))?;
+        let url: url::Url = self.link.parse().map_err(|_| Failure::invalid("the link is not a valid URL"))?;
         url.origin().ascii_serialization().parse().map_err(|why: String| Failure::invalid(why).into())
     }
 
@@ -155,8 +155,10 @@ impl Resolve {
                 };
                 failure.code = Some("not_found".into());
                 failure.hint = Some(match &self.host {
-                    None => "ids are case-sensitive; dl links list shows the account's links".to_owned(),
-                    Some(_) => format!("is {host_name} verified, and the link on it? dl domains list, dl links list"),
+                    None => "IDs are case-sensitive; dl links list shows the links of the account".to_owned(),
+                    Some(_) => format!(
+                        "check that {host_name} is verified and the link is on it: dl domains list, dl links list"
+                    ),
                 });
             }
             Kind::Connect if is_address => failure.hint = Some(self.other_way()),
@@ -171,9 +173,12 @@ impl Resolve {
         let parts = url.as_ref().and_then(|url| Some((url.host_str()?, url.path().strip_prefix('/')?)));
         match parts {
             Some((host, id)) if given::host(host).is_ok_and(|name| !name.is_local()) && given::link_id(id).is_ok() => {
-                format!("is {host} in DNS? dl links resolve {id} --host {host} asks the service of --base-url itself")
+                format!(
+                    "check that {host} is in DNS; to query the service at --base-url directly: dl links resolve \
+                    {id} --host {host}"
+                )
             }
-            _ => "check the address, its DNS and the network".to_owned(),
+            _ => "check the URL, its DNS and the network".to_owned(),
         }
     }
 }
@@ -203,7 +208,7 @@ impl Shows {
         match self {
             Self::Page => "(a landing page; it has no single destination)",
             Self::Flagged => "(a notice: the link was reported as unsafe and leads nowhere)",
-            Self::Ended => "(a notice: the link has ended)",
+            Self::Ended => "(a notice: the link is expired or disabled)",
         }
     }
 
@@ -212,7 +217,7 @@ impl Shows {
         match self {
             Self::Page => "page: a landing page, with no single destination",
             Self::Flagged => "notice: the link was reported as unsafe and leads nowhere",
-            Self::Ended => "notice: the link has ended",
+            Self::Ended => "notice: the link is expired or disabled",
         }
     }
 }
@@ -236,10 +241,11 @@ mod tests {
         let hint = |link: &str| Resolve { link: link.to_owned(), host: None, visitor: None }.other_way();
         assert_eq!(
             hint("https://go.example.io/both"),
-            "is go.example.io in DNS? dl links resolve both --host go.example.io asks the service of --base-url itself"
+            "check that go.example.io is in DNS; to query the service at --base-url directly: dl links resolve both \
+                --host go.example.io"
         );
         for link in ["https://localhost/both", "https://go.example.io/r/both", "https://192.0.2.7/both"] {
-            assert_eq!(hint(link), "check the address, its DNS and the network", "{link}");
+            assert_eq!(hint(link), "check the URL, its DNS and the network", "{link}");
         }
     }
 }

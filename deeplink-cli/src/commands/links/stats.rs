@@ -12,11 +12,11 @@ use crate::output::{self, Format, Line};
 /// Show all-time totals for a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Counts by the last touch. dl stats covers a time range, several links, or other touches.",
+    "Counts are by last touch. Use dl stats for a time range, several links or other touches.",
     &["dl links stats spring-42", "dl links stats spring-42 -o json"]
 ))]
 pub(crate) struct Stats {
-    /// Id of the link
+    /// ID of the link
     id: String,
 }
 

@@ -12,28 +12,28 @@ use crate::given;
 use crate::help::help;
 use crate::output::{self, Format, Record};
 
-/// Count a link's clicks over time
+/// Show a link's clicks over time
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --kind, people and agents are counted, previews and crawlers are not. Days and hours are UTC.",
+    "Without --kind, human and agent clicks are counted; previews and crawlers are not. Days and hours are in UTC.",
     &[
     "dl links timeseries spring-42 --from 7d",
     "dl links timeseries spring-42 --from 2026-11-01 --hourly -o csv",
 ]
 ))]
 pub(crate) struct Series {
-    /// Id of the link
+    /// ID of the link
     id: String,
-    /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
+    /// Start: RFC 3339, a date, or how long ago [default: 30 days before the end]
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     from: Option<Timestamp>,
-    /// End; now if omitted
+    /// End [default: now]
     #[arg(long, value_name = "WHEN", value_parser = parse_moment)]
     to: Option<Timestamp>,
-    /// Width of a bucket: daily or hourly
+    /// Interval: daily or hourly
     #[arg(long, value_name = "WIDTH", default_value = "daily", hide_possible_values = true)]
     granularity: Width,
-    /// The same as --granularity hourly
+    /// Same as --granularity hourly
     #[arg(long, conflicts_with = "granularity")]
     hourly: bool,
     /// Only clicks of this kind: human, preview, crawler or agent
@@ -47,9 +47,9 @@ fn kind(text: &str) -> Result<ClickKind, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Width {
-    /// One bucket a day
+    /// One count per day
     Daily,
-    /// One bucket an hour
+    /// One count per hour
     Hourly,
 }
 

@@ -15,14 +15,15 @@ use crate::output;
 /// Change a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only the fields that are named change. Metadata, agent context (--action, --cta, --description) and preview (--title, --og-description, --image) are each replaced as a whole.",
+    "Only the fields you specify change. Metadata, agent context (--action, --cta, --description) and preview \
+     (--title, --og-description, --image) are each replaced as a whole.",
     &[
     "dl links update spring-42 --web https://example.com/p/43",
     "dl links update spring-42 --unset agent_context --meta season=spring",
 ]
 ))]
 pub(crate) struct Update {
-    /// Id of the link
+    /// ID of the link
     id: String,
     /// Field to clear; may be repeated
     #[arg(long, value_name = "FIELD")]
@@ -96,7 +97,7 @@ impl Update {
         }
         if update.is_empty() {
             let hint = "such as --web https://example.com, or --unset metadata";
-            return Err(Failure::usage("nothing to change: name at least one field").hint(hint).into());
+            return Err(Failure::usage("nothing to change: specify at least one field").hint(hint).into());
         }
         given::link_id(&self.id)?;
         update.validate()?;

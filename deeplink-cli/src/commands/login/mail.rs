@@ -68,13 +68,13 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
     let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
     sent.map_err(|error| match error.code() {
-        Some(ErrorCode::SessionsNotConfigured) => {
-            ctx.stop(&error).hinting("dl login --with-key takes a key; the operator of the service can create one")
-        }
+        Some(ErrorCode::SessionsNotConfigured) => ctx
+            .stop(&error)
+            .hinting("use dl login --with-key if you have a key; the operator of the service can create one"),
         _ => ctx.stop(&error),
     })?;
     if login.link_stdin {
-        ctx.console.say(&format!("mail sent to {email}; waiting for its link on stdin"));
+        ctx.console.say(&format!("email sent to {email}; waiting for its link on stdin"));
     }
     let question = "Email sent. Paste the sign-in link here (do not press Continue in the browser): ";
     let spend = async |token| spend(ctx, &client, &token).await;
@@ -83,11 +83,11 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     open.borrow_mut().session = Some(signed_in.clone());
 
     let me = signed_in.sessions().me().await.map_err(|error| match error.kind() {
-        Kind::Auth => ctx.stop(&error).hinting("the session has ended already; dl login mails a new link"),
+        Kind::Auth => ctx.stop(&error).hinting("the session has already ended; dl login emails a new link"),
         _ => ctx.stop(&error),
     })?;
     if me.user.email != email.as_str() {
-        let what = format!("the link was not mailed to {email}: it signs in another person; nothing was stored");
+        let what = format!("the link was not sent to {email}: it signs in someone else; nothing was stored");
         let hint = "the person who gave you this link would see what you do with this account";
         return Err(Failure::new(Exit::Auth, what).code("another_person").hint(hint).into());
     }
@@ -139,8 +139,7 @@ async fn sign_out(ctx: &Context, session: &Client) {
     let why = match tokio::time::timeout(SIGNOUT_TIMEOUT, session.sessions().signout()).await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => ctx.failure(&error).message,
-        Err(_) => format!("no answer within {} s", SIGNOUT_TIMEOUT.as_secs()),
+        Err(_) => format!("no response within {} s", SIGNOUT_TIMEOUT.as_secs()),
     };
-    ctx.console
-        .warn(&format!("the session of this sign-in stays valid for up to 30 days: it could not be ended ({why})"));
+    ctx.console.warn(&format!("the session could not be ended ({why}) and remains valid for up to 30 days"));
 }

@@ -24,14 +24,14 @@ pub(crate) use profile::key_of;
 /// Sign in and store a secret key
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl login emails a sign-in link, prompts for it (hidden input), and creates a secret key. Do not press Continue in the \
-     browser: the link works only once. The first sign-in creates an account. The key is stored in the keyring or, if there is \
-     none, in a file that only you can read, and is sent only to this service. DL_KEYRING=off never uses the keyring; \
-     DL_KEYRING=require uses nothing else. --with-key stores an existing key, such as the one shown after you confirm a \
-     dl signup, once the service has accepted it.\n\n\
-     Each profile holds one key. dl login replaces a key that it created for the same account. Before it replaces any other \
-     working key, it asks for another profile name; if it cannot prompt, it fails: choose one with --profile, or remove the \
-     stored key with dl logout.",
+    "dl login emails a sign-in link, prompts for it (input is hidden) and creates a secret key. Do not press \
+     Continue in the browser: the link works only once. The first sign-in creates an account. The key is stored in \
+     the keyring or, if there is none, in a file that only you can read, and is sent only to this service. With \
+     DL_KEYRING=off the keyring is never used; with DL_KEYRING=require nothing else is. --with-key stores an \
+     existing key, such as the one shown after you confirm a dl signup, once the service has accepted it.\n\nEach \
+     profile holds one key. dl login replaces a key that it created for the same account. Before replacing any other \
+     working key, it prompts for a different profile name. If it cannot prompt, it fails: choose a name with \
+     --profile, or remove the stored key with dl logout.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",
@@ -40,13 +40,13 @@ pub(crate) use profile::key_of;
 ]
 ))]
 pub(crate) struct Login {
-    /// Address to sign in with; asked for if omitted
+    /// Email address to sign in with; prompted for if omitted
     #[arg(long, value_name = "ADDRESS", conflicts_with = "with_key")]
     email: Option<String>,
-    /// Read the mailed link from stdin, once the mail is sent
+    /// Read the emailed link from stdin after the email has been sent
     #[arg(long, conflicts_with = "with_key")]
     link_stdin: bool,
-    /// Sign in with a secret key that you have
+    /// Store an existing secret key instead of creating one
     #[arg(long)]
     with_key: bool,
     /// Where to keep the key: keyring or file [default: keyring, or file if there is no keyring]
@@ -65,8 +65,8 @@ impl Login {
             return self.take_key(ctx).await;
         }
         if ctx.global.api_key_file.is_some() {
-            let what = "--api-key-file names a key, and dl login creates a new one";
-            return Err(Failure::usage(what).hint("dl login --with-key stores the key of the file").into());
+            let what = "--api-key-file provides a key, but dl login creates a new one";
+            return Err(Failure::usage(what).hint("to store the key from the file, use dl login --with-key").into());
         }
         mail::sign_in(ctx, self).await
     }
@@ -82,7 +82,7 @@ impl Login {
         };
         ctx.console.hide(key.expose());
         if !key.is_well_formed() {
-            ctx.console.warn("this does not look like a key: dl_live_ and 48 hex digits");
+            ctx.console.warn("this does not look like a key: expected dl_live_ and 48 hex digits");
         }
         let new = NewKey { base: &base, email: None, prefix: Some(key.to_string()) };
         let profile = new.profile(ctx).await?;
@@ -90,7 +90,7 @@ impl Login {
         probe(ctx, &client).await.map_err(|stop| match stop {
             Stop::Failed(mut failure) if failure.exit == Exit::Auth => {
                 failure.message = format!("{}; nothing was stored", failure.message);
-                failure.hint = Some("check the key and the address; keys begin with dl_live_".into());
+                failure.hint = Some("check the key and the base URL; keys start with dl_live_".into());
                 Stop::Failed(failure)
             }
             other => other,
@@ -129,7 +129,7 @@ fn hinting_at_key(text: &str, stop: Stop) -> Stop {
     if !text.starts_with("dl_live_") {
         return stop;
     }
-    stop.hinting("this is a key, and it was visible as you typed: dl login --with-key reads one without echo")
+    stop.hinting("this is a key, and it was visible as you typed; dl login --with-key reads it without echo")
 }
 
 /// Replacing the profile's previous key does not delete it.
@@ -138,7 +138,8 @@ fn note_replaced(ctx: &Context, profile: &str, key: &SecretKey) {
     let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
     if *old != key.to_string() {
         ctx.console.note(&format!(
-            "{old}, the key of profile {profile} so far, may still work: delete it at {base}/account, or with dl keys delete"
+            "{old}, the previous key of profile {profile}, may still work: delete it at {base}/account, or with dl \
+             keys delete"
         ));
     }
 }
@@ -147,7 +148,8 @@ fn note_replaced(ctx: &Context, profile: &str, key: &SecretKey) {
 fn note_inactive(ctx: &Context, profile: &str) {
     if *profile != ctx.profile {
         ctx.console.note(&format!(
-            "commands use profile {} until: dl profile use {profile}, or --profile {profile} for one command",
+            "commands still use profile {}; to switch: dl profile use {profile}, or --profile {profile} for a single \
+             command",
             ctx.profile
         ));
     }
@@ -160,7 +162,7 @@ pub(crate) fn warn_of_variable(ctx: &Context) {
         (None, Some(_)) => "DL_API_KEY_FILE",
         (None, None) => return,
     };
-    ctx.console.warn(&format!("{variable} is set and outranks a stored key, unless --profile names one"));
+    ctx.console.warn(&format!("{variable} is set and takes precedence over a stored key, unless --profile is given"));
 }
 
 /// Prints the identity of a key that was just stored.

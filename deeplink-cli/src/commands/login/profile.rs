@@ -76,7 +76,7 @@ impl NewKey<'_> {
         if account().await == stored.account {
             return Ok(profile);
         }
-        self.keep_both(ctx, &stored, "it is another account's").await
+        self.keep_both(ctx, &stored, "it belongs to another account").await
     }
 
     /// Asks for another profile, unless the stored key is no longer valid.
@@ -85,12 +85,13 @@ impl NewKey<'_> {
         let (profile, prefix, suggested) = (&ctx.profile, &stored.prefix, self.suggested(ctx));
         if !ctx.can_ask() {
             let hint = format!(
-                "--profile {suggested} stores the new key in another profile; dl logout removes the stored one"
+                "use --profile {suggested} to store the new key in another profile, or remove the stored one with dl \
+                 logout"
             );
-            let what = format!("profile {profile} has the key {prefix}{whose}, and {why}; it is not replaced");
+            let what = format!("profile {profile} already has the key {prefix}{whose}, and {why}; it was not replaced");
             return Err(Failure::usage(what).code("profile_in_use").hint(hint).into());
         }
-        ctx.console.say(&format!("profile {profile} has the key {prefix}, and {why}"));
+        ctx.console.say(&format!("profile {profile} already has the key {prefix}, and {why}"));
         if !whose.is_empty() {
             ctx.console.say(&format!("  it is a key{whose}"));
         }
@@ -100,8 +101,9 @@ impl NewKey<'_> {
             let name = if name.is_empty() { suggested.clone() } else { name };
             check_profile_name(&name)?;
             if name == *profile {
-                let question =
-                    format!("Replace {prefix}? If it is the only key of its account, you lose access to it.");
+                let question = format!(
+                    "Replace {prefix}? If it is the only key of its account, you will lose access to the account."
+                );
                 return ctx.confirm(&question).await.map(|()| name);
             }
             match key_of(ctx, &name)? {

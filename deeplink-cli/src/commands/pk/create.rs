@@ -12,11 +12,11 @@ use crate::output;
 /// Create a publishable key for a verified domain and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The key is for the apps and pages of the domain, and stops while the domain is not verified.",
+    "The key is for apps and web pages of the domain, and does not work while the domain is unverified.",
     &["dl pk create go.example.com", "dl pk create go.example.com --out-file publishable.txt"]
 ))]
 pub(crate) struct Create {
-    /// Name of the domain, such as go.example.com
+    /// Domain name, such as go.example.com
     domain: String,
     #[command(flatten)]
     out: SecretOut,

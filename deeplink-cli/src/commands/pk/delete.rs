@@ -10,14 +10,14 @@ use crate::{escape, given, ids};
 /// Delete publishable keys
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Apps and pages that carry the key are refused at once.",
+    "Requests with the key are rejected immediately.",
     &[
     "dl pk delete pkid_0123456789abcdef01234567 --yes",
     "dl pk list -o id | dl pk delete - --yes",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Ids of the keys, or - for ids on stdin
+    /// IDs of the keys, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }
@@ -31,10 +31,12 @@ impl Delete {
                 let found = keys.into_iter().find(|key| key.id.as_str() == id);
                 let key = found.ok_or_else(|| ids::unknown("no publishable key", id, "pk list"))?;
                 let (prefix, domain) = (escape::one_line(&key.key_prefix), escape::one_line(&key.domain));
-                format!("Delete the publishable key {prefix} of {domain}? Apps that carry it are refused at once.")
+                format!(
+                    "Delete the publishable key {prefix} of {domain}? Requests with it will be rejected immediately."
+                )
             }
-            [id] => format!("Delete the publishable key {id}? Apps that carry it are refused at once."),
-            _ => format!("Delete {} publishable keys? Apps that carry them are refused at once.", ids.len()),
+            [id] => format!("Delete the publishable key {id}? Requests with it will be rejected immediately."),
+            _ => format!("Delete {} publishable keys? Requests with them will be rejected immediately.", ids.len()),
         };
         let delete = |client: &deeplink_client::Client, id: &str| client.publishable_keys().delete(id);
         ids::delete(ctx, "pk", &self.ids, &ids, Some(&question), delete).await

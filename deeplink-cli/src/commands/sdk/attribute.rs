@@ -11,25 +11,25 @@ use crate::{given, output};
 /// Record that a link opened an install
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The first report records the install, each later one records a reopen. The device's model distinguishes a reinstall from a \
-     new device. Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes \
-     the publishable key only and no flags of the device.",
+    "The first report records the install; later ones record reopens. The device model distinguishes a reinstall \
+     from a new device. Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the \
+     secret key; --legacy requires the publishable key and accepts no device flags.",
     &[
     "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --os iOS",
     "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
 ]
 ))]
 pub(crate) struct Attribute {
-    /// Id of the link
+    /// ID of the link
     #[arg(value_name = "ID")]
     link: String,
-    /// The app's own name for the install
+    /// Install ID assigned by your app
     #[arg(long, value_name = "ID")]
     install: String,
-    /// The app's version
+    /// App version
     #[arg(long, value_name = "VERSION")]
     app_version: String,
-    /// Use the earlier form of the operation
+    /// Use the legacy endpoint
     #[arg(long)]
     legacy: bool,
     #[command(flatten)]
@@ -43,10 +43,10 @@ struct Device {
     /// Operating system
     #[arg(long, value_name = "TEXT")]
     os: Option<String>,
-    /// Version of the operating system
+    /// Operating system version
     #[arg(long, value_name = "VERSION")]
     os_version: Option<String>,
-    /// Model of the device
+    /// Device model
     #[arg(long, value_name = "TEXT")]
     device_model: Option<String>,
     /// Device manufacturer
@@ -55,10 +55,10 @@ struct Device {
     /// Language and region, such as en-GB
     #[arg(long, value_name = "LOCALE")]
     locale: Option<String>,
-    /// Kind of device, such as ios or android
+    /// Device type, such as ios or android
     #[arg(long, value_name = "WORD")]
     platform: Option<String>,
-    /// Region of the device
+    /// Device region
     #[arg(long, value_name = "TEXT")]
     region: Option<String>,
     /// Time zone, such as Europe/Paris
@@ -86,8 +86,8 @@ impl Attribute {
         opened.context = self.device.context();
         opened.validate()?;
         if self.legacy && opened.context.is_some() {
-            let what = "the earlier form has no device fields";
-            return Err(Failure::usage(what).hint("leave out --legacy, or the flags of the device").into());
+            let what = "the legacy endpoint does not accept device flags";
+            return Err(Failure::usage(what).hint("omit --legacy or the device flags").into());
         }
         let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };
         let lifecycle = client.lifecycle();

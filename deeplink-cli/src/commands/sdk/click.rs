@@ -11,15 +11,15 @@ use crate::{given, output};
 /// Record a click and show the link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key. --legacy asks for the \
-     earlier form of the operation, which takes the publishable key only.",
+    "Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the secret key. --legacy \
+     uses the legacy endpoint, which requires the publishable key.",
     &["dl sdk click spring-42", "dl sdk click spring-42 --legacy -o json"]
 ))]
 pub(crate) struct Click {
-    /// Id of the link
+    /// ID of the link
     #[arg(value_name = "ID")]
     link: String,
-    /// Use the earlier form of the operation
+    /// Use the legacy endpoint
     #[arg(long)]
     legacy: bool,
 }

@@ -8,10 +8,10 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// Record what a user did, and print the event's id
+/// Record a conversion by a user, and print the event ID
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Uses the publishable key of DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, else the secret key.",
+    "Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the secret key.",
     &[
     "dl sdk convert --user user-7 --type signup --occurred-at 2h",
     "dl sdk convert --user user-7 --type purchase --amount-cents 4200 --currency EUR",

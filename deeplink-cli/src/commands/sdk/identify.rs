@@ -11,21 +11,21 @@ use crate::output;
 /// Bind an install to a user permanently
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Earlier conversions of the user are credited now. Uses the publishable key of DL_PUBLISHABLE_KEY or \
-     DL_PUBLISHABLE_KEY_FILE, else the secret key; --legacy takes the secret key only.",
+    "Earlier conversions of the user are credited immediately. Uses the publishable key from DL_PUBLISHABLE_KEY or \
+     DL_PUBLISHABLE_KEY_FILE, or else the secret key; --legacy requires the secret key.",
     &[
     "dl sdk identify --install install-1 --user user-7",
     "dl sdk identify --install install-1 --user user-7 --legacy",
 ]
 ))]
 pub(crate) struct Identify {
-    /// The app's own name for the install
+    /// Install ID assigned by your app
     #[arg(long, value_name = "ID")]
     install: String,
-    /// The app's own name for the user
+    /// User ID in your app
     #[arg(long, value_name = "ID")]
     user: String,
-    /// Use the earlier form of the operation
+    /// Use the legacy endpoint
     #[arg(long)]
     legacy: bool,
 }

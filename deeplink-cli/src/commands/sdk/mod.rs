@@ -40,7 +40,7 @@ fn publishable(ctx: &Context) -> Outcome<Client> {
 fn stop(ctx: &Context, client: &Client, error: &Error) -> Stop {
     match ctx.stop(error) {
         Stop::Failed(failure) if failure.exit == Exit::Auth && client.auth_kind() == AuthKind::PublishableKey => {
-            failure.hint("dl pk list shows the account's keys; a key works while its domain is verified").into()
+            failure.hint("dl pk list shows the account's keys; a key works only while its domain is verified").into()
         }
         other => other,
     }

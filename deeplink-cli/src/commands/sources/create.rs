@@ -14,7 +14,7 @@ use crate::output;
 /// Create a source and print its URL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone who knows the URL can post conversions to it, so it is kept like a key.",
+    "Anyone who knows the URL can post conversions to it, so treat it like a key.",
     &["dl sources create Shop", "dl sources create Shop --out-file source.txt"]
 ))]
 pub(crate) struct Create {
@@ -35,7 +35,7 @@ impl Create {
         let made = client.sources().create(&wanted).full().await;
         let made = made.map_err(|error| match ctx.stop(&error) {
             Stop::Failed(failure) if failure.exit == Exit::Payment => {
-                failure.hint("dl sources delete makes room").into()
+                failure.hint("delete one with dl sources delete").into()
             }
             other => other,
         })?;

@@ -10,14 +10,14 @@ use crate::{escape, given, ids};
 /// Delete sources
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The URL stops working at once. What was posted to it stays.",
+    "The URL stops working immediately. Conversions already posted to it are kept.",
     &[
     "dl sources delete src_0123456789abcdef01234567 --yes",
     "dl sources list -o id | dl sources delete - --yes",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Ids of the sources, or - for ids on stdin
+    /// IDs of the sources, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }
@@ -30,10 +30,10 @@ impl Delete {
                 let source = ctx.client().await?.sources().get(id).await;
                 let source = source.map_err(|error| ctx.stop_among(&error, "sources"))?;
                 let name = escape::one_line(&source.name).into_owned();
-                format!("Delete the source {name}? Its URL stops working at once.")
+                format!("Delete the source {name}? Its URL will stop working immediately.")
             }
-            [id] => format!("Delete the source {id}? Its URL stops working at once."),
-            _ => format!("Delete {} sources? Their URLs stop working at once.", ids.len()),
+            [id] => format!("Delete the source {id}? Its URL will stop working immediately."),
+            _ => format!("Delete {} sources? Their URLs will stop working immediately.", ids.len()),
         };
         let delete = |client: &deeplink_client::Client, id: &str| client.sources().delete(id);
         ids::delete(ctx, "sources", &self.ids, &ids, Some(&question), delete).await

@@ -18,7 +18,7 @@ use crate::{given, output};
 ]
 ))]
 pub(crate) struct Get {
-    /// Id of the source
+    /// ID of the source
     id: String,
     /// Show the URL
     #[arg(long)]

@@ -31,9 +31,8 @@ commands! {
 /// A source's URL, masked in all later output.
 fn url_of<'a>(ctx: &Context, source: &'a SourceDetail) -> Outcome<&'a SourceUrl> {
     let Some(url) = &source.webhook_url else {
-        let failure = Failure::new(Exit::Failure, format!("the service cannot read the URL of {}", source.id));
-        let hint =
-            format!("programs that have it can still post to it; dl sources rotate {} makes a new one", source.id);
+        let failure = Failure::new(Exit::Failure, format!("the service cannot decrypt the URL of {}", source.id));
+        let hint = format!("anyone who has it can still post to it; for a new URL: dl sources rotate {}", source.id);
         return Err(failure.field("webhook_url").hint(hint).into());
     };
     ctx.hide_source(url);

@@ -10,17 +10,17 @@ use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::{escape, given, output};
 
-/// Replace a source by one of the same name with a new URL, and print that
+/// Replace a source with a new one of the same name and print its URL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Deletes the source and creates it again: its id changes too, and between the two nothing can be posted.",
+    "Deletes the source and creates it again: the ID changes too, and nothing can be posted in between.",
     &[
     "dl sources rotate src_0123456789abcdef01234567 --yes",
     "dl sources rotate src_0123456789abcdef01234567 --yes --out-file source.txt",
 ]
 ))]
 pub(crate) struct Rotate {
-    /// Id of the source
+    /// ID of the source
     id: String,
     #[command(flatten)]
     out: SecretOut,
@@ -30,7 +30,8 @@ impl Rotate {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::SOURCES)?;
         given::source_id(&self.id)?;
-        let question = |name: &str| format!("Give the source {name} a new URL? The old one stops working at once.");
+        let question =
+            |name: &str| format!("Replace the URL of the source {name}? The old one will stop working immediately.");
         if !ctx.will_ask() {
             ctx.confirm(&question(&self.id)).await?;
         }
@@ -50,15 +51,15 @@ impl Rotate {
         let sink = self.out.prepare(ctx, &sheet, Kind::source_url())?;
         let again = make_again(&old.name);
         let gone = format!("the source {} may be deleted", escape::one_line(&old.name));
-        ctx.signal_hold.or_else_say(format!("{gone}; check whether it exists: dl sources list; if not: {again}"));
+        ctx.signal_hold.or_else_say(format!("{gone}; check with dl sources list; if so: {again}"));
         sources.delete(&self.id).await.map_err(among)?;
         let made = sources.create(&CreateSource::custom(&old.name)).full().await;
         let made = made.map_err(|error| {
-            let create = format!("the old one is deleted; create it again: {again}");
+            let create = format!("the old source was deleted; create it again: {again}");
             match ctx.stop(&error) {
-                Stop::Failed(failure) if error.is_ambiguous() => {
-                    failure.hint(format!("check whether it exists: dl sources list; if not, {create}")).into()
-                }
+                Stop::Failed(failure) if error.is_ambiguous() => failure
+                    .hint(format!("check whether the source exists with dl sources list; if not, {create}"))
+                    .into(),
                 other => other.hinting(&create),
             }
         })?;

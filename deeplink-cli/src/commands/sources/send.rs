@@ -14,17 +14,17 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::{given, output};
 
-/// Post a conversion to a source, and print the event's id
+/// Post a conversion to a source, and print the event ID
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Posts to the source's URL, with no key. The URL is looked up with the key, or read from stdin.",
+    "Posts to the source's URL without a key. The URL is looked up with your key, or read from stdin.",
     &[
     "dl sources send src_0123456789abcdef01234567 --user user-7 --type signup",
     "dl sources send - --user user-7 --type refund --idempotency-key 8 < address.txt",
 ]
 ))]
 pub(crate) struct Send {
-    /// Id of the source, or - for its URL on stdin
+    /// ID of the source, or - for its URL on stdin
     #[arg(value_name = "ID|-")]
     source: String,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Send {
 fn host_of(url: &SourceUrl) -> Outcome<BaseUrl> {
     let wrong = || {
         let failure = Failure::invalid("this is not the URL of a source").code("invalid_url").field("webhook_url");
-        failure.hint("it looks like https://dl.example.com/in/… and is shown by dl sources get ID --reveal")
+        failure.hint("it looks like https://dl.example.com/in/…; to show it: dl sources get ID --reveal")
     };
     let parsed: url::Url = url.expose().parse().map_err(|_| wrong())?;
     if !parsed.path().contains("/in/") {

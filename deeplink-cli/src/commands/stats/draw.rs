@@ -43,8 +43,8 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
 /// Which touch is credited, in words.
 pub(super) fn credit(credit: &Credit) -> String {
     match credit {
-        Credit::LastTouch => "by the last touch".to_owned(),
-        Credit::FirstTouch => "by the first touch".to_owned(),
+        Credit::LastTouch => "by last touch".to_owned(),
+        Credit::FirstTouch => "by first touch".to_owned(),
         Credit::Touched => "by any touch".to_owned(),
         other => format!("by {}", escape::one_line(other.as_str())),
     }
@@ -52,7 +52,7 @@ pub(super) fn credit(credit: &Credit) -> String {
 
 /// Whose days the groups are, if not those of UTC.
 pub(super) fn days_of(tz: Option<&str>) -> String {
-    tz.map(|zone| format!(", days of {}", escape::one_line(zone))).unwrap_or_default()
+    tz.map(|zone| format!(", days in {}", escape::one_line(zone))).unwrap_or_default()
 }
 
 /// `2026-11-20 09:30`.
@@ -87,7 +87,7 @@ fn whole(pen: Pen, funnel: &Funnel, unattributed: i64, unattributed_revenue: &[R
         sections.push(("UNATTRIBUTED", vec![Line::new("conversions", unattributed)]));
     }
     let chart = pen.chart(&sections);
-    let chart = if more > 0 { format!("{chart}and {more} more: -o json\n") } else { chart };
+    let chart = if more > 0 { format!("{chart}and {more} more; to see all: -o json\n") } else { chart };
     chart + &revenue(pen, "REVENUE", &funnel.revenue) + &revenue(pen, "UNATTRIBUTED REVENUE", unattributed_revenue)
 }
 
@@ -177,7 +177,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         out.push(if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) });
     }
     if skipped {
-        out.extend([String::new(), "more columns: -o csv or a wider terminal".to_owned()]);
+        out.extend([String::new(), "for more columns, use -o csv or a wider terminal".to_owned()]);
     }
     out.push(String::new());
     out.join("\n")
@@ -232,12 +232,12 @@ mod tests {
         let narrow = Pen { color: false, utf8: true, width: 40 };
         assert_eq!(
             made(narrow, Some(GroupBy::Day), Some(days(3).collect())),
-            "spring-42, by the last touch\n2026-10-21 09:30 to 2026-11-20 09:30 UTC\n\n\
+            "spring-42, by last touch\n2026-10-21 09:30 to 2026-11-20 09:30 UTC\n\n\
              DAY         CLICKS  INSTALLED\n\
              2026-11-01       0          0\n\
              2026-11-02       1          0  ██▎\n\
              2026-11-03       4          1  █████████\n\
-             \nmore columns: -o csv or a wider terminal\n"
+             \nfor more columns, use -o csv or a wider terminal\n"
         );
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let kinds =
             |count: i64| Funnel { conversions: (0..count).map(|n| (format!("type-{n}"), n)).collect(), ..funnel(9) };
         let text = whole(pen, &kinds(33), 0, &[]);
-        let end = "\nand 13 more: -o json\n\nREVENUE\n 9.00 EUR\n-0.05 USD\n";
+        let end = "\nand 13 more; to see all: -o json\n\nREVENUE\n 9.00 EUR\n-0.05 USD\n";
         assert!(text.ends_with(end) && text.contains("\ntype-13 "), "{text}");
         assert!(!text.contains("type-12"), "{text}");
         let text = whole(pen, &kinds(20), 0, &[]);

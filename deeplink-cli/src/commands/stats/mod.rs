@@ -20,14 +20,15 @@ use crate::{given, ids};
 /// Groups that `--top` names, unless `--limit` says otherwise.
 const TOP: u32 = 25;
 
-/// Show clicks, installs, users and conversions of links, or of the whole account
+/// Show clicks, installs, users and conversions of links or the whole account
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without ids, the report covers all links of the account, including deleted ones; conversions of known users whom no link \
-     touched are shown apart, as unattributed. Counts of several links are combined: a visitor of two of them is counted \
-     once, so the maximum is 100 links. Each percentage is relative to the step above. Unknown ids count as zero. Days and hours \
-     are UTC; --tz groups by the days of a time zone, and dates of --from and --to are then its days too. Clicks are counted by \
-     whole hours, so an hour that two of its days share counts for the first. -o csv has a column for each type of conversion.",
+    "Without IDs, the report covers all links of the account, including deleted ones. Conversions of known users who \
+     did not come from a link are shown separately, as unattributed. Counts of several links are combined, so a \
+     visitor to two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
+     above. Unknown IDs count as zero. Days and hours are in UTC. With --tz, groups are the days of that time zone, \
+     and so are the dates of --from and --to. Clicks are counted by whole hours; an hour that spans midnight counts \
+     toward the earlier day. -o csv has a column for each conversion type.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
@@ -39,31 +40,31 @@ const TOP: u32 = 25;
 ]
 ))]
 pub(crate) struct Stats {
-    /// Ids of the links, or - for ids on stdin; the whole account if omitted
+    /// IDs of the links, or - to read IDs from stdin; the whole account if omitted
     #[arg(value_name = "ID|-")]
     ids: Vec<String>,
-    /// Start: RFC 3339, a date, or how long ago; 30 days before the end if omitted
+    /// Start: RFC 3339, a date, or how long ago [default: 30 days before the end]
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     from: Option<Given>,
-    /// End; a date means its start (00:00); now if omitted
+    /// End; a date means its start (00:00) [default: now]
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     to: Option<Given>,
-    /// Which touch is credited: last_touch, first_touch or touched
+    /// Touch to credit: last_touch, first_touch or touched
     #[arg(long, value_name = "TOUCH", default_value = "last_touch")]
     credit: String,
-    /// Break down by day, hour or link, or clicks alone by country, platform, os, device, browser, in_app, referer_host or kind
+    /// Group by day, hour or link; or clicks only, by country, platform, os, device, browser, in_app, referer_host or kind
     #[arg(long, value_name = "WHAT")]
     group_by: Option<String>,
-    /// The groups with the most clicks, such as --top link: the same as --group-by WHAT --order clicks --limit 25
+    /// Groups with the most clicks: same as --group-by WHAT --order clicks --limit 25
     #[arg(long, value_name = "WHAT", conflicts_with = "group_by")]
     top: Option<String>,
-    /// How many groups are named, 1 to 100; the clicks of the rest are the group other. Not with day and hour
+    /// Maximum groups, 1 to 100; clicks of the rest go to the group other. Not with day or hour
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Order of the groups that are named: clicks, the most first, or -key, the last key first
+    /// Order of the groups: clicks (most clicks first) or -key (descending)
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     order: Option<String>,
-    /// With --group-by day: the days of this time zone, such as Europe/Berlin
+    /// Time zone for --group-by day, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 }
@@ -83,7 +84,7 @@ impl Stats {
             let csv = client.analytics().funnel(&query).csv().await.map_err(|error| ctx.stop(&error))?;
             // Parsed and written again, so that referers are escaped like all cells.
             for record in csv::ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes()).into_records() {
-                let record = record.map_err(|_| Failure::new(Exit::Failure, "the service's answer is not CSV"))?;
+                let record = record.map_err(|_| Failure::new(Exit::Failure, "the service's response is not CSV"))?;
                 ctx.out.csv(record.iter().map(str::to_owned))?;
             }
             ctx.out.flush()?;
@@ -101,7 +102,7 @@ impl Stats {
         let credit = Credit::from(word(&self.credit).as_str());
         if let Credit::Unknown(_) = credit {
             let words: Vec<&str> = Credit::ALL.iter().map(Credit::as_str).collect();
-            let what = format!("credit is one of {}", words.join(", "));
+            let what = format!("credit must be one of {}", words.join(", "));
             return Err(Failure::invalid(what).code("bad_request").field("credit").into());
         }
         let zone = self.tz.as_deref().and_then(Zone::named);

@@ -12,10 +12,10 @@ use crate::mailed::{self, Purpose};
 use crate::net::Reads;
 use crate::output::{self, Format};
 
-/// Accept an invitation with its mailed link
+/// Accept an invitation with the emailed link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The link is asked for without being shown. It needs no key; dl login signs in afterwards.",
+    "You are prompted for the link; input is hidden. No key is needed; sign in afterwards with dl login.",
     &[
     "dl team accept --link-stdin < invitation.txt",
     "dl team accept --link-stdin --base-url https://dl.example.com < invitation.txt",
@@ -33,7 +33,7 @@ impl Accept {
         ctx.check_mailed(self.link_stdin)?;
         let base = base_url(ctx).await?;
         let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
-        let question = "Paste the link of the invitation: ";
+        let question = "Paste the invitation link: ";
         let spend = async |token| match client.team().accept(&token).await.map_err(|error| ctx.stop(&error))? {
             Acceptance::Accepted { .. } => Ok(()),
             Acceptance::Refused { code, .. } => Err(mailed::refused(&code)),
@@ -41,7 +41,7 @@ impl Accept {
         };
         ctx.mailed(Purpose::Invitation, &base, self.link_stdin, question, spend).await?;
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
-            ctx.console.say("you are now in the team; dl login signs in with the invited address");
+            ctx.console.say("you are now a member of the team; sign in with dl login and the invited address");
             return Ok(());
         }
         sheet.one(&output::object(&[("status", "accepted".into())]))

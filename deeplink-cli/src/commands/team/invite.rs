@@ -8,14 +8,14 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output::{self, Format};
 
-/// Invite a person to the team by mail
+/// Invite someone to the team by email
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone invited before gets a new link, and the old one stops working.",
+    "Inviting the same person again sends a new link, and the old one stops working.",
     &["dl team invite new@example.com", "dl team invite new@example.com -o json"]
 ))]
 pub(crate) struct Invite {
-    /// Address of the person
+    /// Email address to invite
     #[arg(value_name = "ADDRESS")]
     email: String,
 }
@@ -29,7 +29,7 @@ impl Invite {
         let made = ctx.client().await?.team().invite(&invite).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
         if ctx.out.format == Format::Table {
-            ctx.console.say(&format!("invitation mailed to {email}; it works for {INVITE_DAYS} days"));
+            ctx.console.say(&format!("invitation emailed to {email}; it is valid for {INVITE_DAYS} days"));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Part};
 
-/// List the people, invited ones included
+/// List the team members, including pending invitations
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl team list", "dl team list --fields id,email,status -o csv"]))]
 pub(crate) struct List {
@@ -21,6 +21,6 @@ impl List {
         let sheet = ctx.out.sheet(&output::USERS)?;
         let team = ctx.client().await?.team();
         let fetch = async |size, cursor| Fetched::of(team.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
-        self.part.print(ctx, &sheet, "the team is empty; dl team invite EMAIL invites a person", fetch).await
+        self.part.print(ctx, &sheet, "the team is empty; to invite someone: dl team invite EMAIL", fetch).await
     }
 }

@@ -6,7 +6,7 @@ mod list;
 mod remove;
 
 commands! {
-    /// Manage the people of the account
+    /// Manage team members
     Team {
         List(list::List),
         Invite(invite::Invite),

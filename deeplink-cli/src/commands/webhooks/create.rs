@@ -16,23 +16,23 @@ use crate::{given, output};
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("kinds").required(true).args(["event", "all_events"])))]
 #[command(after_help = help(
-    "Events are signed with the secret, so that the receiver can tell who sends them. It is not shown again.",
+    "Events are signed with the secret so that the receiver can verify their origin. The secret is not shown again.",
     &[
     "dl webhooks create --url https://hooks.example.com/deeplink --all-events",
     "dl webhooks create --url https://hooks.example.com/ --event conversion --out-file s.txt",
 ]
 ))]
 pub(crate) struct Create {
-    /// Where events are posted to: https, a public host
+    /// URL that events are posted to: https, on a public host
     #[arg(long, value_name = "URL")]
     url: String,
-    /// Kinds of events to send, with commas between them: click, attribute, identify, conversion
+    /// Kinds of events to send, separated by commas: click, attribute, identify, conversion
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     event: Vec<String>,
-    /// Send events of every kind
+    /// Send all kinds of events
     #[arg(long)]
     all_events: bool,
-    /// Of conversions, send only those of this affiliate's links
+    /// Send only conversions attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ impl Create {
         // The secret has the one line of a create.
         if ctx.out.format == Format::Table {
             let id = &made.value.webhook.id;
-            ctx.console.say(&format!("created {id}; dl webhooks test {id} sends it a sample event"));
+            ctx.console.say(&format!("created {id}; to send it a sample event: dl webhooks test {id}"));
         }
         Ok(())
     }

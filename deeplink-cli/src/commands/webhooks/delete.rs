@@ -10,14 +10,14 @@ use crate::{given, ids};
 /// Delete webhooks
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Nothing more is sent to them, not even pending deliveries, and the log of their deliveries is deleted too.",
+    "Nothing more is sent to them, not even pending deliveries, and their delivery logs are deleted.",
     &[
     "dl webhooks delete wh_0123456789abcdef01234567 --yes",
     "dl webhooks list -o id | dl webhooks delete - --yes",
 ]
 ))]
 pub(crate) struct Delete {
-    /// Ids of the webhooks, or - for ids on stdin
+    /// IDs of the webhooks, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
 }
@@ -26,9 +26,9 @@ impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let ids = ids::read(ctx, &self.ids, given::webhook_id).await?;
         let question = match ids.as_slice() {
-            [id] => format!("Delete the webhook {id} and the log of its deliveries? Nothing more is sent to it."),
+            [id] => format!("Delete the webhook {id} and its delivery log? Nothing more will be sent to it."),
             _ => {
-                format!("Delete {} webhooks and the logs of their deliveries? Nothing more is sent to them.", ids.len())
+                format!("Delete {} webhooks and their delivery logs? Nothing more will be sent to them.", ids.len())
             }
         };
         let delete = |client: &deeplink_client::Client, id: &str| client.webhooks().delete(id);

@@ -12,19 +12,19 @@ use crate::{given, output};
 /// List the deliveries to a webhook, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Deliveries are kept for 30 days. The answer is that of the last try: its status, or why there was none. JSON has the \
-     body that was sent and every attempt.",
+    "Deliveries are kept for 30 days. Shows the response to the last attempt, or why there was none. JSON includes \
+     the request body and every attempt.",
     &[
     "dl webhooks deliveries wh_0123456789abcdef01234567 --status failed",
     "dl webhooks deliveries wh_0123456789abcdef01234567 --all -o jsonl",
 ]
 ))]
 pub(crate) struct Deliveries {
-    /// Id of the webhook
+    /// ID of the webhook
     id: String,
     #[command(flatten)]
     paging: Paging,
-    /// Deliveries of this status: pending, delivered, failed, canceled or dropped
+    /// Only deliveries with this status: pending, delivered, failed, canceled or dropped
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
 }
@@ -36,7 +36,7 @@ impl Deliveries {
         let status = self.status.as_deref().map(DeliveryStatus::from);
         if let Some(DeliveryStatus::Unknown(word)) = &status {
             let word: String = word.chars().take(64).collect();
-            let what = format!("no status {word:?}; the statuses are pending, delivered, failed, canceled and dropped");
+            let what = format!("unknown status {word:?}; must be pending, delivered, failed, canceled or dropped");
             return Err(Failure::invalid(what).code("invalid_status").field("status").into());
         }
         let webhooks = ctx.client().await?.webhooks();
@@ -50,6 +50,6 @@ impl Deliveries {
             }
             Fetched::by(pages.first_page()).await.map_err(|error| ctx.stop_among(&error, "webhooks"))
         };
-        self.paging.part().print(ctx, &sheet, "no deliveries; dl webhooks test sends one", fetch).await
+        self.paging.part().print(ctx, &sheet, "no deliveries; to send one: dl webhooks test", fetch).await
     }
 }

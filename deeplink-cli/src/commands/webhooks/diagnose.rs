@@ -18,8 +18,8 @@ type Tries<'a> = Vec<(Cow<'a, [u8]>, Option<&'static str>)>;
 pub(super) fn diagnose(given: &Given, request: &Request) -> Option<String> {
     let signature = header(&request.headers, SERVICE_SIGNATURE);
     if signature.is_some_and(|signature| signature.starts_with("v1,")) {
-        let what =
-            "this is the value of webhook-signature: --headers or --raw takes it with webhook-id and webhook-timestamp";
+        let what = "this is the value of webhook-signature: use --headers or --raw, which include webhook-id and \
+             webhook-timestamp";
         return Some(what.to_owned());
     }
     let service = signature.and_then(|signature| of_body(given, request, signature));
@@ -47,12 +47,15 @@ fn of_standard(given: &Given, request: &Request) -> Option<String> {
     let (id, timestamp) = (part(WEBHOOK_ID)?, part(WEBHOOK_TIMESTAMP)?);
     for one in part(WEBHOOK_SIGNATURE)?.split(' ') {
         let bare = one.strip_prefix("v1,").unwrap_or(one);
-        let no_version = (bare == one).then_some("webhook-signature lacks its version \"v1,\"");
+        let no_version = (bare == one).then_some("webhook-signature is missing its version prefix \"v1,\"");
         let Some(mac) = STANDARD.decode(bare).ok().filter(|mac| mac.len() == 32) else { continue };
         for secret in given.lines() {
             let space = (secret.trim() != secret).then_some(SPACE);
             let key = STANDARD.decode(secret.trim().trim_start_matches("whsec_")).unwrap_or_default();
-            let whole = Some("webhook-signature is keyed with the text of the secret, not with what it is base64 of");
+            let whole = Some(
+                "webhook-signature was computed with the text of the secret; base64-decode the part \
+                after \"whsec_\" and use that",
+            );
             for (key, with_key) in [(key.as_slice(), None), (secret.trim().as_bytes(), whole)] {
                 for (body, with_body) in bodies(&request.body) {
                     if is_mac(key, &[id.as_bytes(), b".", timestamp.as_bytes(), b".", &body], &mac) {
@@ -65,21 +68,21 @@ fn of_standard(given: &Given, request: &Request) -> Option<String> {
     None
 }
 
-const SPACE: &str = "there is space around the secret";
+const SPACE: &str = "there is whitespace around the secret";
 
 /// The 32 bytes of a hex signature in any notation, and what is wrong with the notation.
 fn decoded(signature: &str) -> Option<(Vec<u8>, Vec<Option<&'static str>>)> {
     let mut wrong = Vec::new();
     let bare = signature.strip_prefix("sha256=").unwrap_or(signature);
-    wrong.push((bare != signature).then_some("the signature has \"sha256=\" before it"));
+    wrong.push((bare != signature).then_some("the signature has an extra \"sha256=\" prefix"));
     let mac = match hex(bare) {
         Some(mac) => {
             let is_upper = bare.bytes().any(|b| b.is_ascii_uppercase());
-            wrong.push(is_upper.then_some("the signature is in upper-case hex"));
+            wrong.push(is_upper.then_some("the signature is in uppercase hex, not lowercase"));
             mac
         }
         None => {
-            wrong.push(Some("the signature is in base64, not in lower-case hex"));
+            wrong.push(Some("the signature is in base64, not in lowercase hex"));
             STANDARD.decode(bare).ok()?
         }
     };
@@ -105,10 +108,13 @@ fn keys(secret: &str) -> Tries<'_> {
         (with("", "\r\n"), Some(SPACE)),
         (with("", " "), Some(SPACE)),
         (with(" ", ""), Some(SPACE)),
-        (Cow::Borrowed(encoded.as_bytes()), Some("X-Service-Signature is keyed without the secret's \"whsec_\"")),
+        (
+            Cow::Borrowed(encoded.as_bytes()),
+            Some("X-Service-Signature was computed without the \"whsec_\" prefix of the secret"),
+        ),
     ];
     if let Ok(key) = STANDARD.decode(encoded) {
-        let what = "X-Service-Signature is keyed with what the secret is base64 of, not with its text";
+        let what = "X-Service-Signature was computed with the decoded secret; use the secret's text";
         tries.push((Cow::Owned(key), Some(what)));
     }
     tries
@@ -119,12 +125,12 @@ fn bodies(body: &[u8]) -> Tries<'_> {
     let mut tries: Tries<'_> = vec![(Cow::Borrowed(body), None)];
     let shorter = body.strip_suffix(b"\n").map(|body| body.strip_suffix(b"\r").unwrap_or(body));
     if let Some(shorter) = shorter {
-        tries.push((Cow::Borrowed(shorter), Some("the body has an extra newline at its end")));
+        tries.push((Cow::Borrowed(shorter), Some("the body has an extra newline at the end")));
     }
-    let lost = "the body lacks the newline at its end";
+    let lost = "the body is missing the newline at the end";
     tries.push((Cow::Owned([body, b"\n"].concat()), Some(lost)));
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
-        let written = "the body was parsed and serialized again: its bytes differ";
+        let written = "the body was parsed and serialized again, so its bytes differ";
         tries.push((Cow::Owned(json.to_string().into_bytes()), Some(written)));
     }
     tries

@@ -23,7 +23,7 @@ pub(super) fn check<'a>(kinds: impl IntoIterator<Item = &'a EventKind>) -> Outco
 /// The kinds of a webhook; notes the use of an earlier name.
 pub(super) fn named(ctx: &Context, words: &[String]) -> Vec<EventKind> {
     if words.iter().any(|word| word == "attribution") {
-        ctx.console.note("attribution is called attribute now");
+        ctx.console.note("\"attribution\" is now called \"attribute\"");
     }
     words.iter().map(|word| EventKind::named(word)).collect()
 }
@@ -31,6 +31,6 @@ pub(super) fn named(ctx: &Context, words: &[String]) -> Vec<EventKind> {
 /// Notes a filter on an affiliate's conversions if conversions are not subscribed to.
 pub(super) fn note_idle_filter(ctx: &Context, kinds: &[EventKind], filters: &WebhookFilters) {
     if !filters.is_empty() && !kinds.contains(&EventKind::Conversion) {
-        ctx.console.note("the affiliate narrows conversions only, and none are sent to this webhook");
+        ctx.console.note("the affiliate filter applies only to conversions, and this webhook does not receive any");
     }
 }

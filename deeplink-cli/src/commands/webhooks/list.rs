@@ -8,7 +8,7 @@ use crate::help::help;
 use crate::output;
 use crate::paging::{Fetched, Part};
 
-/// List the webhooks and the health of their deliveries
+/// List the webhooks and their delivery health
 #[derive(Debug, Args)]
 #[command(after_help = help("", &["dl webhooks list", "dl webhooks list --fields id,url,status -o csv"]))]
 pub(crate) struct List {}

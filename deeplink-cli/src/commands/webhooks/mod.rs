@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::error::Stop;
 
 commands! {
-    /// Manage webhooks, and test receivers
+    /// Manage webhooks and test receivers
     Webhooks {
         List(list::List),
         Create(create::Create),
@@ -49,7 +49,7 @@ fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
         (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows what exists in this account"),
         (Kind::NotFound, _) => stop.hinting(&format!("dl webhooks {shows} {id} shows what was sent")),
         (Kind::BadRequest, Some("active")) => {
-            stop.hinting(&format!("dl webhooks update {id} --active true switches it on"))
+            stop.hinting(&format!("to enable it: dl webhooks update {id} --active true"))
         }
         _ => stop,
     }

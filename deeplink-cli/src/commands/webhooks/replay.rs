@@ -11,12 +11,12 @@ use crate::help::help;
 use crate::output::Format;
 use crate::{given, output};
 
-/// Send the event of a delivery again, or of all that failed
+/// Resend one delivery, or all failed ones
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Sends the same bytes with the same webhook-id, so that receivers can recognize duplicates. With a delivery id, prints \
-     the new delivery. --failed-since resends the newest 1,000 deliveries that were created since then, failed, and are not \
-     already being resent; an event that failed several times is sent once.",
+    "Sends the same bytes with the same webhook-id, so that receivers can detect duplicates. With a delivery ID, \
+     prints the new delivery. --failed-since resends up to 1,000 of the newest deliveries that were created since \
+     then, failed and are not already being resent; an event that failed several times is sent once.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",
@@ -24,12 +24,12 @@ use crate::{given, output};
 ]
 ))]
 pub(crate) struct Replay {
-    /// Id of the webhook
+    /// ID of the webhook
     id: String,
-    /// Id of the delivery
+    /// ID of the delivery
     #[arg(required_unless_present = "failed_since")]
     delivery_id: Option<String>,
-    /// All that were created since then and failed: RFC 3339, a date, or how long ago
+    /// Resend failed deliveries created since then: RFC 3339, a date, or how long ago
     #[arg(long, value_name = "WHEN", value_parser = parse_moment, conflicts_with = "delivery_id")]
     failed_since: Option<Timestamp>,
 }
@@ -59,10 +59,12 @@ impl Replay {
         }
         let what = match (again.value.count, again.value.has_more) {
             (0, false) => "no failed deliveries to resend since then".to_owned(),
-            (0, true) => "nothing is sent: 100,000 deliveries of this webhook are pending; try later".to_owned(),
-            (1, _) => "1 delivery is sent again".to_owned(),
-            (count, false) => format!("{count} deliveries are sent again"),
-            (count, true) => format!("{count} deliveries are sent again; more failed, run it again for them"),
+            (0, true) => {
+                "nothing was resent: 100,000 deliveries of this webhook are pending; try again later".to_owned()
+            }
+            (1, _) => "resending 1 delivery".to_owned(),
+            (count, false) => format!("resending {count} deliveries"),
+            (count, true) => format!("resending {count} deliveries; there are more: run the command again for them"),
         };
         ctx.console.say(&what);
         Ok(())

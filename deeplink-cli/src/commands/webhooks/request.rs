@@ -12,16 +12,16 @@ use crate::error::{Failure, Outcome};
 /// Where the request is.
 #[derive(Debug, Args)]
 pub(super) struct Received {
-    /// The value of X-Service-Signature
+    /// Value of X-Service-Signature
     #[arg(long, value_name = "HEX", conflicts_with_all = ["headers", "raw"])]
     signature: Option<String>,
-    /// File with the headers, a line each, or - for stdin
+    /// File with the headers, one per line, or - for stdin
     #[arg(long, value_name = "FILE|-", conflicts_with = "raw")]
     headers: Option<PathBuf>,
-    /// File with the whole request as it came: request line, headers, an empty line, body; or - for stdin
+    /// File with the raw request (request line, headers, empty line, body), or - for stdin
     #[arg(long, value_name = "FILE|-", conflicts_with = "body")]
     raw: Option<PathBuf>,
-    /// File with the body, byte for byte, or - for stdin [default: -]
+    /// File with the exact bytes of the body, or - for stdin [default: -]
     #[arg(long, value_name = "FILE|-")]
     body: Option<PathBuf>,
 }
@@ -51,10 +51,10 @@ impl Received {
             }
             (None, Some(path)) => {
                 let text = String::from_utf8(ctx.given_bytes(path, "--headers").await?);
-                parse(&text.map_err(|_| Failure::invalid("--headers: it is not UTF-8 text"))?, "--headers")?
+                parse(&text.map_err(|_| Failure::invalid("--headers: not UTF-8 text"))?, "--headers")?
             }
             (None, None) => {
-                let what = "no signature; give --signature, --headers or --raw";
+                let what = "no signature; use --signature, --headers or --raw";
                 return Err(Failure::usage(what).code("no_signature").into());
             }
         };
@@ -82,7 +82,7 @@ fn parse(text: &str, asked_by: &str) -> Outcome<HeaderMap> {
 }
 
 fn value(text: &str, asked_by: &str) -> Outcome<HeaderValue> {
-    HeaderValue::from_str(text).map_err(|_| Failure::invalid(format!("{asked_by}: not the value of a header")).into())
+    HeaderValue::from_str(text).map_err(|_| Failure::invalid(format!("{asked_by}: not a valid header value")).into())
 }
 
 #[cfg(test)]

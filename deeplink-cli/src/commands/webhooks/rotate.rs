@@ -8,18 +8,18 @@ use crate::help::help;
 use crate::new_secret::{Kind, SecretOut};
 use crate::{given, output};
 
-/// Give a webhook a new secret and print it; it is shown only once
+/// Replace a webhook's secret and print the new one; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "For 24 hours webhook-signature is made with the present secret too; X-Service-Signature with the new one at once. \
-     At most two secrets sign: one still signing from an earlier rotation stops at once.",
+    "For 24 hours, webhook-signature also carries a signature with the old secret; X-Service-Signature switches \
+     immediately. At most two secrets are active; an older one is revoked.",
     &[
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
     "dl webhooks rotate-secret wh_0123456789abcdef01234567 --yes --out-file new.txt",
 ]
 ))]
 pub(crate) struct RotateSecret {
-    /// Id of the webhook
+    /// ID of the webhook
     id: String,
     #[command(flatten)]
     out: SecretOut,
@@ -30,8 +30,8 @@ impl RotateSecret {
         let sheet = ctx.out.sheet(&output::ROTATED_SECRET)?;
         given::webhook_id(&self.id)?;
         let question = format!(
-            "Give the webhook {} a new secret? The present one signs for 24 hours more; the one before it, if it was changed \
-             less than 24 hours ago, stops at once.",
+            "Replace the secret of the webhook {}? The current one stays valid for 24 hours; one that was replaced \
+             less than 24 hours ago is revoked immediately.",
             self.id
         );
         ctx.confirm(&question).await?;

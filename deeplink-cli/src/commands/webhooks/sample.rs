@@ -13,13 +13,13 @@ use crate::help::help;
 /// Options of a sample event.
 #[derive(Debug, Args)]
 pub(super) struct Made {
-    /// The form that earlier versions sent
+    /// Use the format of earlier versions
     #[arg(long)]
     legacy: bool,
-    /// Set a member to another value, such as data.user_id=user-7
+    /// Set a field to another value, such as data.user_id=user-7
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// The same number gives the same bytes
+    /// Seed: the same number gives the same bytes
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -27,7 +27,7 @@ pub(super) struct Made {
 impl Made {
     /// The body of an event of this kind.
     pub(super) fn body(&self, ctx: &Context, kind: &EventKind) -> Outcome<String> {
-        let unknown = || Failure::invalid("no such kind of event").code("invalid_event");
+        let unknown = || Failure::invalid("unknown kind of event").code("invalid_event");
         let event = sample(kind, self.seed).ok_or_else(unknown)?;
         let body = if self.legacy { in_earlier_form(&event).ok_or_else(unknown)? } else { event.raw };
         if self.set.is_empty() {
@@ -37,11 +37,11 @@ impl Made {
         for pair in &self.set {
             let (path, text) = pair
                 .split_once('=')
-                .ok_or_else(|| Failure::usage(format!("--set {pair}: it takes the form data.member=value")))?;
+                .ok_or_else(|| Failure::usage(format!("--set {pair}: expected data.field=value")))?;
             let is_known = is_known(kind, &json, path);
             set(&mut json, path, text)?;
             if !is_known {
-                ctx.console.warn(&format!("--set {path}: the service sends no {kind} with this member"));
+                ctx.console.warn(&format!("--set {path}: the service never sends a {kind} event with this field"));
             }
         }
         let body = json.to_string();
@@ -65,7 +65,7 @@ fn is_known(kind: &EventKind, json: &Value, path: &str) -> bool {
 
 /// Puts a value at a path: as JSON, unless the current value is a text.
 fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
-    let wrong = || Failure::usage(format!("--set: \"{path}\" is not a member of an event")).field("set");
+    let wrong = || Failure::usage(format!("--set: \"{path}\" is not a field of an event")).field("set");
     let mut at = json;
     let mut parts = path.split('.').peekable();
     while let Some(part) = parts.next() {
@@ -87,14 +87,14 @@ fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
 /// Print the body of a sample event
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same kind and seed give the same bytes, in every version of this release.",
+    "The same kind and seed give the same bytes within a release.",
     &[
     "dl webhooks sample conversion --set data.user_id=user-7",
     "dl webhooks sample attribute --legacy --seed 3",
 ]
 ))]
 pub(crate) struct Sample {
-    /// Kind of the event: click, attribute, identify or conversion
+    /// Kind of event: click, attribute, identify or conversion
     #[arg(value_name = "KIND", value_parser = kinds::parse)]
     kind: EventKind,
     #[command(flatten)]

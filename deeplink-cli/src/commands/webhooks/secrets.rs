@@ -17,7 +17,7 @@ const MIN_SECRET_BYTES: usize = 24;
 /// Where the secret is.
 #[derive(Debug, Args)]
 pub(super) struct SecretFile {
-    /// File with the secret, or - for stdin; a line for each, if there are several [env: DL_WEBHOOK_SECRET,
+    /// File with the secrets, one per line, or - for stdin [env: DL_WEBHOOK_SECRET,
     /// DL_WEBHOOK_SECRET_FILE]
     #[arg(long, value_name = "FILE|-")]
     secret_file: Option<PathBuf>,
@@ -30,7 +30,7 @@ impl SecretFile {
     /// The secrets, if any are given. A source that is named but empty is an error.
     pub(super) async fn find(&self, ctx: &Context) -> Outcome<Option<Given>> {
         let of_env = || ctx.env.webhook_secret.as_ref().map(|secret| Zeroizing::new(secret.expose().to_owned()));
-        let question = "Secret of the webhook: ";
+        let question = "Webhook secret: ";
         let (asked_by, text) = match (&self.secret_file, of_env(), &ctx.env.webhook_secret_file) {
             (Some(path), ..) => ("--secret-file", ctx.read_secret(path, "--secret-file", question).await?),
             (None, Some(text), _) => ("DL_WEBHOOK_SECRET", text),
@@ -48,7 +48,7 @@ impl SecretFile {
             warn_of_short(ctx, secret.trim());
         }
         if given.is_empty() {
-            return Err(Failure::usage(format!("{asked_by} holds no secret")).code("no_secret").into());
+            return Err(Failure::usage(format!("{asked_by} contains no secret")).code("no_secret").into());
         }
         Ok(Some(Given(given)))
     }
@@ -59,7 +59,7 @@ impl SecretFile {
             let what = "no secret; tried --secret-file, DL_WEBHOOK_SECRET and DL_WEBHOOK_SECRET_FILE";
             Failure::usage(what)
                 .code("no_secret")
-                .hint("dl webhooks create and rotate-secret print one, and show it that once")
+                .hint("dl webhooks create and dl webhooks rotate-secret print a new secret, once")
                 .into()
         })
     }
@@ -69,7 +69,8 @@ impl SecretFile {
 fn warn_of_short(ctx: &Context, secret: &str) {
     let bytes = secret.strip_prefix("whsec_").and_then(|encoded| STANDARD.decode(encoded).ok()).map(Zeroizing::new);
     if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty() && bytes.len() < MIN_SECRET_BYTES) {
-        ctx.console.warn(&format!("a secret of {} bytes is short: Standard Webhooks asks for 24 to 64", bytes.len()));
+        ctx.console
+            .warn(&format!("the secret is only {} bytes long: Standard Webhooks recommends 24 to 64", bytes.len()));
     }
 }
 

@@ -18,22 +18,22 @@ use crate::output::{self, Format};
 /// Print the headers that the service would send with a body
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "With several secrets webhook-signature has a signature of each, as after a rotation.",
+    "With several secrets, webhook-signature contains a signature for each, as after a rotation.",
     &[
     "dl webhooks sign --body b.json --secret-file s.txt",
     "dl webhooks sample click | dl webhooks sign --secret-file s.txt --id evt_1 -o json",
 ]
 ))]
 pub(crate) struct Sign {
-    /// File with the body, byte for byte, or - for stdin [default: -]
+    /// File with the exact bytes of the body, or - for stdin [default: -]
     #[arg(long, value_name = "FILE|-")]
     body: Option<PathBuf>,
     #[command(flatten)]
     secret: SecretFile,
-    /// The event's id, webhook-id [default: a new one]
+    /// Event ID, sent as webhook-id [default: a new one]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// The time of the attempt: RFC 3339, a date, seconds since 1970, or how long ago (5m) [default: now]
+    /// Time of the attempt: RFC 3339, a date, seconds since 1970, or how long ago (5m) [default: now]
     #[arg(long, value_name = "WHEN", value_parser = parse_time)]
     timestamp: Option<Timestamp>,
 }
@@ -46,7 +46,7 @@ impl Sign {
         let at = self.timestamp.unwrap_or_else(now);
         let id = self.id.unwrap_or_else(new_id);
         let headers = verifier.sign(&body, &id, at).map_err(|_| {
-            Failure::invalid("--id: an id has up to 256 visible characters, and no dot").code("invalid_id").field("id")
+            Failure::invalid("--id: must be up to 256 visible characters without dots").code("invalid_id").field("id")
         })?;
         let pairs: Vec<(&str, &str)> = signatures(&headers).collect();
         if ctx.out.format == Format::Table && sheet.fields.is_none() {

@@ -10,19 +10,19 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::{given, output};
 
-/// Have the service send a sample event to a webhook, and print the delivery
+/// Make the service send a sample event to a webhook, and print the delivery
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "It is signed, sent and retried like any other. dl webhooks deliveries shows the result.",
+    "The event is signed, sent and retried like any other. dl webhooks deliveries shows the result.",
     &[
     "dl webhooks test wh_0123456789abcdef01234567",
     "dl webhooks test wh_0123456789abcdef01234567 --event conversion",
 ]
 ))]
 pub(crate) struct Test {
-    /// Id of the webhook
+    /// ID of the webhook
     id: String,
-    /// Kind of the event [default: the first one that the webhook wants]
+    /// Kind of event [default: the first one the webhook is subscribed to]
     #[arg(long, value_name = "KIND", value_parser = kinds::parse)]
     event: Option<EventKind>,
 }

@@ -37,35 +37,35 @@ enum Tamper {
 /// Sign a sample event and post it to a receiver
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exits with 0 if the receiver answers 2xx; with --tamper, if it answers 4xx. -v shows its answer. An attempt takes 10 \
-     seconds at most, as the service's do, and --timeout ends all of them, with 12. Redirects are not followed. SSL_CERT_FILE \
-     names the authority of a certificate that you have made.",
+    "Exits with 0 if the receiver responds with 2xx or, with --tamper, 4xx. -v shows its response. Each attempt is \
+     limited to 10 seconds, like those of the service; --timeout limits all of them together and exits with 12. \
+     Redirects are not followed. SSL_CERT_FILE points to the CA for a self-signed certificate.",
     &[
     "dl webhooks trigger conversion --to http://localhost:3000/hook --secret-file s.txt",
     "dl webhooks trigger click --to http://localhost:3000/hook --secret-file s.txt --repeat 2",
 ]
 ))]
 pub(crate) struct Trigger {
-    /// Kind of the event: click, attribute, identify or conversion; taken from the body with --body
+    /// Kind of event: click, attribute, identify or conversion; with --body, taken from the body
     #[arg(value_name = "KIND", value_parser = kinds::parse, required_unless_present = "body")]
     kind: Option<EventKind>,
-    /// Where to post it: https://, or http:// to this machine
+    /// URL to post it to: https://, or http:// on this machine
     #[arg(long, value_name = "URL")]
     to: Target,
     #[command(flatten)]
     secret: SecretFile,
     #[command(flatten)]
     made: Made,
-    /// File with the body, byte for byte, instead of a sample; or - for stdin
+    /// File with the exact bytes of the body to send instead of a sample, or - for stdin
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["legacy", "set", "seed"])]
     body: Option<PathBuf>,
-    /// Post the same event this many times, as the service may
+    /// Post the same event this many times, as can happen with the service
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
-    /// Try again as the service does until it is accepted: after 0, 1, 5 and 25 seconds
+    /// Retry until accepted, like the service: after 0, 1, 5 and 25 seconds
     #[arg(long, conflicts_with = "repeat")]
     simulate_retries: bool,
-    /// Break something on purpose, to see that the receiver notices: body or signature
+    /// Tamper with the request to check that the receiver rejects it: body or signature
     #[arg(long, value_name = "WHAT", conflicts_with = "simulate_retries", hide_possible_values = true)]
     tamper: Option<Tamper>,
 }
@@ -95,11 +95,11 @@ impl Trigger {
             let answer = if waited.is_some() { within(end, attempt).await } else { None };
             let Some(answer) = answer else {
                 if waited.is_some() {
-                    let late = Try { status: None, took: start.elapsed(), error: Some("no answer in time") };
+                    let late = Try { status: None, took: start.elapsed(), error: Some("no response in time") };
                     show(&mut rows, number, &id, &late)?;
                 }
                 rows.finish(None)?;
-                let what = format!("--timeout ran out in attempt {number} of {tries}");
+                let what = format!("timed out (--timeout) in attempt {number} of {tries}");
                 return Err(Failure::new(Exit::Pending, what).code("timeout").into());
             };
             show(&mut rows, number, &id, &Try::of(&answer))?;
@@ -126,7 +126,7 @@ impl Trigger {
         match (Event::parse(&body), &self.kind) {
             (Err(why), _) => ctx.console.warn(&format!("--body: {why}")),
             (Ok(event), Some(kind)) if event.kind != *kind => {
-                ctx.console.warn(&format!("--body holds an event of the kind {}, not {kind}", event.kind));
+                ctx.console.warn(&format!("--body contains a {} event, not {kind}", event.kind));
             }
             _ => {}
         }
@@ -208,11 +208,11 @@ impl Trigger {
         let (answer, said) = match result {
             Ok(answered) => answered,
             Err(fault) => {
-                let what = format!("no answer from {}: {}", self.to, fault.text);
+                let what = format!("no response from {}: {}", self.to, fault.text);
                 let failure = Failure::new(Exit::Unavailable, what).code("no_answer");
                 let is_untrusted = fault.text.contains("certificate");
                 return Some(if is_untrusted {
-                    failure.hint("SSL_CERT_FILE names a file with its authority")
+                    failure.hint("set SSL_CERT_FILE to the file with its CA")
                 } else {
                     failure
                 });
@@ -221,14 +221,14 @@ impl Trigger {
         let failure = match (self.tamper, answer.status) {
             (None, 200..=299) | (Some(_), 400..=499) => return None,
             (Some(_), 200..=299) => {
-                let what = "the receiver accepted what the service did not sign";
+                let what = "the receiver accepted a request that the service did not sign";
                 return Some(Failure::new(Exit::CheckFailed, what).code("tampered_event_taken"));
             }
-            (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the receiver answered {status}")),
-            (_, status) => Failure::new(Exit::Failure, format!("the receiver answered {status}")),
+            (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the receiver responded with {status}")),
+            (_, status) => Failure::new(Exit::Failure, format!("the receiver responded with {status}")),
         };
         let failure = failure.code("refused");
-        Some(if said.is_empty() { failure } else { failure.hint(format!("its answer: {said}")) })
+        Some(if said.is_empty() { failure } else { failure.hint(format!("its response: {said}")) })
     }
 }
 

@@ -11,35 +11,36 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::{given, output};
 
-/// Change where a webhook's events go and which ones, or switch it off and on
+/// Change a webhook's URL or events, or enable or disable it
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only named fields change. With --active false nothing is sent: pending deliveries are canceled, and events that \
-     happen meanwhile are not sent later. --active true also ends a pause that the service started after three days of failures.",
+    "Only the fields you specify change. With --active false, nothing is sent: pending deliveries are canceled, and \
+     events that occur meanwhile are not sent later. --active true also resumes a webhook that the service paused \
+     after three days of failures.",
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",
     "dl webhooks update wh_0123456789abcdef01234567 --event click --event conversion",
 ]
 ))]
 pub(crate) struct Update {
-    /// Id of the webhook
+    /// ID of the webhook
     id: String,
-    /// Where events are posted to: https, a public host
+    /// URL that events are posted to: https, on a public host
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Kinds of events to send, with commas between them, instead of the present ones
+    /// Kinds of events to send instead of the current ones, separated by commas
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     event: Vec<String>,
-    /// Send events of every kind
+    /// Send all kinds of events
     #[arg(long, conflicts_with = "event")]
     all_events: bool,
-    /// Of conversions, send only those of this affiliate's links
+    /// Send only conversions attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// Send conversions of all links
+    /// Send all conversions, whatever the affiliate
     #[arg(long, conflicts_with = "affiliate")]
     no_filter: bool,
-    /// Whether anything is sent: true or false
+    /// Enable (true) or disable (false) the webhook
     #[arg(long, value_name = "BOOL")]
     active: Option<bool>,
 }
@@ -77,7 +78,8 @@ impl Update {
         sheet.one(&String::from_utf8_lossy(&now.raw))?;
         if self.active == Some(false) {
             ctx.console.note(
-                "nothing is sent to it; pending deliveries are canceled, and events that happen now are not sent later",
+                "the webhook is disabled: pending deliveries are canceled, and events that occur meanwhile are not \
+                 sent later",
             );
         }
         kinds::note_idle_filter(ctx, &now.value.events, &now.value.filters);

@@ -17,11 +17,11 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output;
 
-/// Verify the signature of a received request, and explain a failure
+/// Verify the signature of a received request, and explain any failure
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The body is taken byte for byte. Exits with 0 if the service signed it, 11 if not, 2 if there is no signature, 3 if it \
-     signed something that is not an event.",
+    "The body is verified byte for byte. Exits with 0 if the service signed it, 11 if not, 2 if there is no \
+     signature, 3 if the signed body is not an event.",
     &[
     "dl webhooks verify --raw request.txt --secret-file s.txt",
     "dl webhooks verify --headers h.txt --body b.json --secret-file s.txt --print",
@@ -32,13 +32,13 @@ pub(crate) struct Verify {
     received: Received,
     #[command(flatten)]
     secret: SecretFile,
-    /// Refuse what was signed longer ago; needs webhook-signature, webhook-id and webhook-timestamp
+    /// Reject signatures older than this; requires webhook-signature, webhook-id and webhook-timestamp
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<std::time::Duration>,
-    /// Take events of this kind only
+    /// Accept only this kind
     #[arg(long, value_name = "KIND", value_parser = kinds::parse)]
     event: Option<EventKind>,
-    /// Print the body, as it is
+    /// Print the body unchanged
     #[arg(long)]
     print: bool,
 }
@@ -52,7 +52,7 @@ impl Verify {
         if self.max_age.is_some()
             && let Some(name) = missing(&request)
         {
-            let what = format!("--max-age needs the header {name}, which is not there");
+            let what = format!("--max-age requires the header {name}, which is missing");
             return Err(Failure::usage(what).hint("--headers and --raw include it").into());
         }
         let all = self.strict(given.verifier()?);
@@ -64,10 +64,10 @@ impl Verify {
         let id = verified.id.map(str::to_owned);
         self.warn_of_others(ctx, exact, &request);
         let event = Event::parse(&request.body).map_err(|why| {
-            Failure::invalid(format!("the signature is good, but the body is {why}")).code("invalid_event")
+            Failure::invalid(format!("the signature is valid, but the body is {why}")).code("invalid_event")
         })?;
         if let Some(wanted) = self.event.filter(|wanted| *wanted != event.kind) {
-            let what = format!("the signature is good, but the event is {}, not {wanted}", event.kind);
+            let what = format!("the signature is valid, but the event is {}, not {wanted}", event.kind);
             return Err(Failure::invalid(what).code("other_event").into());
         }
         if self.print {
@@ -104,11 +104,11 @@ impl Verify {
         if matches!(why, Error::Missing) {
             let what = match missing(request) {
                 Some(name) if request.headers.contains_key(WEBHOOK_SIGNATURE) => {
-                    format!("webhook-signature needs the header {name}, which is not there")
+                    format!("webhook-signature requires the header {name}, which is missing")
                 }
                 _ => "no signature in the headers".to_owned(),
             };
-            let hint = "X-Service-Signature, or webhook-signature with webhook-id and webhook-timestamp";
+            let hint = "required: X-Service-Signature, or webhook-signature with webhook-id and webhook-timestamp";
             return Failure::usage(what).code("no_signature").hint(hint).into();
         }
         let found = match why {
@@ -117,7 +117,7 @@ impl Verify {
         };
         let what = match why {
             Error::TooOld => how_far(request),
-            why if is_half => format!("{SERVICE_SIGNATURE} is good, but {WEBHOOK_SIGNATURE} is not: {why}"),
+            why if is_half => format!("{SERVICE_SIGNATURE} is valid, but {WEBHOOK_SIGNATURE} is not: {why}"),
             why => why.to_string(),
         };
         let failure = Failure::new(Exit::CheckFailed, what).code("invalid_signature");
@@ -135,7 +135,7 @@ impl Verify {
             let mut alone = request.headers.clone();
             alone.remove(other);
             if self.max_age.is_none() && alone.contains_key(name) && verifier.verify(&alone, &request.body).is_err() {
-                ctx.console.warn(&format!("{other} is good, and {name} is not"));
+                ctx.console.warn(&format!("{other} is valid, but {name} is not"));
             }
         }
     }
@@ -147,7 +147,7 @@ fn how_far(request: &Request) -> String {
     let seconds: i64 = text.and_then(|text| text.parse().ok()).unwrap_or_default();
     let (at, now) = (Timestamp::from_millis(seconds.saturating_mul(1_000)), crate::clock::now());
     if at > now {
-        return format!("the signature is from the future: it was made at {at}; is the clock of this machine right?");
+        return format!("the signature is from the future ({at}); check the clock of this machine");
     }
     format!("the signature is too old: it was made at {at}, {}", crate::clock::relative(at, now))
 }

@@ -44,7 +44,7 @@ impl Destination {
             Self::Stdout => return Ok(()),
             Self::File(path) if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) => {
                 let what = format!("--out: {} is a directory", shown(path));
-                let hint = format!("--dir {} writes ID.{format} into it", escape::shell(&path.to_string_lossy()));
+                let hint = format!("use --dir {} to write ID.{format} there", escape::shell(&path.to_string_lossy()));
                 return Err(Failure::usage(what).hint(hint).into());
             }
             Self::File(path) => {
@@ -52,21 +52,23 @@ impl Destination {
                 let parent = end.parent().filter(|dir| !dir.as_os_str().is_empty());
                 if let Some(dir) = parent.filter(|dir| !dir.is_dir()) {
                     let what = format!("--out: no such directory: {}", shown(dir));
-                    return Err(Failure::usage(what).hint("create it first; --dir DIR creates its directory").into());
+                    return Err(Failure::usage(what)
+                        .hint("create it first, or use --dir DIR, which is created if missing")
+                        .into());
                 }
                 if is_device(path) {
                     return Ok(());
                 }
             }
             Self::Dir(dir) if dir.exists() && !dir.is_dir() => {
-                let what = format!("--dir: {} is a file, and codes go into a directory", shown(dir));
-                return Err(Failure::usage(what).hint("name another one; it is created if missing").into());
+                let what = format!("--dir: {} is a file, not a directory", shown(dir));
+                return Err(Failure::usage(what).hint("use another directory; it is created if missing").into());
             }
             Self::Dir(_) => {
                 let mut paths = ids.iter().map(|id| self.path(id, format));
                 if let Some(path) = paths.find(|path| path.is_dir() || !force && is_device(path)) {
-                    let what = format!("--dir: {} exists and is not a file", shown(&path));
-                    return Err(Failure::usage(what).hint("move it away, or name another directory").into());
+                    let what = format!("--dir: {} already exists and is not a file", shown(&path));
+                    return Err(Failure::usage(what).hint("move it, or use another directory").into());
                 }
             }
         }
@@ -87,8 +89,8 @@ impl Destination {
 
     fn exists(&self, what: String) -> Stop {
         let hint = match self {
-            Self::Dir(_) => "--skip-existing keeps existing files, --force replaces them",
-            _ => "--force replaces it",
+            Self::Dir(_) => "use --skip-existing to keep existing files, or --force to replace them",
+            _ => "use --force to replace it",
         };
         Failure::usage(what).code(FILE_EXISTS).hint(hint).into()
     }
@@ -140,7 +142,7 @@ fn to_device(path: &Path, image: &[u8]) -> Outcome {
         OpenOptions::new().write(true).open(path).map_err(|error| Failure::file("write", path.display(), &error))?;
     if device.is_terminal() {
         return Err(Failure::usage(format!("{} is a terminal", shown(path)))
-            .hint("--show draws the code there")
+            .hint("use --show to display the code there")
             .into());
     }
     device.write_all(image).map_err(|error| match error.kind() {

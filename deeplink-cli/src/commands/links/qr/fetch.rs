@@ -115,7 +115,7 @@ async fn prove(png: Bytes, url: &str) -> Outcome {
     let failure = match read {
         Ok(Ok(text)) if text == url => return Ok(()),
         Ok(Ok(text)) => {
-            let what = format!("the code reads \"{}\", but the link is {url}", escape::one_line(&text));
+            let what = format!("the code contains \"{}\", but the URL of the link is {url}", escape::one_line(&text));
             Failure::new(Exit::CheckFailed, what).code("qr_mismatch").hint("nothing was written; try again")
         }
         Ok(Err(why)) => unreadable(&why),
@@ -127,6 +127,7 @@ async fn prove(png: Bytes, url: &str) -> Outcome {
 
 fn unreadable(why: &ReadError) -> Failure {
     Failure::new(Exit::CheckFailed, why.to_string()).code("qr_unreadable").hint(
-        "nothing was written; dark on light, a larger --size, --margin 2 or more and --level H are easier to read",
+        "nothing was written; for a more readable code, use dark on light, a larger --size, --margin 2 or more, or \
+         --level H",
     )
 }

@@ -19,18 +19,18 @@ pub(super) use one_of;
 
 /// The flags that say what a code looks like.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Look")]
+#[command(next_help_heading = "Style")]
 pub(super) struct Look {
-    /// Width and height in pixels, margin included, 1 to 2048 [default: 600]
+    /// Width and height in pixels, including the margin, 1 to 2048 [default: 600]
     #[arg(long, value_name = "PIXELS", allow_hyphen_values = true)]
     size: Option<String>,
-    /// Error correction [default: H with a logo, else L]
+    /// Error correction level [default: H with a logo, else L]
     #[arg(long, value_name = "LEVEL", value_parser = one_of!(QrLevel), ignore_case = true)]
     level: Option<QrLevel>,
     /// Margin in modules, 0 to 16 [default: 2]
     #[arg(long, value_name = "MODULES", allow_hyphen_values = true)]
     margin: Option<String>,
-    /// How modules are drawn [default: rounded]
+    /// Shape of the modules [default: rounded]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(DotType), ignore_case = true)]
     dot_type: Option<DotType>,
     /// Shape of the corner squares [default: extra-rounded]
@@ -39,13 +39,13 @@ pub(super) struct Look {
     /// Shape of the corner dots [default: dot]
     #[arg(long, value_name = "TYPE", value_parser = one_of!(CornerDotType), ignore_case = true)]
     corner_dot_type: Option<CornerDotType>,
-    /// Outline of the whole; circle adds decorative dots around the code up to a disc [default: square]
+    /// Overall shape; circle surrounds the code with decorative dots [default: square]
     #[arg(long, value_name = "SHAPE", value_parser = one_of!(QrShape), ignore_case = true)]
     shape: Option<QrShape>,
-    /// Color of all parts that have no color set, such as 0a3c8c, without # [default: 000000]
+    /// Color of all parts without their own color, such as 0a3c8c, without # [default: 000000]
     #[arg(long, value_name = "HEX")]
     fg_color: Option<String>,
-    /// Color of the background, without # [default: ffffff]
+    /// Background color, without # [default: ffffff]
     #[arg(long, value_name = "HEX")]
     bg_color: Option<String>,
     /// Color of the dots, without #
@@ -57,10 +57,10 @@ pub(super) struct Look {
     /// Color of the corner dots, without #
     #[arg(long, value_name = "HEX")]
     corner_dot_color: Option<String>,
-    /// Leave the logo out
+    /// Omit the logo
     #[arg(long)]
     hide_logo: bool,
-    /// Web address of a PNG, JPEG or lossy WebP image for the middle; the service fetches it
+    /// URL of a PNG, JPEG or lossy WebP image for the center; the service fetches it
     #[arg(long, value_name = "URL")]
     logo: Option<String>,
 }
@@ -102,7 +102,7 @@ impl Look {
         let failure = by_flag(failure);
         match &self.logo {
             Some(logo) if failure.field.as_deref() == Some("logo") => failure.hint(if Path::new(logo).exists() {
-                "the service fetches it from the web; files cannot be sent"
+                "the service fetches it from a URL; local files cannot be sent"
             } else {
                 FETCHED
             }),
@@ -135,7 +135,7 @@ impl Look {
 }
 
 /// Where a logo has to be.
-const FETCHED: &str = "the service fetches it: a public http(s) address that answers 200 without a redirect within 5 s";
+const FETCHED: &str = "the service fetches it: use a public http(s) URL that returns 200 without a redirect within 5 s";
 
 /// A refusal of options that names the flag instead of the parameter, and says what is accepted.
 pub(super) fn by_flag(mut failure: Failure) -> Failure {
@@ -154,15 +154,17 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
         .collect();
     failure.message = format!("--{flag}: {why}");
     let hint = match field.as_str() {
-        "size" if why.contains("at least") => "a smaller --margin or a lower --level needs less; an SVG has any size",
+        "size" if why.contains("at least") => {
+            "use a smaller --margin or a lower --level, or SVG, which can have any size"
+        }
         "logo" if why.contains("fetched") => FETCHED,
         "logo" if why.contains("image too large") => {
-            "at most 4,096 px a side, 16 megapixels, 512 KiB; less for progressive JPEG, WebP and interlaced PNG: save it \
-             as a baseline JPEG or a plain PNG"
+            "the maximum is 4,096 px per side, 16 megapixels and 512 KiB, less for progressive JPEG, WebP and \
+             interlaced PNG: save it as a baseline JPEG or a non-interlaced PNG"
         }
-        "logo" if why.contains("large") => "at most 4,096 px a side, 16 megapixels, 512 KiB",
+        "logo" if why.contains("large") => "the maximum is 4,096 px per side, 16 megapixels and 512 KiB",
         "logo" if why.contains("lossless") => "save it as a PNG, or as a lossy WebP without transparency",
-        "logo" if why.contains("PNG") => "an SVG or GIF is not taken: save it as a PNG",
+        "logo" if why.contains("PNG") => "SVG and GIF are not supported: save it as a PNG",
         _ => return failure,
     };
     failure.hint(hint)

@@ -35,24 +35,24 @@ const IN_FLIGHT: usize = 8;
 /// Links in a row without a connection before the run stops.
 const GONE: usize = 3;
 
-/// Draw links as QR codes
+/// Create QR codes for links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "On a terminal a plain code is drawn. A pipe or file gets the service's image, in the chosen \
-     style. Without colours, light modules are drawn in the terminal's foreground; --invert swaps that.\n\n\
-     For print: --level M or more, --margin 2 or more, dark on light, 3 px and more for each module. A warning names \
-     links that lead to a notice, and says when links will expire.\n\n\
-     Files are for you alone (mode 0600, new directories 0700), like all that dl writes: chmod opens them to others.",
+    "On a terminal, a plain code is displayed. A pipe or file gets the image from the service, in the chosen style. \
+     Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
+     use --level M or more, --margin 2 or more, dark on light and at least 3 px per module. Warnings are shown for \
+     links that lead to a notice and links that will expire.\n\nFiles are readable only by you (0600), new \
+     directories too (0700); use chmod to share them.",
     &[
     "dl links qr spring-42",
     "dl links qr spring-42 --out spring-42.png --size 1024 --dot-type classy --verify",
     "dl links list --all -o id | dl links qr - --dir out --format svg",
 ]))]
 pub(crate) struct Qr {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// Kind of file [default: as --out ends, .png or .svg; else png]
+    /// File format [default: that of the --out extension, .png or .svg; else png]
     #[arg(long, value_name = "FORMAT", value_parser = one_of!(QrFormat), ignore_case = true)]
     format: Option<QrFormat>,
     /// File to write, or - for stdout
@@ -64,17 +64,17 @@ pub(crate) struct Qr {
     /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Skip links whose file is already in the directory: continues a run that was interrupted
+    /// Skip links whose file already exists in the directory, to resume an interrupted run
     #[arg(long, conflicts_with = "force")]
     skip_existing: bool,
-    /// Decode each image, and keep it only if it has the link's address; else exit 11. An SVG is checked by the PNG
-    /// of the same look
+    /// Decode each image, and keep it only if it contains the link's URL; otherwise exit with code 11. SVGs are
+    /// verified by rendering the same style as PNG
     #[arg(long)]
     verify: bool,
-    /// Draw the code in characters, into a pipe or beside a file too
+    /// Display the code as text, even in a pipe or in addition to a file
     #[arg(long)]
     show: bool,
-    /// Draw for a terminal with dark text on a light background, if colors are off
+    /// Display for a terminal with dark text on a light background, if colors are off
     #[arg(long)]
     invert: bool,
     #[command(flatten)]
@@ -132,20 +132,22 @@ impl Qr {
         let has_files = matches!(destination, Some(Destination::File(_) | Destination::Dir(_)));
         let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
         let wrong = match &destination {
-            Some(Destination::Stdout) if shows => {
-                Some(("--show and --out - both write to stdout", "give --out a FILE"))
+            Some(Destination::Stdout) if shows => Some(("--show and --out - both write to stdout", "use --out FILE")),
+            Some(Destination::Stdout) if ctx.out.terminal && format == QrFormat::Png => Some((
+                "a PNG is binary, and stdout is a terminal",
+                "use --out FILE to save it, or --show to display the code here",
+            )),
+            None if self.verify => Some((
+                "--verify checks an image from the service, and none was requested",
+                "add --out FILE or --dir DIR",
+            )),
+            _ if self.force && !has_files => Some(("--force works only with --out FILE or --dir DIR", "")),
+            _ if self.skip_existing && self.dir.is_none() => Some(("--skip-existing works only with --dir DIR", "")),
+            _ if self.invert && !shows => Some(("--invert works only with a code displayed as text", "add --show")),
+            _ if lists && shows => Some(("-o and --fields list files and do not work with a displayed code", "")),
+            _ if lists && !has_files => {
+                Some(("-o and --fields list files, but none are written", "add --out FILE or --dir DIR"))
             }
-            Some(Destination::Stdout) if ctx.out.terminal && format == QrFormat::Png => {
-                Some(("a PNG is binary, and stdout is a terminal", "--out FILE keeps it, --show draws the code here"))
-            }
-            None if self.verify => {
-                Some(("--verify checks an image of the service, and none is asked for", "add --out FILE or --dir DIR"))
-            }
-            _ if self.force && !has_files => Some(("--force goes with --out FILE or --dir DIR", "")),
-            _ if self.skip_existing && self.dir.is_none() => Some(("--skip-existing goes with --dir DIR", "")),
-            _ if self.invert && !shows => Some(("--invert goes with a code in characters", "add --show")),
-            _ if lists && shows => Some(("-o and --fields list files, and a drawing replaces them", "")),
-            _ if lists && !has_files => Some(("-o and --fields list files", "add --out FILE or --dir DIR")),
             _ => None,
         };
         if let Some((what, hint)) = wrong {
@@ -180,13 +182,13 @@ impl Qr {
         let file = || escape::one_line(&path.to_string_lossy()).into_owned();
         let (what, hint) = match (self.format, named) {
             (Some(format), Some(named)) if format != named => (
-                format!("--format {format} and --out {} contradict each other", file()),
-                format!("leave --format out, or let the name end in .{format}"),
+                format!("--format {format} contradicts --out {}", file()),
+                format!("omit --format, or use a file name ending in .{format}"),
             ),
             (Some(format), _) | (None, Some(format)) => return Ok(format),
             (None, None) => (
-                format!("--out: a code cannot be a .{}", escape::one_line(&ending)),
-                "let the name end in .png or .svg, or say which with --format".to_owned(),
+                format!("--out: unsupported file type .{}", escape::one_line(&ending)),
+                "use a file name ending in .png or .svg, or --format".to_owned(),
             ),
         };
         Err(Failure::usage(what).hint(hint).into())
@@ -200,7 +202,8 @@ impl Qr {
         }
         if !flags.is_empty() {
             let verb = if flags.len() == 1 { "applies" } else { "apply" };
-            ctx.console.note(&format!("the terminal shows a plain code; {} {verb} with --out FILE", flags.join(", ")));
+            ctx.console
+                .note(&format!("the terminal shows a plain code; {} {verb} only with --out FILE", flags.join(", ")));
         }
     }
 
@@ -210,13 +213,15 @@ impl Qr {
         let mut seen = HashSet::new();
         ids.retain(|id| seen.insert(id.clone()));
         if ids.is_empty() {
-            ctx.console.note("no ids on stdin; nothing to draw");
+            ctx.console.note("no IDs on stdin; nothing to do");
         }
         let all = ids.len();
         if let Some(destination) = &plan.destination {
             if all > 1 && !matches!(destination, Destination::Dir(_)) {
-                let what = format!("{all} codes do not fit into one file");
-                return Err(Failure::usage(what).hint("--dir DIR writes a file for each; --show draws them").into());
+                let what = format!("cannot write {all} codes into one file");
+                return Err(Failure::usage(what)
+                    .hint("use --dir DIR for one file per code, or --show to display them")
+                    .into());
             }
             if plan.skips {
                 ids.retain(|id| !destination.path(id, plan.order.format).is_file());

@@ -114,7 +114,7 @@ impl<'a> Report<'a> {
             (LinkStatus::Active, None) => {}
             (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
-                console.warn(&format!("the link expires {when} ({end}): after that, the code shows a notice"));
+                console.warn(&format!("the link expires {when} ({end}); after that, the code leads to a notice"));
             }
             (LinkStatus::Active, Some(end)) => {
                 let ends = &mut self.ends;
@@ -124,7 +124,7 @@ impl<'a> Report<'a> {
                     ends.first = Some((end, id.clone()));
                 }
             }
-            (status, _) => console.warn(&format!("{id} is {}: its code shows a notice", status.as_str())),
+            (status, _) => console.warn(&format!("{id} is {}: its code leads to a notice", status.as_str())),
         }
     }
 
@@ -198,9 +198,9 @@ impl<'a> Report<'a> {
         let dir = matches!(self.plan.destination, Some(Destination::Dir(_)));
         (dir && !self.single).then_some(if self.plan.force {
             // New files cannot be told from those still to be replaced.
-            "the same command starts again from the beginning"
+            "run the same command again to start over"
         } else {
-            "the same command with --skip-existing continues"
+            "run the same command with --skip-existing to continue"
         })
     }
 
@@ -221,7 +221,7 @@ impl<'a> Report<'a> {
         let links = counted(count(*seen), "link");
         let verb = if *ending == 1 { "expires" } else { "expire" };
         self.ctx.console.warn(&format!(
-            "{ending} of {links} {verb} within {days}: {id} first, on {first}; its code leads to a notice then"
+            "{ending} of {links} {verb} within {days} (first: {id}, on {first}); the codes then lead to a notice"
         ));
         Ok(())
     }
@@ -234,16 +234,16 @@ fn count(number: usize) -> u64 {
 /// Draws a link's address and writes it below.
 fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
     let Ok(drawing) = Drawing::of(&link.url) else {
-        let what = format!("the address of {} is too long for a QR code", link.link_id);
+        let what = format!("the URL of {} is too long for a QR code", link.link_id);
         return Err(Failure::new(Exit::Failure, what).code("url_too_long").into());
     };
     let pen = Pen { color: ctx.out.color, invert: plan.invert, utf8: ctx.env.utf8 };
     let columns = if ctx.out.terminal { output::columns() } else { usize::MAX };
-    let half = if pen.utf8 { "" } else { " (half of that where the locale is UTF-8)" };
+    let half = if pen.utf8 { "" } else { " (half of that with a UTF-8 locale)" };
     let needs = drawing.columns(pen);
     if needs > columns {
         ctx.console.note(&format!(
-            "the code needs {needs} columns{half}, and the terminal has {columns}: widen it, or use --out FILE"
+            "the code needs {needs} columns{half}, but the terminal has {columns}: widen it, or use --out FILE"
         ));
         ctx.out.line(&link.url)?;
         return ctx.out.flush();
@@ -255,7 +255,7 @@ fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
     let needs = drawing.rows(pen) + 2;
     if let Some(rows) = output::height().filter(|rows| ctx.out.terminal && *rows < needs) {
         ctx.console.note(&format!(
-            "the code needs {needs} rows{half}, and the terminal has {rows}: enlarge it, or use --out FILE"
+            "the code needs {needs} rows{half}, but the terminal has {rows}: enlarge it, or use --out FILE"
         ));
     }
     Ok(())

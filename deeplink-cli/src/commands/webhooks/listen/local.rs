@@ -14,7 +14,11 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
     let wanted = SocketAddr::new(listen.host, listen.port);
     let receiver = Receiver::bind(wanted).await.map_err(|error| {
         let failure = Failure::file("listen on", wanted, &error);
-        if error.kind() == std::io::ErrorKind::AddrInUse { failure.hint("--port takes another one") } else { failure }
+        if error.kind() == std::io::ErrorKind::AddrInUse {
+            failure.hint("use --port to choose another port")
+        } else {
+            failure
+        }
     })?;
     ctx.console.say(&format!("listening on http://{}; Ctrl-C to stop", receiver.address()));
     let (receipts, serving) = receiver.run(verifier, forward);

@@ -27,12 +27,13 @@ use crate::signals::Signals;
 use self::save::Folder;
 use self::show::Lines;
 
-/// Receive events on this machine, verify them, and forward them to a program
+/// Receive events on this machine, verify them, and forward them to a local server
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Unsigned requests are answered 401 and not forwarded. It runs until Ctrl-C; --timeout ends it earlier, with 12.\n\n\
-     With --stream, events come from the service, and no public address is needed. Each is signed with a secret made for the \
-     session, which is shown once it is connected, unless --secret-file gives another.",
+    "Unsigned requests get a 401 response and are not forwarded. Runs until Ctrl-C; --timeout stops earlier, with \
+     exit code 12.\n\nWith --stream, events are streamed from the service, so no public URL is needed. They are \
+     signed with a secret generated for this session, which is shown after connecting, unless --secret-file \
+     specifies another.",
     &[
     "dl webhooks listen --forward-to http://localhost:3000/hook --secret-file s.txt",
     "dl webhooks listen --stream --forward-to http://localhost:3000/hook --secret-file s.txt",
@@ -41,28 +42,28 @@ use self::show::Lines;
 pub(crate) struct Listen {
     #[command(flatten)]
     secret: SecretFile,
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 4242, conflicts_with = "stream")]
     port: u16,
-    /// Address to listen on
+    /// IP address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream", value_parser = host)]
     host: IpAddr,
-    /// Program to forward events to: https://, or http:// to this machine
+    /// URL to forward events to: https://, or http:// on this machine
     #[arg(long, value_name = "URL")]
     forward_to: Option<Target>,
-    /// Stop after this many events; duplicates do not count
+    /// Stop after this many events, not counting duplicates
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End at the first request that is not a signed event, with 11, or that the program refuses, with 9
+    /// Exit on the first request that is not a signed event (code 11) or that the server rejects (code 9)
     #[arg(long)]
     strict: bool,
-    /// Directory to save every signed request in: its body and its headers
+    /// Directory to save the body and headers of each signed request in
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// Stream events from the service instead of listening
     #[arg(long)]
     stream: bool,
-    /// With --stream, events of these kinds only, with commas between them
+    /// With --stream, only events of these kinds, separated by commas
     #[arg(long, value_name = "KIND", value_parser = kinds::parse, value_delimiter = ',', requires = "stream")]
     event: Vec<EventKind>,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Listen {
 /// An address of this machine; `localhost` is its IPv4 address.
 fn host(text: &str) -> Result<IpAddr, String> {
     let address = if text == "localhost" { "127.0.0.1" } else { text };
-    address.parse().map_err(|_| "an IP address of this machine, such as 127.0.0.1, or localhost".to_owned())
+    address.parse().map_err(|_| "expected an IP address of this machine, such as 127.0.0.1, or localhost".to_owned())
 }
 
 /// The totals of a run.
@@ -103,8 +104,8 @@ impl Tally {
         for (count, what) in [
             (self.repeated, "repeated"),
             (self.invalid, "invalid"),
-            (self.taken, "accepted by the program"),
-            (self.refused, "not accepted by the program"),
+            (self.taken, "accepted by the server"),
+            (self.refused, "not accepted by the server"),
             (self.dropped, "dropped"),
         ] {
             if count > 0 {
@@ -143,15 +144,16 @@ impl Listen {
         let failure = match (&receipt.event, &receipt.forwarded) {
             (Err(_), _) if receipt.refused.is_some() => {
                 let why = receipt.refused.unwrap_or_default();
-                check_failed(&format!("a request is not an event of the service: {why}")).code("invalid_request")
+                check_failed(&format!("a request is not an event from the service: {why}")).code("invalid_request")
             }
             (Err(Error::Parse(_)), _) => check_failed("a signed request is not an event").code("invalid_event"),
             (Err(_), _) => check_failed("a request was not signed by the service").code("invalid_signature"),
             (Ok(_), Some(Err(fault))) => {
-                Failure::new(Exit::Unavailable, format!("no answer from the program: {}", fault.text)).code("no_answer")
+                Failure::new(Exit::Unavailable, format!("no response from the server: {}", fault.text))
+                    .code("no_answer")
             }
             (Ok(_), Some(Ok(answer))) if !answer.is_success() => {
-                Failure::new(Exit::Unavailable, format!("the program answered {}", answer.status)).code("refused")
+                Failure::new(Exit::Unavailable, format!("the server responded with {}", answer.status)).code("refused")
             }
             (Ok(_), _) => return Ok(()),
         };

@@ -48,7 +48,7 @@ pub(super) async fn start(listen: &Listen, ctx: &Context) -> Outcome<Source> {
                         dropped += 1;
                         if dropped == 1 {
                             console.warn(&format!(
-                                "{MAX_QUEUED} events are queued for the program; newer ones are dropped until it catches up"
+                                "{MAX_QUEUED} events are queued; newer ones are dropped until the server catches up"
                             ));
                         }
                         let _ = notices.try_send(Notice::Dropped(dropped));
