@@ -42,7 +42,7 @@ impl FromStr for BaseUrl {
             return Err(wrong("it must start with https:// or http://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it must not hold a user name or password"));
+            return Err(wrong("it must not contain a user name or password"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it must not have a query or a fragment"));

@@ -12,9 +12,9 @@ pub(crate) fn open(ctx: &Context, address: &str) {
             // The browser's output must not mix with ours, and it outlives this command.
             open::that_detached(address).map_err(|error| crate::error::plain(&error))
         }
-        _ => Err("it is not a web address".to_owned()),
+        _ => Err("not an http(s) URL".to_owned()),
     };
     if let Err(why) = opened {
-        ctx.console.warn(&format!("no browser could be opened ({why}); the address above leads there"));
+        ctx.console.warn(&format!("could not open a browser ({why}); open the URL above"));
     }
 }

@@ -37,7 +37,7 @@ fn said(away: i64, unit: i64, name: &str) -> String {
 
 /// A length of time on the command line: `90s`, `500ms`, `2m`, `1h30m`, `7d`.
 pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || "a duration such as 90s, 500ms, 2m or 1h30m".to_owned();
+    let wrong = || "expected a duration such as 90s, 500ms, 2m or 1h30m".to_owned();
     let (mut rest, mut total) = (text, 0_u64);
     if text.is_empty() {
         return Err(wrong());
@@ -102,7 +102,7 @@ fn parse_from_now(text: &str, away: fn(i64) -> i64, span: &str) -> Result<Timest
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
         return Ok(now().plus_millis(away(millis)));
     }
-    Err(format!("a time such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or {span}"))
+    Err(format!("expected a time such as 2026-11-20T09:30:00Z, a date such as 2026-11-20, or {span}"))
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ impl Config {
                 format!(":{}", text[..span.start.min(text.len())].lines().count().max(1))
             });
             Failure::usage(format!("{}{position}: {}", path.display(), error.message()))
-                .hint("fix the line, or move the file away and start with dl profile add")
+                .hint("fix the line, or move the file away and start over with dl profile add")
                 .into()
         })
     }
@@ -152,5 +152,5 @@ pub(crate) fn check_profile_name(name: &str) -> Outcome {
     if fits {
         return Ok(());
     }
-    Err(Failure::usage("a profile name has 1 to 64 letters, digits, '-' or '_'").into())
+    Err(Failure::usage("a profile name must be 1 to 64 letters, digits, '-' or '_'").into())
 }

@@ -75,8 +75,9 @@ impl Context {
         };
         let timeout = match (global.timeout, &env.timeout) {
             (Some(timeout), _) => timeout,
-            (None, Some(text)) => crate::clock::parse_duration(text)
-                .map_err(|wants| Failure::usage(format!("DL_TIMEOUT is not {wants}")))?,
+            (None, Some(text)) => {
+                crate::clock::parse_duration(text).map_err(|wants| Failure::usage(format!("DL_TIMEOUT: {wants}")))?
+            }
             (None, None) => TIMEOUT,
         };
         if timeout.is_zero() {
@@ -137,9 +138,9 @@ impl Context {
         };
         let hint = match self.config.names() {
             names if names.is_empty() || known => {
-                "dl login --base-url https://dl.example.com, or --base-url, or DL_BASE_URL".to_owned()
+                "use dl login --base-url https://dl.example.com, --base-url or DL_BASE_URL".to_owned()
             }
-            names => format!("--base-url, DL_BASE_URL, or one of the profiles {names}"),
+            names => format!("use --base-url, DL_BASE_URL, or one of the profiles {names}"),
         };
         Failure::usage(what).code("no_base_url").hint(hint).into()
     }
@@ -186,7 +187,7 @@ impl Context {
         };
         let key = Zeroizing::new(key);
         if !key.starts_with("pk_live_") || key.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_') {
-            return Err(Failure::invalid("the publishable key does not begin with pk_live_").into());
+            return Err(Failure::invalid("the publishable key does not start with pk_live_").into());
         }
         self.console.hide(&key);
         Ok(PublishableKey::new(key.as_str()))
@@ -201,11 +202,11 @@ impl Context {
 
     /// The token of a session that a file or stdin holds.
     pub(crate) async fn read_session(&self, path: &Path) -> Outcome<Token> {
-        let text = self.read_secret(path, "--session-file", "Token of the session: ").await?;
+        let text = self.read_secret(path, "--session-file", "Session token: ").await?;
         let token = Token::new(text.trim());
         if !token.is_well_formed() {
-            let what = "the session file holds no token of a session: 64 hex digits";
-            return Err(Failure::invalid(what).hint("it is the value of the cookie session_token").into());
+            let what = "the session file does not contain a session token (64 hex digits)";
+            return Err(Failure::invalid(what).hint("it is the value of the session_token cookie").into());
         }
         self.console.hide(token.expose());
         Ok(token)
@@ -213,7 +214,7 @@ impl Context {
 
     /// The URL of a source, from stdin.
     pub(crate) async fn read_source_url(&self) -> Outcome<SourceUrl> {
-        let text = self.read_secret(Path::new("-"), "-", "Address of the source: ").await?;
+        let text = self.read_secret(Path::new("-"), "-", "Source URL: ").await?;
         let url = SourceUrl::new(text.trim());
         self.hide_source(&url);
         Ok(url)
@@ -253,7 +254,7 @@ impl Context {
         });
         match read.await {
             Ok(Ok(text)) => Ok(text),
-            _ => Err(Failure::invalid(format!("{asked_by}: stdin cannot be read as text")).into()),
+            _ => Err(Failure::invalid(format!("{asked_by}: stdin could not be read as text")).into()),
         }
     }
 
@@ -272,7 +273,8 @@ impl Context {
             None => Ok(()),
             Some(before) if before == asked_by => Ok(()),
             Some(before) => {
-                Err(Failure::usage(format!("{before} and {asked_by} both read stdin; give one of them a file")).into())
+                Err(Failure::usage(format!("{before} and {asked_by} both read stdin; use a file for one of them"))
+                    .into())
             }
         }
     }
@@ -295,7 +297,7 @@ impl Context {
         });
         match read.await {
             Ok(read) => read.map_err(|error| Failure::file("read", "stdin", &error).into()),
-            Err(_) => Err(Failure::usage(format!("{asked_by}: stdin cannot be read")).into()),
+            Err(_) => Err(Failure::usage(format!("{asked_by}: stdin could not be read")).into()),
         }
     }
 
@@ -355,6 +357,6 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 fn word<T: ValueEnum>(name: &str, text: &str) -> Outcome<T> {
     T::from_str(text, false).map_err(|_| {
         let known = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned()));
-        Failure::usage(format!("{name} is \"{text}\"; one of {}", known.collect::<Vec<_>>().join(", "))).into()
+        Failure::usage(format!("{name} is \"{text}\"; must be one of {}", known.collect::<Vec<_>>().join(", "))).into()
     })
 }

@@ -83,7 +83,7 @@ impl Sources<'_> {
         let mut notes = Vec::new();
         let (key, source) = self.first(&read, &mut notes).await?;
         if !key.is_well_formed() {
-            notes.push(format!("the key from {source} does not look like a key: dl_live_ and 48 hex digits"));
+            notes.push(format!("the key from {source} does not look like a key: expected dl_live_ and 48 hex digits"));
         }
         Ok(ResolvedKey { key, source, notes })
     }
@@ -100,7 +100,7 @@ impl Sources<'_> {
             && let Some(found) = self.stored().await?
         {
             if self.variable.is_some() {
-                notes.push(format!("DL_API_KEY is ignored: --profile {} names another key", self.profile));
+                notes.push(format!("DL_API_KEY is ignored because --profile {} selects another key", self.profile));
             }
             return Ok(found);
         }
@@ -132,7 +132,7 @@ impl Sources<'_> {
         let what = format!(
             "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {location}"
         );
-        Failure::new(Exit::Auth, what).code("no_key").hint("dl login stores one, or set DL_API_KEY").into()
+        Failure::new(Exit::Auth, what).code("no_key").hint("run dl login, or set DL_API_KEY").into()
     }
 }
 
@@ -144,13 +144,13 @@ pub(crate) fn check_key(text: &str, whence: &str) -> Outcome<SecretKey> {
         return refuse("no key found");
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return refuse("a key holds no white space and no control characters; is there more than one line?");
+        return refuse("a key cannot contain whitespace or control characters; is there more than one line?");
     }
     if !text.is_ascii() {
-        return refuse("a key holds only ASCII characters");
+        return refuse("a key can contain only ASCII characters");
     }
     if text.starts_with("pk_live_") {
-        return refuse("this is a publishable key; the secret key begins with dl_live_");
+        return refuse("this is a publishable key; the secret key starts with dl_live_");
     }
     Ok(SecretKey::new(text))
 }

@@ -112,7 +112,7 @@ impl Env {
                 None | Some("auto") => KeyringUse::Auto,
                 Some("off") => KeyringUse::Off,
                 Some("require") => KeyringUse::Require,
-                Some(_) => return Err(Failure::usage("DL_KEYRING is one of auto, off, require").into()),
+                Some(_) => return Err(Failure::usage("DL_KEYRING must be one of auto, off, require").into()),
             },
             ci: set("CI").is_some_and(|value| value == "true" || value == "1"),
             session_bus: set("DBUS_SESSION_BUS_ADDRESS").is_some(),
@@ -142,8 +142,8 @@ fn boolean(name: &str, text: Option<&str>) -> Outcome<Option<bool>> {
         None => Ok(None),
         Some("1" | "true" | "yes") => Ok(Some(true)),
         Some("0" | "false" | "no") => Ok(Some(false)),
-        Some(_) => Err(Failure::usage(format!("{name} is neither yes nor no"))
-            .hint(format!("{name} takes 1, true or yes; 0, false or no; or nothing"))
+        Some(_) => Err(Failure::usage(format!("{name} is not a boolean"))
+            .hint("use 1, true or yes; 0, false or no; or leave it empty")
             .into()),
     }
 }

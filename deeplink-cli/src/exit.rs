@@ -30,31 +30,31 @@ macro_rules! exits {
 
 exits! {
     /// It worked.
-    Success = 0, "success", "success; an empty list and a closed pipe too";
+    Success = 0, "success", "success (including an empty list or a closed pipe)";
     /// Anything without a specific code.
     Failure = 1, "failure", "unexpected failure";
     /// The command line is wrong.
     Usage = 2, "usage", "usage error, or input needed without a prompt (see --yes)";
     /// The input is wrong.
-    Invalid = 3, "invalid_input", "invalid input, found here or by the service (400, 413, 415)";
+    Invalid = 3, "invalid_input", "invalid input, detected locally or by the service (400, 413, 415)";
     /// The key is wrong.
-    Auth = 4, "no_access", "no key, a refused key, or a key stored for another origin (401, 403)";
+    Auth = 4, "no_access", "no key, a rejected key, or a key stored for another origin (401, 403)";
     /// It does not exist.
     NotFound = 5, "not_found", "not found (404)";
     /// It already exists.
-    Conflict = 6, "conflict", "conflict, such as an id in use (409)";
+    Conflict = 6, "conflict", "conflict, such as an ID in use (409)";
     /// The plan's limit is reached, or the request costs something.
-    Payment = 7, "payment_required", "the plan's limit is reached, or a payment is asked for (402)";
+    Payment = 7, "payment_required", "plan limit reached, or payment required (402)";
     /// Too many requests.
-    RateLimited = 8, "rate_limited", "too many requests, retries included (429)";
+    RateLimited = 8, "rate_limited", "too many requests, even after retries (429)";
     /// No usable answer.
-    Unavailable = 9, "unavailable", "network, TLS, timeout or a failing service (5xx)";
+    Unavailable = 9, "unavailable", "network or TLS error, timeout, or service failure (5xx)";
     /// Some of it worked.
-    Partial = 10, "partial", "partial success: some worked, some did not";
+    Partial = 10, "partial", "partial success: some operations failed";
     /// A check said no.
     CheckFailed = 11, "check_failed", "a signature or QR check failed";
     /// Not yet.
-    Pending = 12, "pending", "still pending, or a wait ran out";
+    Pending = 12, "pending", "still pending, or timed out";
     /// Ctrl-C.
     Interrupted = 130, "interrupted", "stopped by Ctrl-C (SIGINT)";
     /// `kill`.

@@ -17,10 +17,10 @@ use crate::progress::{Progress, counted};
 /// Where an export goes.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// File to write; it grows as FILE.part
+    /// File to write; written to FILE.part until complete
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Resume an export that was stopped
+    /// Resume an interrupted export
     #[arg(long, requires = "out")]
     resume: bool,
 }
@@ -40,7 +40,7 @@ impl Target {
         match ctx.global.output.or_else(|| by_name(self.out.as_deref())) {
             None | Some(Format::Csv) => Ok(false),
             Some(Format::Jsonl) => Ok(true),
-            Some(_) => Err(Failure::usage("an export is csv or jsonl").hint("-o csv, or -o jsonl").into()),
+            Some(_) => Err(Failure::usage("exports are CSV or JSONL").hint("use -o csv or -o jsonl").into()),
         }
     }
 
@@ -75,7 +75,7 @@ impl Target {
             let chunk = page(cursor.clone(), is_first).await?;
             is_first = false;
             if chunk.next_cursor.is_some() && chunk.next_cursor == cursor {
-                return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
+                return Err(Failure::new(Exit::Failure, "the service returned the same page twice").into());
             }
             records += chunk.records;
             cursor = chunk.next_cursor;
@@ -130,7 +130,7 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if self.records > 0 {
             let kept = counted(self.records, self.noun);
-            self.ctx.console.note(&format!("{kept} written so far; repeat the command with --resume to continue"));
+            self.ctx.console.note(&format!("{kept} written so far; to continue, run the same command with --resume"));
         }
     }
 }
@@ -152,8 +152,8 @@ impl<'a> Growing<'a> {
         let checkpoint = resume.then(|| Checkpoint::read(&mark)).flatten();
         if let Some(begun) = checkpoint.as_ref().and_then(|begun| begun.form.as_deref()).filter(|begun| *begun != form)
         {
-            let what = format!("the export that was stopped wrote {begun}, and this one writes {form}");
-            let hint = "repeat it as it was begun, or without --resume to start over";
+            let what = format!("the interrupted export wrote {begun}, but this one writes {form}");
+            let hint = "use the same options as before, or omit --resume to start over";
             return Err(Failure::usage(what).hint(hint).into());
         }
         let (file, length) = open_part(&part, checkpoint.as_ref()).map_err(|error| broken(&error, &part))?;

@@ -142,7 +142,7 @@ fn check_owner(file: &File, path: &Path) -> Outcome {
     let quoted = shell(&quoted);
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        return refuse(format!("{shown} is open to others (mode {mode:04o})"), format!("chmod 600 {quoted}"));
+        return refuse(format!("{shown} is readable by other users (mode {mode:04o})"), format!("chmod 600 {quoted}"));
     }
     let me = rustix::process::geteuid().as_raw();
     if found.uid() != me && found.uid() != 0 {

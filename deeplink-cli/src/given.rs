@@ -29,8 +29,7 @@ pub(crate) fn link_id(text: &str) -> Outcome {
     if is_link_id(text) {
         return Ok(());
     }
-    let what =
-        format!("\"{}\" is not the id of a link; ids have 3 to 64 letters, digits or '-'", escape::one_line(text));
+    let what = format!("\"{}\" is not a link ID; IDs have 3 to 64 letters, digits or '-'", escape::one_line(text));
     let failure = Failure::invalid(what).code("invalid_id").field("link_id");
     Err(match meant(text) {
         Some(hint) => failure.hint(hint),
@@ -43,40 +42,40 @@ pub(crate) fn link_id(text: &str) -> Outcome {
 fn meant(text: &str) -> Option<String> {
     if let Some((_, rest)) = text.split_once("://") {
         let (_, path) = rest.split(['?', '#']).next()?.trim_end_matches('/').rsplit_once('/')?;
-        return is_link_id(path).then(|| format!("of a link's address, the last part is its id: use {path}"));
+        return is_link_id(path).then(|| format!("the ID is the last part of a link's URL: use {path}"));
     }
     let is_list = text.contains([',', '\t', ';', '{', '[']) || ["id", "link_id", "custom_id"].contains(&text);
-    is_list.then(|| "dl links list --all -o id prints the ids alone, one a line".to_owned())
+    is_list.then(|| "dl links list --all -o id prints only IDs, one per line".to_owned())
 }
 
 /// The id of an app that may exist.
 pub(crate) fn app_id(text: &str) -> Outcome {
-    id::<AppId>(text, "app_id", "dl apps list shows the ids of this account's apps")
+    id::<AppId>(text, "app_id", "dl apps list shows the IDs of this account's apps")
 }
 
 /// The id of a person in the team.
 pub(crate) fn user_id(text: &str) -> Outcome {
-    id::<UserId>(text, "user_id", "dl team list shows the ids of the people")
+    id::<UserId>(text, "user_id", "dl team list shows the IDs of the team members")
 }
 
 /// The id of a secret key.
 pub(crate) fn key_id(text: &str) -> Outcome {
-    id::<SecretKeyId>(text, "key_id", "dl keys list shows the ids of the keys; the key itself is never an argument")
+    id::<SecretKeyId>(text, "key_id", "dl keys list shows the key IDs; the key itself is never passed as an argument")
 }
 
 /// The id of a publishable key.
 pub(crate) fn publishable_key_id(text: &str) -> Outcome {
-    id::<PublishableKeyId>(text, "key_id", "dl pk list shows the ids of the keys")
+    id::<PublishableKeyId>(text, "key_id", "dl pk list shows the key IDs")
 }
 
 /// The id of an affiliate.
 pub(crate) fn affiliate_id(text: &str) -> Outcome {
-    id::<AffiliateId>(text, "affiliate_id", "dl affiliates list shows the ids of the affiliates")
+    id::<AffiliateId>(text, "affiliate_id", "dl affiliates list shows the IDs of the affiliates")
 }
 
 /// The id of an affiliate's credential.
 pub(crate) fn credential_id(text: &str) -> Outcome {
-    id::<SecretKeyId>(text, "key_id", "dl affiliates creds list shows the ids of the credentials")
+    id::<SecretKeyId>(text, "key_id", "dl affiliates creds list shows the IDs of the credentials")
 }
 
 /// The id of a source.
@@ -84,18 +83,19 @@ pub(crate) fn source_id(text: &str) -> Outcome {
     id::<SourceId>(
         text,
         "id",
-        "dl sources list shows the ids; an address is never an argument: send - reads it from stdin",
+        "dl sources list shows the IDs; URLs cannot be passed as arguments: use dl sources send - to read one from \
+         stdin",
     )
 }
 
 /// The id of a webhook.
 pub(crate) fn webhook_id(text: &str) -> Outcome {
-    id::<WebhookId>(text, "webhook_id", "dl webhooks list shows the ids of the webhooks")
+    id::<WebhookId>(text, "webhook_id", "dl webhooks list shows the IDs of the webhooks")
 }
 
 /// The id of a delivery.
 pub(crate) fn delivery_id(text: &str) -> Outcome {
-    id::<DeliveryId>(text, "delivery_id", "dl webhooks deliveries shows the ids of what was sent")
+    id::<DeliveryId>(text, "delivery_id", "dl webhooks deliveries shows the IDs of the deliveries")
 }
 
 /// An address of a person.

@@ -12,18 +12,18 @@ use crate::output::Format;
 pub(crate) enum When {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb
     Auto,
-    /// Everywhere
+    /// Always
     Always,
-    /// Nowhere
+    /// Never
     Never,
 }
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressMode {
-    /// A bar where one can be drawn, lines elsewhere
+    /// A bar where possible, otherwise plain lines
     Auto,
-    /// As auto; undoes DL_PROGRESS
+    /// Same as auto; overrides DL_PROGRESS
     Bar,
     /// A line at the start, every 10 seconds and at the end
     Plain,
@@ -35,7 +35,7 @@ pub(crate) enum ProgressMode {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Account to use [env: DL_PROFILE] [default: the active profile]
+    /// Profile to use [env: DL_PROFILE] [default: the active profile]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
@@ -43,7 +43,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,
 
-    /// File that holds the secret key, or - for stdin [env: DL_API_KEY, DL_API_KEY_FILE]
+    /// File with the secret key, or - for stdin [env: DL_API_KEY, DL_API_KEY_FILE]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Option<Vec<String>>,
 
-    /// In CSV, put ' before cells that a spreadsheet would treat as a formula; an import removes it
+    /// In CSV, prefix cells that a spreadsheet would treat as a formula with '; imports remove it
     #[arg(long, global = true)]
     pub(crate) spreadsheet_safe: bool,
 
@@ -71,7 +71,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Show requests and retries; -vv shows headers too, without secrets
+    /// Show requests and retries; -vv also shows headers, without secrets
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
@@ -91,7 +91,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) yes: bool,
 
-    /// Print what would be sent, and send nothing
+    /// Print what would be sent, without sending it
     #[arg(short = 'n', long, global = true)]
     pub(crate) dry_run: bool,
 }

@@ -11,70 +11,81 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
     };
     let text = match error.code() {
         Some(ErrorCode::Unauthorized) => {
-            "dl whoami shows where the key comes from; dl login stores a new one".to_owned()
+            "to see where the key comes from: dl whoami; to store a new one: dl login".to_owned()
         }
         Some(ErrorCode::InvalidKey) => {
-            "dl whoami shows where the key comes from; dl login stores a new one. A key from dl signup stops working once its \
-             email address is confirmed: store the key shown on that page with dl login --with-key"
+            "to see where the key comes from: dl whoami; to store a new one: dl login. A key from dl signup stops \
+             working once its email address is confirmed: store the key shown on that page with dl login --with-key"
                 .to_owned()
         }
-        Some(ErrorCode::ForbiddenScope) => {
-            "this key belongs to an affiliate; use a key of the account itself".to_owned()
-        }
+        Some(ErrorCode::ForbiddenScope) => "this key belongs to an affiliate; use an account key".to_owned(),
         Some(ErrorCode::NotFound) => "dl links list shows the account's links".to_owned(),
-        Some(ErrorCode::AffiliateScopeMismatch) => "leave --affiliate out: this key always uses its own".to_owned(),
+        Some(ErrorCode::AffiliateScopeMismatch) => {
+            "omit --affiliate: this key always uses its own affiliate".to_owned()
+        }
         Some(ErrorCode::DomainTaken) => {
-            "dl domains list shows yours; a domain that another account verified must be removed there first".to_owned()
+            "dl domains list shows your domains; a domain that is verified by another account must first be removed \
+             there"
+                .to_owned()
         }
         Some(ErrorCode::AlternateLimit) => {
-            "an account has one verified alternate domain: dl domains delete removes the other one".to_owned()
-        }
-        Some(ErrorCode::QuotaExceeded) => {
-            "delete what you no longer need, or upgrade: dl billing status shows the plan, dl billing checkout changes it"
+            "an account can have only one verified alternate domain: remove the other one with dl domains delete"
                 .to_owned()
         }
-        Some(ErrorCode::InvalidTier) => "dl billing checkout takes pro, business or scale".to_owned(),
+        Some(ErrorCode::QuotaExceeded) => {
+            "delete what you no longer need, or upgrade: dl billing status shows the plan, dl billing checkout \
+             changes it"
+                .to_owned()
+        }
+        Some(ErrorCode::InvalidTier) => "the plan must be pro, business or scale".to_owned(),
         Some(ErrorCode::NoSubscription) => "dl billing status shows the account's plan".to_owned(),
-        Some(ErrorCode::NoCustomer) => "dl billing checkout subscribes".to_owned(),
-        Some(ErrorCode::PaymentRequired) => "dl cannot pay per request; log in with dl login, and no payment is needed".to_owned(),
+        Some(ErrorCode::NoCustomer) => "to subscribe: dl billing checkout".to_owned(),
+        Some(ErrorCode::PaymentRequired) => {
+            "dl cannot make per-request payments; sign in with dl login, then no payment is needed".to_owned()
+        }
         Some(ErrorCode::PaymentReplayed) => {
             "to repeat a paid request, send the same Idempotency-Key; only a different request needs a new payment"
                 .to_owned()
         }
         Some(ErrorCode::ProcessorNotConfigured) => {
-            "this service takes no payments; its operator can grant a plan".to_owned()
+            "this service does not accept payments; its operator can grant a plan".to_owned()
         }
-        Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor carries its own filters".to_owned(),
-        Some(ErrorCode::EmailExists) => "dl login signs in with that address".to_owned(),
+        Some(ErrorCode::InvalidCursor) => "start again without --cursor; a cursor includes its filters".to_owned(),
+        Some(ErrorCode::EmailExists) => "to sign in with that address: dl login".to_owned(),
         Some(ErrorCode::AccountSuspended) => {
             "contact the operator of this service, who can resume the account".to_owned()
         }
         Some(ErrorCode::SignupClosed) => {
-            "ask the operator of this service for a key, then dl login --with-key".to_owned()
+            "ask the operator of this service for a key, then run dl login --with-key".to_owned()
         }
-        Some(ErrorCode::KeyLimit) => "dl keys list shows them; dl keys delete ID makes room".to_owned(),
-        Some(ErrorCode::KeyInUse) => "another key can delete it; dl keys rotate replaces it".to_owned(),
-        Some(ErrorCode::LastKey) => "make another key first: dl keys request, dl keys confirm".to_owned(),
-        Some(ErrorCode::RequestPending) => format!("dl keys confirm takes the code that {}", earlier_code(error)),
-        Some(ErrorCode::InvalidCode) => "the newest mail has the code; it works for 10 minutes".to_owned(),
+        Some(ErrorCode::KeyLimit) => "delete one with dl keys delete ID; dl keys list shows the keys".to_owned(),
+        Some(ErrorCode::KeyInUse) => "use another key to delete it, or replace it with dl keys rotate".to_owned(),
+        Some(ErrorCode::LastKey) => "create another key first: dl keys request, dl keys confirm".to_owned(),
+        Some(ErrorCode::RequestPending) => format!("with dl keys confirm, enter the code that {}", earlier_code(error)),
+        Some(ErrorCode::InvalidCode) => {
+            "the newest email has the valid code; codes are valid for 10 minutes".to_owned()
+        }
         Some(ErrorCode::TooManyAttempts) => {
-            "this code no longer works; dl keys request mails another one later".to_owned()
+            "this code no longer works; request another one later with dl keys request".to_owned()
         }
-        Some(ErrorCode::NotAMember) => "only confirmed team members can do this: see dl team list, or dl team invite ADDRESS".to_owned(),
+        Some(ErrorCode::NotAMember) => {
+            "only confirmed team members can do this: see dl team list, or dl team invite ADDRESS".to_owned()
+        }
         Some(ErrorCode::UserUnverified) => {
-            "the link that was mailed to this address must be confirmed first; dl team invite ADDRESS sends a new one"
+            "the link that was emailed to this address must be confirmed first; to send a new one: dl team invite \
+             ADDRESS"
                 .to_owned()
         }
-        Some(ErrorCode::UserExists) => "dl team list shows the people of the team".to_owned(),
-        Some(ErrorCode::LastUser) => "invite another person first: dl team invite ADDRESS".to_owned(),
-        Some(ErrorCode::DomainNotFound) => "dl domains add claims a domain".to_owned(),
-        Some(ErrorCode::DomainNotVerified) => "dl domains verify says what is missing".to_owned(),
-        Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows who has it".to_owned(),
-        Some(ErrorCode::CredentialLimit) => "dl affiliates creds delete makes room".to_owned(),
+        Some(ErrorCode::UserExists) => "dl team list shows the team members".to_owned(),
+        Some(ErrorCode::LastUser) => "invite another member first: dl team invite ADDRESS".to_owned(),
+        Some(ErrorCode::DomainNotFound) => "to add a domain: dl domains add".to_owned(),
+        Some(ErrorCode::DomainNotVerified) => "dl domains verify shows what is missing".to_owned(),
+        Some(ErrorCode::PartnerKeyTaken) => "dl affiliates list shows which affiliate has it".to_owned(),
+        Some(ErrorCode::CredentialLimit) => "delete one with dl affiliates creds delete".to_owned(),
         Some(ErrorCode::NameTaken) => {
             "dl sources list shows the existing source; dl sources rotate replaces its URL".to_owned()
         }
-        Some(ErrorCode::IdentifyConflict) => "an install stays with the user it was first bound to".to_owned(),
+        Some(ErrorCode::IdentifyConflict) => "an install remains bound to its first user".to_owned(),
         Some(
             ErrorCode::RateLimited
             | ErrorCode::Overloaded
@@ -83,14 +94,17 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             | ErrorCode::FacilitatorUnavailable
             | ErrorCode::PaymentInProgress,
         ) => wait(),
-        Some(code) if code.is_not_configured() => "this service has not set that up; ask its operator".to_owned(),
+        Some(code) if code.is_not_configured() => {
+            "this service has not been configured for that; ask its operator".to_owned()
+        }
         _ => match error.kind() {
-            Kind::Connect if elsewhere => "check the address, its DNS and the network".to_owned(),
-            Kind::Connect => "check --base-url and the network; dl ping tries again".to_owned(),
+            Kind::Connect if elsewhere => "check the URL, its DNS and the network".to_owned(),
+            Kind::Connect => "check --base-url and the network, then try again, for example with dl ping".to_owned(),
             Kind::Timeout if error.is_ambiguous() => {
-                "the request may have been applied: check before you retry; --timeout waits longer".to_owned()
+                "the request may have been applied: check before you retry; increase --timeout to wait longer"
+                    .to_owned()
             }
-            Kind::Timeout => "--timeout waits longer".to_owned(),
+            Kind::Timeout => "increase --timeout to wait longer".to_owned(),
             _ if error.is_ambiguous() => "the request may have been applied: check before you retry".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
             _ if elsewhere => return None,

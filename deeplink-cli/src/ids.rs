@@ -79,8 +79,8 @@ pub(crate) async fn delete(
 
 /// The subject of a prompt does not exist; `list` is the command that shows what does.
 pub(crate) fn unknown(what: &str, id: &str, list: &str) -> Stop {
-    let failure = Failure::new(Exit::NotFound, format!("this account has {what} with the id {id}"));
-    failure.code("not_found").hint(format!("dl {list} lists the valid ids")).into()
+    let failure = Failure::new(Exit::NotFound, format!("this account has {what} with the ID {id}"));
+    failure.code("not_found").hint(format!("dl {list} shows the valid IDs")).into()
 }
 
 /// The results of the ids of one command.

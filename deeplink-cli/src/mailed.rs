@@ -16,8 +16,8 @@ const TRIES: u32 = 3;
 /// A malformed or incomplete link.
 const NOT_A_LINK: &str = "not_a_link";
 /// What to do with the link of a sign-up.
-const CONFIRMS: &str =
-    "this link confirms a sign-up: open it in a browser; dl login --with-key keeps the key that the page shows";
+const CONFIRMS: &str = "this link confirms a sign-up: open it in a browser, then store the key that the page shows \
+     with dl login --with-key";
 /// A link that does not work.
 pub(crate) const REFUSED: &str = "link_refused";
 
@@ -41,8 +41,8 @@ impl Purpose {
     /// What to do with a link of this purpose that was given for another.
     const fn command(self) -> &'static str {
         match self {
-            Self::SignIn => "this is a link to sign in with: dl login takes it",
-            Self::Invitation => "this is an invitation: dl team accept takes it",
+            Self::SignIn => "this is a sign-in link: use it with dl login",
+            Self::Invitation => "this is an invitation: use it with dl team accept",
         }
     }
 }
@@ -53,8 +53,8 @@ impl Context {
         if from_stdin || self.global.dry_run || self.can_ask() {
             return Ok(());
         }
-        let what = "the mailed link is needed, and this session cannot prompt for it";
-        Err(Failure::usage(what).code("needs_input").hint("--link-stdin reads it from stdin").into())
+        let what = "the emailed link is needed, and this session cannot prompt for it";
+        Err(Failure::usage(what).code("needs_input").hint("use --link-stdin to read it from stdin").into())
     }
 
     /// Reads a mailed link from a prompt or stdin and passes its token to `spend`. At a prompt it may be tried again.
@@ -104,8 +104,8 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
         if token.is_well_formed() {
             return Ok(token);
         }
-        let hint = "paste the whole link of the mail, or the 64 hex digits behind token=";
-        Err(refuse("this is neither the link nor its token").hint(hint).into())
+        let hint = "paste the whole link from the email, or the 64 hex digits after token=";
+        Err(refuse("this is neither a link nor a token").hint(hint).into())
     };
     if !text.contains("://") {
         return well_formed(Token::new(text));
@@ -113,8 +113,9 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     let url = Url::parse(text).map_err(|_| refuse("this is not a link"))?;
     let origin = url.origin().ascii_serialization();
     if origin != base.origin() {
-        let what = format!("the link leads to {origin}, and dl talks to {}; nothing was sent", base.origin());
-        let hint = "if the service sent it, --base-url is its other address; otherwise someone may be trying to sign in as you";
+        let what = format!("the link leads to {origin}, but dl is using {}; nothing was sent", base.origin());
+        let hint =
+            "if the service sent it, --base-url is its other URL; otherwise someone may be trying to sign in as you";
         return Err(Failure::invalid(what).code("foreign_link").hint(hint).into());
     }
     if !url.path().ends_with(purpose.route().path) {
@@ -139,10 +140,10 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
 pub(crate) fn refused(code: &str) -> Stop {
     let why = match code {
         "link_expired" | "invite_invalid" => "the link has expired, was already used, or was replaced by a newer one",
-        _ => "the service does not accept the link",
+        _ => "the service did not accept the link",
     };
     let failure = Failure::new(Exit::Auth, format!("{why} ({code})")).code(REFUSED);
-    failure.hint("the newest mail has the link that works; each works once").into()
+    failure.hint("use the link in the newest email; each link works only once").into()
 }
 
 #[cfg(test)]

@@ -194,7 +194,8 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     let text = mask::secrets(&text);
     let _ = io::stderr().write_all(text.as_bytes());
     if text.contains("dl_live_") {
-        let _ = io::stderr().write_all(b"\nA key is never an argument: pipe it in, or give --api-key-file.\n");
+        let _ =
+            io::stderr().write_all(b"\nKeys cannot be passed as arguments: pipe the key in, or use --api-key-file.\n");
     }
     Exit::Usage
 }

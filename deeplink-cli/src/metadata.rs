@@ -20,7 +20,7 @@ pub(crate) fn read(ctx: &Context, entries: &[String], json: Option<&str>) -> Out
     let mut members = Vec::new();
     for pair in entries {
         let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            return Err(Failure::usage(format!("--meta takes KEY=VALUE, not \"{pair}\"")).into());
+            return Err(Failure::usage(format!("--meta requires KEY=VALUE, not \"{pair}\"")).into());
         };
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
         members.push(format!("{}:{}", quoted(name), quoted(value)));
@@ -30,7 +30,7 @@ pub(crate) fn read(ctx: &Context, entries: &[String], json: Option<&str>) -> Out
 
 fn parse(json: &str) -> Outcome<Metadata> {
     Metadata::parse(json).map_err(|error| {
-        Failure::invalid(format!("the metadata is not JSON: {error}"))
+        Failure::invalid(format!("the metadata is not valid JSON: {error}"))
             .code("invalid_metadata")
             .field("metadata")
             .hint("--meta KEY=VALUE needs no JSON")

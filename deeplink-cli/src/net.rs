@@ -106,8 +106,8 @@ impl Context {
         let asked = || self.asked.borrow().clone().unwrap_or_else(|| "the service".to_owned());
         match (error.kind(), error.status()) {
             (Kind::Connect, _) => format!("cannot connect to {}: {}", asked(), deepest(error)),
-            (Kind::Timeout, _) => format!("no answer from {} in time", asked()),
-            (Kind::Transport, _) => format!("the connection to {} broke: {}", asked(), deepest(error)),
+            (Kind::Timeout, _) => format!("no response from {} in time", asked()),
+            (Kind::Transport, _) => format!("the connection to {} was lost: {}", asked(), deepest(error)),
             (_, Some(status)) => format!("{} (HTTP {})", error.message(), status.as_u16()),
             (_, None) => error.message().to_owned(),
         }

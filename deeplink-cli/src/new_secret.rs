@@ -18,7 +18,7 @@ use crate::store::KeepError;
 /// Where a new secret goes.
 #[derive(Debug, Args)]
 pub(crate) struct SecretOut {
-    /// New file for the secret; without it the secret goes to stdout
+    /// Write the secret to this new file instead of stdout
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
 }
@@ -90,8 +90,8 @@ impl SecretOut {
             Some(path) => Some(make(path)?),
             None if shown => None,
             None => {
-                let what = format!("the {} is shown only once, and this output format leaves it out", kind.what);
-                return Err(Failure::usage(what).hint("--out-file FILE keeps it").into());
+                let what = format!("the {} is shown only once, and this output format omits it", kind.what);
+                return Err(Failure::usage(what).hint("use --out-file FILE to save it").into());
             }
         };
         Ok(SecretSink { ctx, kind, file, _hold: ctx.signal_hold.begin() })
@@ -102,8 +102,8 @@ fn make(path: &Path) -> Outcome<PendingFile> {
     match files::make_private(path) {
         Ok(file) => Ok(PendingFile { path: path.to_owned(), file, filled: false }),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let what = format!("{} already exists, and is not overwritten", path.display());
-            Err(Failure::usage(what).code("file_exists").hint("--out-file takes the name of a new file").into())
+            let what = format!("{} already exists and will not be overwritten", path.display());
+            Err(Failure::usage(what).code("file_exists").hint("--out-file requires the name of a new file").into())
         }
         Err(error) => Err(Failure::file("write", path.display(), &error).into()),
     }
@@ -126,7 +126,7 @@ impl SecretSink<'_> {
             print(self.ctx, secret).map_err(lost)?;
             let path = pending.path.display();
             let what = format!(
-                "cannot write {path}: {}; the {} is printed above and not shown again",
+                "cannot write {path}: {}; the {} is printed above and will not be shown again",
                 plain(&error),
                 self.kind.what
             );
@@ -135,7 +135,7 @@ impl SecretSink<'_> {
         // The directory entry must be durable too; a failure leaves the key in the file.
         if let Err(error) = files::sync_dir(files::dir_of(&pending.path)) {
             self.ctx.console.warn(&format!(
-                "the folder of {} is not synced: {}",
+                "the directory of {} could not be synced: {}",
                 pending.path.display(),
                 plain(&error)
             ));
@@ -168,9 +168,9 @@ fn unshown(why: Stop, again: &str) -> Stop {
     match why {
         Stop::ClosedPipe => {
             let what = "it was created, but stdout was closed before it was printed";
-            Failure::new(Exit::Failure, what).code("not_shown").hint(format!("{again} shows the URL")).into()
+            Failure::new(Exit::Failure, what).code("not_shown").hint(format!("to show the URL: {again}")).into()
         }
-        other => other.hinting(&format!("it was created; {again} shows the URL")),
+        other => other.hinting(&format!("it was created; to show the URL: {again}")),
     }
 }
 
@@ -183,7 +183,7 @@ fn lost(ctx: &Context, secret: &str, id: &str, delete: &str, why: Stop) -> Stop 
     }
     let shown = SecretKey::new(secret).shown_prefix();
     let what = format!("the key {shown} ({id}) was created but could not be shown");
-    Failure::new(Exit::Failure, what).code("key_lost").hint(format!("it still works; delete it: {delete}")).into()
+    Failure::new(Exit::Failure, what).code("key_lost").hint(format!("it still works; to delete it: {delete}")).into()
 }
 
 /// The same for a secret without a public prefix.
@@ -194,13 +194,15 @@ fn lost_secret(ctx: &Context, id: &str, rotate: &str, why: Stop) -> Stop {
         other => return other,
     }
     let what = format!("the secret of {id} was created but could not be shown");
-    Failure::new(Exit::Failure, what).code("secret_lost").hint(format!("another one: {rotate} {id}")).into()
+    Failure::new(Exit::Failure, what).code("secret_lost").hint(format!("to create another one: {rotate} {id}")).into()
 }
 
 /// Prints a key that could not be stored: it is only in this answer.
 pub(crate) fn print_instead(ctx: &Context, key: &SecretKey, id: &str, error: KeepError, what: &str) -> Stop {
     let what = match &error.key_at {
-        Some(source) => format!("the key is in {}, but the configuration does not say so", source.location()),
+        Some(source) => {
+            format!("the key is stored in {}, but the configuration could not be updated", source.location())
+        }
         None => what.to_owned(),
     };
     if let Stop::Failed(failure) = error.why {
@@ -208,11 +210,11 @@ pub(crate) fn print_instead(ctx: &Context, key: &SecretKey, id: &str, error: Kee
     }
     if let Err(stop) = print(ctx, key.expose()) {
         if error.key_at.is_some() {
-            return Failure::new(Exit::Failure, what).hint("dl login --with-key writes it").into();
+            return Failure::new(Exit::Failure, what).hint("to update it, use dl login --with-key").into();
         }
         let delete = format!("on the service's page /account, or with another key: dl keys delete {id}");
         return lost(ctx, key.expose(), id, &delete, stop);
     }
-    let failure = Failure::new(Exit::Failure, format!("{what}; it is printed above and not shown again"));
-    failure.hint("dl login --with-key keeps it").into()
+    let failure = Failure::new(Exit::Failure, format!("{what}; it is printed above and will not be shown again"));
+    failure.hint("to store it, use dl login --with-key").into()
 }

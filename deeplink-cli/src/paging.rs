@@ -14,13 +14,13 @@ use crate::output::{Record, Rows, Sheet};
 /// Which part of a list of any length to print.
 #[derive(Debug, Args)]
 pub(crate) struct Paging {
-    /// Maximum number to list; above 100, in pages of 100
+    /// Maximum number to list, fetched in pages of 100
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT.into(), value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// List everything
+    /// List all
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Continue where an earlier list ended
+    /// Continue from the cursor of an earlier list
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     cursor: Option<String>,
 }
@@ -40,10 +40,10 @@ impl Paging {
 /// Which part of a bounded list to print: all of it by default.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Part {
-    /// Maximum number to list; all by default
+    /// Maximum number to list [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Continue where an earlier list ended
+    /// Continue from the cursor of an earlier list
     #[arg(long, value_name = "CURSOR", allow_hyphen_values = true)]
     cursor: Option<String>,
     /// The flag that lists more.
@@ -104,7 +104,7 @@ impl Part {
             left = left.saturating_sub(write(sheet.noun.list, &page.raw, &mut rows)?);
             match page.next {
                 Some(next) if left > 0 && !seen.insert(next.clone()) => {
-                    return Err(Failure::new(Exit::Failure, "the list repeats a page").into());
+                    return Err(Failure::new(Exit::Failure, "the service returned the same page twice").into());
                 }
                 next => cursor = next,
             }

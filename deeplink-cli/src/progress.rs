@@ -80,7 +80,7 @@ impl Progress {
     /// `done` of `total` are done; `paused` is how long the service asked to wait.
     pub(crate) fn at(&self, done: u64, total: u64, paused: Option<Duration>) {
         let remark = || match paused {
-            Some(wait) => format!("waiting {} s as the service asked", wait.as_secs().max(1)),
+            Some(wait) => format!("rate limited, waiting {} s", wait.as_secs().max(1)),
             None => format!("{}/s", grouped(rate(done, self.start.get().elapsed()))),
         };
         match &self.form {

@@ -18,7 +18,7 @@ impl Context {
         }
         if !self.can_ask() {
             let what = format!("confirmation needed: {question}");
-            return Err(Failure::usage(what).code("needs_yes").hint("--yes confirms it").into());
+            return Err(Failure::usage(what).code("needs_yes").hint("use --yes to confirm").into());
         }
         let answer = self.ask(&format!("{question} [y/N] ")).await?;
         if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
@@ -34,7 +34,7 @@ impl Context {
         }
         if !self.can_ask() {
             let what = format!("confirmation needed: {warning}");
-            return Err(Failure::usage(what).code("needs_yes").hint("--yes confirms it").into());
+            return Err(Failure::usage(what).code("needs_yes").hint("use --yes to confirm").into());
         }
         let answer = self.ask(&format!("{warning}\nType {name} to continue: ")).await?;
         if answer.trim() == name {
@@ -52,10 +52,10 @@ impl Context {
     /// Asks for a line; `flag` gives it without asking.
     pub(crate) async fn line(&self, question: &str, flag: &str) -> Outcome<String> {
         if !self.can_ask() {
-            let what = format!("{flag} is needed");
+            let what = format!("{flag} is required");
             return Err(Failure::usage(what)
                 .code("needs_input")
-                .hint(format!("give {flag}: this session cannot prompt"))
+                .hint(format!("use {flag}: this session cannot prompt"))
                 .into());
         }
         Ok(self.ask(question).await?.trim().to_owned())
@@ -74,7 +74,7 @@ impl Context {
         });
         match read.await {
             Ok(Ok(line)) => Ok(line),
-            _ => Err(Failure::usage("the answer could not be read").into()),
+            _ => Err(Failure::usage("the input could not be read").into()),
         }
     }
 
@@ -84,8 +84,8 @@ impl Context {
             return check_key(&self.piped_secret("the key").await?, "stdin");
         }
         if !self.can_ask() {
-            let hint = "pipe the key in, as in: dl login --with-key < key.txt";
-            return Err(Failure::usage("the key is needed").code("needs_input").hint(hint).into());
+            let hint = "pipe the key in, for example: dl login --with-key < key.txt";
+            return Err(Failure::usage("a key is required").code("needs_input").hint(hint).into());
         }
         check_key(&self.hidden(question, "--with-key").await?, "the key")
     }
@@ -94,7 +94,10 @@ impl Context {
     pub(crate) async fn hidden(&self, question: &str, flag: &str) -> Outcome<Zeroizing<String>> {
         if !self.can_ask() {
             let what = "this session cannot prompt for it";
-            return Err(Failure::usage(what).code("needs_input").hint(format!("{flag} reads it from stdin")).into());
+            return Err(Failure::usage(what)
+                .code("needs_input")
+                .hint(format!("use {flag} to read it from stdin"))
+                .into());
         }
         let question = question.to_owned();
         // Before the question is printed, so that an early paste is not echoed either.
@@ -103,7 +106,7 @@ impl Context {
         match read.await {
             Ok(Ok(text)) => Ok(Zeroizing::new(text)),
             Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(Stop::Exit(Exit::Interrupted)),
-            _ => Err(Failure::usage("the answer could not be read").into()),
+            _ => Err(Failure::usage("the input could not be read").into()),
         }
     }
 
@@ -116,7 +119,7 @@ impl Context {
         });
         match read.await {
             Ok(Ok(line)) => Ok(line),
-            _ => Err(Failure::invalid(format!("{asked_by}: stdin cannot be read as text")).into()),
+            _ => Err(Failure::invalid(format!("{asked_by}: stdin could not be read as text")).into()),
         }
     }
 }

@@ -37,7 +37,7 @@ impl SignalHold {
 
     /// What a second signal may lose.
     fn at_stake(&self) -> String {
-        let key = || "a key may have been made, and it was not shown: look for it at /account".to_owned();
+        let key = || "a key may have been created without being shown: look for it at /account".to_owned();
         self.at_stake.borrow().clone().unwrap_or_else(key)
     }
 
@@ -49,7 +49,7 @@ impl SignalHold {
     /// Waits until a signal may end the command, and prints why it does not end at once.
     async fn wait(&self, console: &Console) {
         if self.wanted.get() {
-            console.say("stopping: waiting for an answer that may hold a key, which is shown only once");
+            console.say("stopping: waiting for a response that may contain a key, which is shown only once");
         }
         while self.wanted.get() {
             self.over.notified().await;

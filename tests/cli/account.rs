@@ -45,8 +45,8 @@ fn a_deletion_is_confirmed_and_canceled() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("account delete"), @"
     --- stderr
-    error[needs_yes]: confirmation needed: the account tnt_01a1f84a95c0e463bcb1a6e5 (Example) will be deleted 7 days from now, with everything in it
-      hint: --yes confirms it
+    error[needs_yes]: confirmation needed: the account tnt_01a1f84a95c0e463bcb1a6e5 (Example) and everything in it will be deleted in 7 days
+      hint: use --yes to confirm
     --- exit 2
     ");
     assert_eq!(double.lines(), ["GET /v1/account"]);

@@ -47,7 +47,7 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     assert_eq!(code, Some(0), "{text}");
     let file = dl.config("credentials.toml");
     let notice =
-        format!("no keyring (no session bus): the key is in a file that only you can read, {}", file.display());
+        format!("no keyring (no session bus): the key is stored in a file that only you can read, {}", file.display());
     assert!(text.contains(&notice), "{text}");
     assert!(text.contains("Signed in as you@example.com; key dl_live_"), "{text}");
     assert!(!text.contains(link.rsplit('=').next().expect("a token")), "{text}");
@@ -102,7 +102,7 @@ fn a_team_grows_and_shrinks() {
     let link = server.mailed_link("new@example.com", "/v1/auth/verify");
     // An invitation link is not a sign-in link.
     let wrong = guest.run_with("login --email new@example.com --link-stdin --store file", &link);
-    assert!(wrong.fails(3).contains("dl team accept takes it"), "{wrong}");
+    assert!(wrong.fails(3).contains("use it with dl team accept"), "{wrong}");
     guest.run_with("team accept --link-stdin", &link).ok();
     guest.run_with("team accept --link-stdin", &link).fails(4);
     owner.run("team invite new@example.com").fails(6);

@@ -76,7 +76,7 @@ fn what_is_not_there_is_listed_by_its_own_command() {
     let double = Double::new(|_| Answer::error(404, "not_found", "there is no such app"));
     let dl = Dl::at(&double.url);
     assert!(dl.run("api DELETE /v1/apps/zzz").fails(5).contains("hint: dl apps list shows"));
-    assert!(dl.run("api GET /v1/nothing").fails(5).contains("hint: dl api GET /openapi.json says"));
+    assert!(dl.run("api GET /v1/nothing").fails(5).contains("hint: dl api GET /openapi.json lists"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn one_fingerprint_is_worth_a_word() {
     insta::assert_snapshot!(ran, @"
     app_0123456789abcdef0123456a
     --- stderr
-    note: one fingerprint: builds from Google Play carry Play's own signature; add that one too
+    note: only one fingerprint: builds from Google Play are signed with Play's own certificate; add its fingerprint too
     ");
 }
 
@@ -87,8 +87,8 @@ fn a_replacement_says_so_and_what_is_gone() {
     insta::assert_snapshot!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store"), @"
     app_0123456789abcdef01234567
     --- stderr
-    note: com.example.app was registered already and is replaced; it now has name Store, no icon, no color
-    warning: removed: icon https://example.com/i.png, color #0a7cff; add it again with --icon --theme
+    note: com.example.app was already registered and has been replaced; it now has name Store, no icon, no color
+    warning: removed: icon https://example.com/i.png, color #0a7cff; to add it again, use --icon --theme
     ");
     assert_eq!(dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Store -q").stderr, "");
 }
@@ -111,7 +111,7 @@ fn a_wrong_fingerprint_is_refused_by_name_and_nothing_is_sent() {
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 '{FINGERPRINT}\n{SECOND}\n'")), @"
     --- stderr
     error[invalid_fingerprint]: a fingerprint contains no spaces or line breaks; give several as separate values
-      hint: --sha256 takes several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes
+      hint: --sha256 accepts several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes
     --- exit 3
     ");
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 'SHA256: {FINGERPRINT}'")), @"
@@ -152,7 +152,7 @@ fn delete_asks_for_a_yes() {
     insta::assert_snapshot!(dl.run("apps delete app_0123456789abcdef01234567"), @"
     --- stderr
     error[needs_yes]: confirmation needed: Remove the app app_0123456789abcdef01234567?
-      hint: --yes confirms it
+      hint: use --yes to confirm
     --- exit 2
     ");
     assert!(double.requests().is_empty());
@@ -186,7 +186,7 @@ fn an_id_of_no_app_is_refused_and_nothing_is_sent() {
     insta::assert_snapshot!(dl.run("apps delete nope --yes"), @r#"
     --- stderr
     error[invalid_id]: "nope" is not an id of the form app_ and 24 lower-case hex digits
-      hint: dl apps list shows the ids of this account's apps
+      hint: dl apps list shows the IDs of this account's apps
     --- exit 3
     "#);
     let both = dl.run("apps delete app_0123456789abcdef01234567 nope --yes -o json");

@@ -149,18 +149,18 @@ fn people_see_how_the_subscription_stands() {
         (
             json!({"status": "canceled", "effective_tier": "free"}),
             "on hold",
-            "the subscription is unpaid or paused and grants nothing: dl billing portal",
+            "the subscription is unpaid or paused and grants nothing; see dl billing portal",
         ),
         (json!({"status": "canceled", "billing_method": "free", "plan_tier": "free"}), "canceled", ""),
         (
             json!({"status": "past_due"}),
             "past_due",
-            "the last payment failed and the plan ends within 7 days: dl billing portal",
+            "the last payment failed; the plan ends within 7 days unless you pay at: dl billing portal",
         ),
         (
             json!({"status": "past_due", "effective_tier": "free"}),
             "past_due",
-            "the last payment failed and the plan is over; pay to get it back: dl billing portal",
+            "the last payment failed and the plan has ended; to restore it, pay at: dl billing portal",
         ),
     ] {
         let double = service_with(members);
@@ -216,7 +216,7 @@ fn a_page_is_opened_where_that_is_wanted() {
     let odd = Double::new(|_| Answer::new(200, r#"{"portal_url":"file:///bin/true"}"#));
     let ran = dl.env("DL_BASE_URL", &odd.url).run("billing portal --open");
     assert_eq!(ran.ok(), "file:///bin/true\n");
-    assert!(ran.stderr.contains("warning: no browser could be opened (it is not a web address)"), "{ran}");
+    assert!(ran.stderr.contains("warning: could not open a browser (not an http(s) URL)"), "{ran}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_cancellation_says_until_when_the_plan_stays() {
     insta::assert_snapshot!(dl.run("billing cancel --yes"), @r"
     cancel_scheduled
     --- stderr
-    the subscription ends on 2026-12-20
+    the subscription will end on 2026-12-20
     ");
     assert_eq!(double.lines(), ["POST /v1/billing/cancel"]);
     let whole = json!({"status": "cancel_scheduled", "current_period_end": PERIOD_END});
@@ -255,7 +255,9 @@ fn a_cancellation_is_confirmed() {
     let double = service();
     let ran = Dl::at(&double.url).run("billing cancel");
     assert!(
-        ran.fails(2).starts_with("error[needs_yes]: confirmation needed: the subscription ends with its period"),
+        ran.fails(2).starts_with(
+            "error[needs_yes]: confirmation needed: the subscription will end with the current billing period"
+        ),
         "{ran}"
     );
     assert!(double.requests().is_empty(), "{:?}", double.lines());
@@ -265,33 +267,33 @@ fn a_cancellation_is_confirmed() {
     ] {
         let double = service();
         let screen = Screen::open(Dl::at(&double.url), "billing cancel");
-        screen.wait_for("The plan business ends on 2026-12-20.");
+        screen.wait_for("The business plan ends on 2026-12-20.");
         screen.wait_for("Type business to continue: ");
         screen.send(typed);
         let (ended, text) = screen.end();
         assert_eq!((ended, double.lines()), (Some(code), lines.into_iter().map(str::to_owned).collect()), "{text}");
     }
     // What the question says after a failed payment, and for a subscription that grants nothing.
-    let held = "grants nothing now. It ends with its period and cannot be resumed after that.";
+    let held = "currently grants nothing. It ends with the current billing period and cannot be resumed after that.";
     for (members, question) in [
-        (json!({"status": "past_due"}), "The plan business ends on 2026-12-20 at the latest.".to_owned()),
+        (json!({"status": "past_due"}), "The business plan ends on 2026-12-20 at the latest.".to_owned()),
         (
             json!({"status": "past_due", "current_period_end": null}),
-            "The plan business ends with its period".to_owned(),
+            "The business plan ends with the current billing period".to_owned(),
         ),
         (
             json!({"status": "past_due", "effective_tier": "free"}),
-            format!("The subscription to business is not paid and {held}"),
+            format!("The business subscription is not paid and {held}"),
         ),
         (
             json!({"status": "canceled", "effective_tier": "free"}),
-            format!("The subscription to business is on hold and {held}"),
+            format!("The business subscription is on hold and {held}"),
         ),
     ] {
         let double = service_with(members);
         let screen = Screen::sized(Dl::at(&double.url), "billing cancel", 250);
         screen.wait_for(&question);
-        screen.wait_for("individual clicks and other events are kept for 30 days only.");
+        screen.wait_for("individual clicks and other events are kept for only 30 days.");
         screen.wait_for("Type business to continue: ");
         screen.send("n\n");
         assert_eq!((screen.end().0, double.lines()), (Some(2), vec!["GET /v1/billing/status".to_owned()]));
@@ -299,11 +301,11 @@ fn a_cancellation_is_confirmed() {
     // Clicks are deleted only if limits are enforced, and a granted plan has its own limits.
     for members in [json!({"quotas_enforced": false}), json!({"comp_active": true})] {
         let screen = Screen::sized(Dl::at(&service_with(members).url), "billing cancel", 250);
-        screen.wait_for("No link, domain, team member or webhook is deleted");
+        screen.wait_for("Links, domains, team members and webhooks are kept");
         screen.wait_for("to continue: ");
         screen.send("n\n");
         let text = screen.end().1;
-        assert!(!text.contains("30 days") && !text.contains("free plan"), "{text}");
+        assert!(!text.contains("30 days") && !text.contains("Free plan"), "{text}");
     }
     // For a subscription that is ending already or does not exist, the service answers.
     for members in [json!({"cancel_scheduled": true}), json!({"billing_method": "free", "plan_tier": "free"})] {
@@ -317,12 +319,12 @@ fn a_cancellation_is_confirmed() {
 fn refusals_say_what_to_do() {
     for (status, code, line, exit, hint) in [
         (400, "no_subscription", "billing cancel --yes", 3, "dl billing status shows"),
-        (400, "no_customer", "billing portal", 3, "dl billing checkout subscribes"),
+        (400, "no_customer", "billing portal", 3, "to subscribe: dl billing checkout"),
         (400, "invalid_tier", "billing checkout pro", 3, "pro, business or scale"),
         (402, "quota_exceeded", "domains add go.example.com", 7, "dl billing checkout"),
-        (402, "payment_required", "links list", 7, "and no payment is needed"),
+        (402, "payment_required", "links list", 7, "then no payment is needed"),
         (409, "payment_replayed", "links list", 6, "send the same Idempotency-Key"),
-        (503, "processor_not_configured", "billing checkout pro", 9, "this service takes no payments"),
+        (503, "processor_not_configured", "billing checkout pro", 9, "this service does not accept payments"),
         (503, "billing_not_configured", "billing status", 9, "ask its operator"),
         (503, "upstream_unavailable", "billing portal", 9, "try again later"),
         (503, "facilitator_unavailable", "links list", 9, "try again later"),

@@ -19,7 +19,7 @@ fn profiles_are_added_used_and_removed() {
     dl.run("profile add three").fails(2);
     dl.run("profile remove two").ok();
     assert_eq!(dl.run("profile list -o id").ok(), "one\n");
-    assert!(dl.run("profile remove two").fails(2).contains("the profiles are one"));
+    assert!(dl.run("profile remove two").fails(2).contains("available profiles: one"));
 }
 
 #[test]

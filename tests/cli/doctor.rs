@@ -31,15 +31,15 @@ fn an_account_on_this_machine_has_nothing_to_mend() {
         (r"http://127\.0\.0\.1:\d+", "http://HERE"), (r"\d+ ms", "N ms"), ("\t", "<TAB>"),
     ]}, {
         insta::assert_snapshot!(ran, @"
-        skip<TAB>config.files<TAB>default<TAB>no configuration: everything comes from flags and variables<TAB>
+        skip<TAB>config.files<TAB>default<TAB>no configuration file: all settings come from flags and environment variables<TAB>
         ok<TAB>config.key<TAB>default<TAB>dl_live_3fa91c07be... from DL_API_KEY, read in N ms<TAB>
-        skip<TAB>config.pk<TAB>default<TAB>none is set in DL_PUBLISHABLE_KEY<TAB>
-        ok<TAB>service.http<TAB>http://HERE<TAB>answers in N ms<TAB>
+        skip<TAB>config.pk<TAB>default<TAB>DL_PUBLISHABLE_KEY is not set<TAB>
+        ok<TAB>service.http<TAB>http://HERE<TAB>responds in N ms<TAB>
         skip<TAB>service.tls<TAB>http://HERE<TAB>plain http<TAB>
-        skip<TAB>service.clock<TAB>http://HERE<TAB>the service does not say what time it is<TAB>
+        skip<TAB>service.clock<TAB>http://HERE<TAB>the service does not report its time<TAB>
         ok<TAB>account.key<TAB>http://HERE<TAB>accepted, for the whole account<TAB>
         ok<TAB>account.domain<TAB>http://HERE<TAB>verified: go.example.com<TAB>
-        skip<TAB>domain.txt, domain.route, domain.tls, domain.robots, aasa.origin, aasa.cdn, assetlinks.origin, assetlinks.google<TAB>go.example.com<TAB>the service is on this machine only: host checks need one that others reach, or --connect-to go.example.com=IP:PORT<TAB>
+        skip<TAB>domain.txt, domain.route, domain.tls, domain.robots, aasa.origin, aasa.cdn, assetlinks.origin, assetlinks.google<TAB>go.example.com<TAB>the service is only reachable on this machine: to check a host, use a publicly reachable one, or --connect-to go.example.com=IP:PORT<TAB>
         skip<TAB>app.alternate<TAB>iOS<TAB>the account has no iOS app<TAB>
         --- stderr
 

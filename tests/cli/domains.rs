@@ -27,7 +27,7 @@ fn add_prints_the_domain_and_the_records_to_copy() {
     go.example.com
     --- stderr
 
-    create these two records, name and value, in DNS:
+    create these two DNS records (name, then value):
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
@@ -64,7 +64,7 @@ fn where_the_service_has_no_name_no_cname_is_asked_for() {
     go.example.com
     --- stderr
 
-    create these two records, name and value, in DNS:
+    create these two DNS records (name, then value):
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
@@ -79,16 +79,16 @@ fn where_the_service_has_no_name_no_cname_is_asked_for() {
     go.example.com
     --- stderr
 
-    create this record, name and value, in DNS:
+    create this DNS record (name, then value):
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
 
-    no record can route visitors to 127.0.0.1, the public host of the service: its operator must give it a name
-    that is publicly reachable, with --public-url or DEEPLINK_CNAME_TARGET
+    no DNS record can route visitors to 127.0.0.1, the public host of the service: its operator must set a publicly
+    reachable name with --public-url or DEEPLINK_CNAME_TARGET
 
     then: dl domains verify go.example.com --wait 30m
-    to try a domain on this machine: dl domains add shop.localhost
+    to try out a domain on this machine: dl domains add shop.localhost
     ");
 }
 
@@ -103,9 +103,9 @@ fn a_local_name_needs_no_record() {
     shop.localhost
     --- stderr
 
-    shop.localhost is verified: names under .localhost never leave this machine, so it needs no DNS records
+    shop.localhost is verified: names under .localhost never leave this machine, so no DNS records are needed
 
-    links on it: dl links create https://example.com/
+    to create a link on it: dl links create https://example.com/
     ");
 }
 
@@ -125,7 +125,7 @@ fn update_changes_only_what_is_named() {
     root_url<TAB>
     not_found_url<TAB>
     --- stderr
-    note: go.example.com is not verified, so nobody is sent there yet
+    note: go.example.com is not verified, so visitors are not redirected yet
     ");
     dl.run("domains update go.example.com --unset root_url").ok();
     dl.run("domains update go.example.com --root-url https://www.example.com --unset not-found-url").ok();
@@ -183,7 +183,8 @@ fn what_is_no_domain_is_refused_and_nothing_is_sent() {
 
 #[test]
 fn a_domain_that_is_taken_says_what_to_do() {
-    for (code, hint) in [("domain_taken", "dl domains list shows yours"), ("alternate_limit", "one verified alternate")]
+    for (code, hint) in
+        [("domain_taken", "dl domains list shows your domains"), ("alternate_limit", "one verified alternate")]
     {
         let double = Double::new(move |_| Answer::error(409, code, "no"));
         let ran = Dl::at(&double.url).run("domains add go.example.com");
@@ -199,7 +200,7 @@ fn a_list_shows_what_still_waits() {
     go.example.com<TAB>primary<TAB>false<TAB>2026-11-20T09:30:00.000Z<TAB><TAB>
     go.example.com<TAB>primary<TAB>true<TAB>2026-11-20T09:30:00.000Z<TAB>https://www.example.com/<TAB>
     --- stderr
-    note: go.example.com is not verified: dl domains verify go.example.com says why
+    note: go.example.com is not verified; to see why: dl domains verify go.example.com
     ");
     assert_eq!(dl.run("domains list -o json").json()[0], domain(false));
     assert_eq!(dl.run("domains list -o id").ok(), "go.example.com\ngo.example.com\n");
@@ -263,12 +264,12 @@ fn verify_shows_what_dns_has_and_what_it_needs() {
     insta::assert_snapshot!(dl.run("domains verify GO.example.com."), @"
     --- stderr
 
-    DNS has at _deeplink-verify.go.example.com:
+    current TXT values at _deeplink-verify.go.example.com:
 
       v=spf1 -all
       fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
 
-    DNS needs this record, name and value:
+    required DNS record (name, then value):
 
       TXT    _deeplink-verify.go.example.com
              3fa91c07be5d28463fa91c07be5d28463fa91c07be5d28463fa91c07be5d2846
@@ -278,7 +279,11 @@ fn verify_shows_what_dns_has_and_what_it_needs() {
     --- exit 12
     ");
     let waited = dl.run("domains verify go.example.com --wait 1s");
-    assert_eq!(waited.fails(12).matches("DNS has at").count(), 1, "known values are not printed again: {waited}");
+    assert_eq!(
+        waited.fails(12).matches("current TXT values at").count(),
+        1,
+        "known values are not printed again: {waited}"
+    );
     assert_eq!(dl.run("domains verify go.example.com -q").stderr.lines().count(), 2);
     let before = double.requests().len();
     let ran = dl.run("domains verify go.example.com -o json");
@@ -306,7 +311,7 @@ fn wait_goes_on_looking_until_it_is_there() {
 fn a_wait_that_runs_out_is_12() {
     let double = Double::new(|_| Answer::json(200, &verification(Some(MISSING))));
     let ran = Dl::at(&double.url).run("domains verify go.example.com --wait 1s");
-    assert!(ran.fails(12).ends_with("shows what DNS should say\n"), "{ran}");
+    assert!(ran.fails(12).ends_with("shows the required DNS record\n"), "{ran}");
     let looks = double.lines().iter().filter(|line| line.starts_with("POST ")).count();
     assert_eq!((looks, double.requests().len()), (2, 3), "the needed records are requested once");
 }
@@ -329,8 +334,8 @@ fn delete_needs_a_yes_and_says_what_is_lost() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("domains delete go.example.com"), @"
     --- stderr
-    error[needs_yes]: confirmation needed: go.example.com is released; if it is verified, every link on it stops working at once.
-      hint: --yes confirms it
+    error[needs_yes]: confirmation needed: go.example.com will be removed; if it is verified, all links on it stop working immediately.
+      hint: use --yes to confirm
     --- exit 2
     ");
     assert!(double.requests().is_empty());

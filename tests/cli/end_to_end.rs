@@ -278,13 +278,13 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
             .collect()
     };
     for (id, found) in [
-        ("domain.txt", "ok the TXT record is there"),
-        ("domain.route", "ok leads here (127.0.0.1)"),
-        ("domain.tls", "ok valid for another 90 days"),
+        ("domain.txt", "ok the TXT record exists"),
+        ("domain.route", "ok points to the service (127.0.0.1)"),
+        ("domain.tls", "ok valid for 90 more days"),
         ("domain.robots", "ok /robots.txt blocks nothing"),
         ("aasa.origin", "ok served, with ABCDE12345.com.example.app"),
         ("assetlinks.origin", "ok served, with com.example.app"),
-        ("app.alternate", "warn no alternate domain: iOS opens no app from a page on the link's own host"),
+        ("app.alternate", "warn no alternate domain: iOS does not open apps from a page on the link's own host"),
         ("account.domain", "ok verified: go.example.com"),
     ] {
         assert_eq!(of(id), [found], "{looked}");
@@ -404,10 +404,10 @@ fn a_partner_draws_the_links_that_are_theirs() {
     let ran = partner.run_with("links qr - --dir out --format svg", partner.run("links list --all -o id").ok());
     // There is no verified domain, so both of them expire.
     assert!(
-        ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links expire within 30 days: theirs-1"),
+        ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links expire within 30 days (first: theirs-1"),
         "{ran}"
     );
-    assert!(ran.stderr.ends_with("notice then\n2 codes in out\n"), "{ran}");
+    assert!(ran.stderr.ends_with("then lead to a notice\n2 codes in out\n"), "{ran}");
     assert_eq!(partner.run("links qr theirs-1 ours-1 --dir out").code, Some(10));
     assert_eq!(files(&partner.dir().join("out")), ["theirs-1.png", "theirs-1.svg", "theirs-2.svg"]);
     owner.run("links qr theirs-1 ours-1 theirs-2 --dir all --verify").ok();

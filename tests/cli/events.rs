@@ -78,7 +78,7 @@ fn events_are_listed_exported_and_followed() {
     let next = first["next_cursor"].as_str().expect("a cursor").to_owned();
     let rest = user.run(&format!("events list --cursor {next} -o jsonl"));
     assert_eq!((kinds(rest.ok()).len(), kinds(&listed).len()), (1, 5));
-    assert!(user.run(&format!("events list --kind click --cursor {next}")).fails(2).contains("carries the filters"));
+    assert!(user.run(&format!("events list --kind click --cursor {next}")).fails(2).contains("includes the filters"));
     user.run("events export -o json").fails(2);
     user.run("events export --follow --out all.csv").fails(2);
 
@@ -160,7 +160,7 @@ fn another_export_is_not_added_to_a_file() {
         "-o csv --kind click --spreadsheet-safe",
     ] {
         let ran = dl.run(&format!("events export --out events.csv --resume {line}"));
-        assert!(ran.code == Some(2) && ran.says("was stopped wrote events --kind click as CSV"), "{ran}");
+        assert!(ran.code == Some(2) && ran.says("the interrupted export wrote events --kind click as CSV"), "{ran}");
     }
     dl.file("events.csv.part", "short");
     assert!(dl.run("events export --out events.csv -o csv --kind click --resume").fails(1).contains("shorter"));

@@ -68,7 +68,7 @@ fn no_usable_answer_is_9() {
 
     let slow = Double::new(|_| Answer::new(200, r#"{"status":"ok"}"#).after(Duration::from_secs(20)));
     let ran = Dl::at(&slow.url).run("ping --timeout 300ms");
-    assert!(ran.fails(9).starts_with("error[timeout]: no answer from http://127.0.0.1:"), "{ran}");
+    assert!(ran.fails(9).starts_with("error[timeout]: no response from http://127.0.0.1:"), "{ran}");
 }
 
 #[test]

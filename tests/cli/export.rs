@@ -52,7 +52,10 @@ fn a_stopped_export_goes_on() {
     let dl = Dl::at(&double.url);
     let stopped = dl.run("links export --out links.csv");
     let said = stopped.fails(3);
-    assert!(said.contains("note: 200 links written so far; repeat the command with --resume to continue\n"), "{said}");
+    assert!(
+        said.contains("note: 200 links written so far; to continue, run the same command with --resume\n"),
+        "{said}"
+    );
     assert!(dl.dir().join("links.csv.part").is_file() && !dl.dir().join("links.csv").exists());
     // What a crash may have left after the last complete page.
     let part = dl.read("links.csv.part");

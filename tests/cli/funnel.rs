@@ -30,7 +30,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     assert_eq!(dl.run("sdk click spring-42 --fields link_id,platform -o csv").ok().lines().count(), 2);
     // Early: credited once its user is known.
     let early = dl.run("sdk convert --user user-7 --type signup --amount-cents 0 --currency EUR");
-    assert!(early.ok().starts_with("evt_") && early.says("no install belongs to user-7 yet"), "{early}");
+    assert!(early.ok().starts_with("evt_") && early.says("user user-7 has no install yet"), "{early}");
     let attribute = "sdk attribute spring-42 --install install-1 --app-version 2.4.0 --device-model A1";
     assert_eq!(dl.run(attribute).ok(), "success\ttrue\n");
     dl.run("sdk identify --install install-1 --user user-7").ok();
@@ -38,7 +38,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     let sale = "sdk convert --user user-7 --type purchase --amount-cents 4200 --currency EUR --idempotency-key order-1";
     let first = dl.run(sale);
     let again = dl.run(sale);
-    assert!(again.ok() == first.ok() && again.says("note: it was stored before under this key"), "{again}");
+    assert!(again.ok() == first.ok() && again.says("note: already recorded with this idempotency key"), "{again}");
     dl.run("sdk attribute spring-43 --install install-1 --app-version 2.4.1").ok();
     dl.run("sdk attribute spring-42 --install install-2 --app-version 2.4.0 --device-model B2").ok();
     dl.run("sdk identify --install install-2 --user user-7").ok();

@@ -403,23 +403,23 @@ fn a_browser_is_sent_and_nothing_is_asked() {
 #[test]
 fn exit_codes_are_listed() {
     insta::assert_snapshot!(Dl::new().run("help exit-codes").ok(), @"
-      0  success; an empty list and a closed pipe too
+      0  success (including an empty list or a closed pipe)
       1  unexpected failure
       2  usage error, or input needed without a prompt (see --yes)
-      3  invalid input, found here or by the service (400, 413, 415)
-      4  no key, a refused key, or a key stored for another origin (401, 403)
+      3  invalid input, detected locally or by the service (400, 413, 415)
+      4  no key, a rejected key, or a key stored for another origin (401, 403)
       5  not found (404)
-      6  conflict, such as an id in use (409)
-      7  the plan's limit is reached, or a payment is asked for (402)
-      8  too many requests, retries included (429)
-      9  network, TLS, timeout or a failing service (5xx)
-     10  partial success: some worked, some did not
+      6  conflict, such as an ID in use (409)
+      7  plan limit reached, or payment required (402)
+      8  too many requests, even after retries (429)
+      9  network or TLS error, timeout, or service failure (5xx)
+     10  partial success: some operations failed
      11  a signature or QR check failed
-     12  still pending, or a wait ran out
+     12  still pending, or timed out
     130  stopped by Ctrl-C (SIGINT)
     143  stopped by SIGTERM
 
-    With several ids, all are tried: 0 if all succeed; if all fail the same way, that code; anything mixed gives 10.
+    With several IDs, all are tried: 0 if all succeed; if all fail the same way, that code; otherwise 10.
     ");
 }
 

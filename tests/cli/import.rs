@@ -71,7 +71,7 @@ fn invalid_rows_keep_everything_back() {
     links.csv:4: web_url: must start with http:// or https:// [invalid_url]
     links.csv:5: custom_id "good-1": also on line 2 [duplicate_custom_id_in_batch]
     error: 3 of 4 rows are invalid, nothing was sent
-      hint: fix the rows, or those in bad.csv and import that file
+      hint: fix the rows; or fix those in bad.csv and import that file
     --- exit 3
     "#);
     insta::assert_snapshot!(dl.read("bad.csv").replace("\r\n", "\n"), @r#"
@@ -117,7 +117,7 @@ fn check_needs_neither_service_nor_key() {
     dl.file("links.csv", "custom_id,web_url\ngood-1,https://example.com\nGOOD-1,https://example.com\n");
     insta::assert_snapshot!(dl.run("links import links.csv --check"), @r#"
     --- stderr
-    note: links.csv:3: id "GOOD-1" differs only in case from that on line 2
+    note: links.csv:3: ID "GOOD-1" differs only in case from the one on line 2
     2 rows of links.csv: all valid, nothing was sent
     "#);
     dl.file("bad.csv", "custom_id\nab\n");
@@ -151,7 +151,8 @@ fn refused_rows_are_named_and_collected() {
     let ran = dl.run("links import links.csv --on-error continue --rejects bad.csv");
     assert!(ran.fails(10).contains("links.csv:3: \"taken-1\": ") && ran.stderr.contains("[link_id_taken]"), "{ran}");
     assert!(
-        ran.stderr.contains("error: not all rows of links.csv were imported: 1 rejected; created links stay"),
+        ran.stderr
+            .contains("error: not all rows of links.csv were imported: 1 rejected; links already created are kept"),
         "{ran}"
     );
     assert!(dl.read("bad.csv").contains("taken-1,https://example.com/2,"));

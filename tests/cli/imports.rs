@@ -59,7 +59,7 @@ fn another_content_or_service_is_refused_unless_restarted() {
     let before = double.requests().len();
     let ran = dl.run("links import links.csv");
     assert!(ran.fails(3).starts_with("note: resuming") || ran.stderr.starts_with("error[run_changed]:"), "{ran}");
-    assert!(ran.stderr.contains("error[run_changed]: ") && ran.stderr.contains("--restart starts over"), "{ran}");
+    assert!(ran.stderr.contains("error[run_changed]: ") && ran.stderr.contains("--restart to start over"), "{ran}");
     assert!(double.requests()[before..].iter().all(|request| request.method == "GET"), "nothing was made");
     dl.run("links import links.csv --restart").ok();
 }

@@ -41,7 +41,7 @@ fn p3_a_silent_keyring_is_given_up() {
     let (dl, bus) = with_silent_bus(Dl::new());
     let start = Instant::now();
     let ran = dl.run_with(&format!("login --with-key --base-url {}", double.url), KEY);
-    assert!(ran.ok().is_empty() && ran.stderr.contains("warning: no keyring (no answer within 3 s)"), "{ran}");
+    assert!(ran.ok().is_empty() && ran.stderr.contains("warning: no keyring (no response within 3 s)"), "{ran}");
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert!(bus.callers() > 0, "it was asked");
     // The profile's store is the file now, so the keyring is not asked again.
@@ -56,7 +56,7 @@ fn a_key_in_a_silent_keyring_is_not_replaced() {
     let (dl, _bus) = with_key_in_keyring(&double);
     let ran = dl.run("links list");
     assert!(
-        ran.fails(4).starts_with("error[keyring_unavailable]") && ran.stderr.contains("no answer within 3 s"),
+        ran.fails(4).starts_with("error[keyring_unavailable]") && ran.stderr.contains("no response within 3 s"),
         "{ran}"
     );
     assert!(double.requests().is_empty());

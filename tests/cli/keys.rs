@@ -67,7 +67,7 @@ fn without_a_key_the_error_says_what_was_tried() {
     let stderr = ran.fails(4).replace(&*dl.dir().to_string_lossy(), "HOME");
     insta::assert_snapshot!(stderr, @r"
     error[no_key]: no secret key: --api-key-file is not given, DL_API_KEY and DL_API_KEY_FILE are not set, and profile default has none in HOME/config/credentials.toml
-      hint: dl login stores one, or set DL_API_KEY
+      hint: run dl login, or set DL_API_KEY
     ");
     let ran = dl.env("DL_API_KEY", "").run("links list");
     assert!(ran.fails(4).contains("DL_API_KEY is empty"), "{ran}");
@@ -110,8 +110,8 @@ fn what_cannot_be_a_key_is_refused() {
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     for (text, why) in [
         ("", "no key found"),
-        ("dl_live_a b", "white space"),
-        ("dl_live_a\n\n", "white space"),
+        ("dl_live_a b", "whitespace"),
+        ("dl_live_a\n\n", "whitespace"),
         ("dl_live_a\u{7}", "control characters"),
         ("pk_live_3fa91c07be5d2846a0c1e2f3948576b8d9eafc0b1c2d3e4f", "publishable key"),
     ] {
@@ -123,7 +123,7 @@ fn what_cannot_be_a_key_is_refused() {
     assert!(double.requests().is_empty());
     let file = dl.secret_file("key", "another-form\r\n");
     let ran = dl.run(&format!("links list --api-key-file {}", file.display()));
-    assert!(ran.stderr.contains("does not look like a key: dl_live_ and 48 hex digits"), "{ran}");
+    assert!(ran.stderr.contains("does not look like a key: expected dl_live_ and 48 hex digits"), "{ran}");
     assert_eq!(bearer(&double).as_deref(), Some("another-form"));
 }
 

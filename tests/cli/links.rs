@@ -95,13 +95,13 @@ fn an_existing_link_with_the_same_content_will_do() {
     --- stderr
       web_url: existing https://example.com/p/spring-42, requested https://example.com/other
       agent_context: existing {"action":"purchase","cta":"Buy now","description":null}, requested nothing
-    error[link_id_taken]: the id "spring-42" is already in use by a link with other content
+    error[link_id_taken]: the ID "spring-42" is already used by a link with different content
       hint: dl links update spring-42 changes it
       request id: req-1
     --- exit 6
     "#);
     let foreign = dl.run("links create https://example.com --id theirs --if-not-exists");
-    assert!(foreign.fails(6).contains("it belongs to someone else"), "{foreign}");
+    assert!(foreign.fails(6).contains("the link belongs to someone else"), "{foreign}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn what_can_be_no_id_is_refused_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("links resolve 'a b'"), @r#"
     --- stderr
-    error[invalid_id]: "a b" is not the id of a link; ids have 3 to 64 letters, digits or '-'
+    error[invalid_id]: "a b" is not a link ID; IDs have 3 to 64 letters, digits or '-'
     --- exit 3
     "#);
     for line in [
@@ -313,7 +313,7 @@ fn resolve_tells_a_page_from_a_notice() {
     insta::assert_snapshot!(shown("links resolve gone"), @"
     410<TAB>
     --- stderr
-    note: notice: the link has ended
+    note: notice: the link is expired or disabled
     ");
     insta::assert_snapshot!(shown("links resolve page --as android"), @"
     200<TAB>
@@ -347,21 +347,21 @@ fn resolve_says_which_link_is_not_there() {
         insta::assert_snapshot!(dl.run("links resolve nope"), @r#"
         --- stderr
         error[not_found]: no link "nope" at http://HOST (HTTP 404)
-          hint: ids are case-sensitive; dl links list shows the account's links
+          hint: IDs are case-sensitive; dl links list shows the links of the account
           request id: ID
         --- exit 5
         "#);
         insta::assert_snapshot!(dl.run("links resolve nope --host go.example.com"), @r#"
         --- stderr
         error[not_found]: no link "nope" at go.example.com (HTTP 404)
-          hint: is go.example.com verified, and the link on it? dl domains list, dl links list
+          hint: check that go.example.com is verified and the link is on it: dl domains list, dl links list
           request id: ID
         --- exit 5
         "#);
         insta::assert_snapshot!(dl.run(&format!("links resolve {}/nope", double.url)), @"
         --- stderr
         error[not_found]: no link at http://HOST/nope (HTTP 404)
-          hint: ids are case-sensitive; dl links list shows the account's links
+          hint: IDs are case-sensitive; dl links list shows the links of the account
           request id: ID
         --- exit 5
         ");
@@ -390,7 +390,7 @@ fn resolve_names_the_host_that_could_not_be_asked() {
     let dl = Dl::at(&service.url).env("DL_RETRIES", "0");
     let ran = dl.run(&format!("links resolve {nobody}/spring-42"));
     assert!(ran.fails(9).starts_with(&format!("error[cannot_connect]: cannot connect to {nobody}: ")), "{ran}");
-    assert!(ran.stderr.contains("hint: check the address, its DNS and the network\n"), "{ran}");
+    assert!(ran.stderr.contains("hint: check the URL, its DNS and the network\n"), "{ran}");
     let ran = dl.run(&format!("links resolve {}/spring-42", reset.url));
     assert!(ran.fails(9).contains(&format!("the connection to {} broke", reset.url)), "{ran}");
     let ran = dl.run("links resolve https://nowhere.localhost:1/spring-42 --as ios");

@@ -47,13 +47,13 @@ fn a_key_in_the_environment_draws_a_warning() {
     let double = with_links(0);
     let dl = Dl::at(&double.url).env("DL_API_KEY", OTHER_KEY);
     let ran = dl.run_with("login --with-key", KEY);
-    assert!(ran.stderr.starts_with("warning: DL_API_KEY is set and outranks a stored key"), "{ran}");
+    assert!(ran.stderr.starts_with("warning: DL_API_KEY is set and takes precedence over a stored key"), "{ran}");
     assert!(kept(&dl).contains(KEY) && !kept(&dl).contains(OTHER_KEY));
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     let file = dl.secret_file("other.txt", OTHER_KEY);
     let dl = dl.env("DL_API_KEY_FILE", &file.to_string_lossy());
     let ran = dl.run_with("login --with-key", KEY);
-    assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and outranks a stored key"), "{ran}");
+    assert!(ran.stderr.starts_with("warning: DL_API_KEY_FILE is set and takes precedence over a stored key"), "{ran}");
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn sign_up_keeps_the_first_key() {
     tnt_0123456789abcdef01234567
     --- stderr
     key dl_live_3fa91c07be... stored in HOME/config/credentials.toml (profile default)
-    open the link that was mailed to you@example.com to confirm your address
-      this key works until you confirm your address; the page then shows a new one, for dl login --with-key
+    open the link that was emailed to you@example.com to confirm your address
+      this key works until you confirm your address; the page then shows a new one: store it with dl login --with-key
     ");
     assert_eq!(double.only().json(), serde_json::json!({"email": "you@example.com"}));
     assert!(kept(&dl).contains(KEY));
@@ -105,7 +105,7 @@ fn a_sign_up_leaves_the_key_of_another_account() {
     let dl = Dl::new().stored("default", &double.url, OTHER_KEY);
     let ran = dl.run("signup --email you@example.com");
     assert!(
-        ran.fails(2).starts_with("error[profile_in_use]: profile default has the key dl_live_7777777777..."),
+        ran.fails(2).starts_with("error[profile_in_use]: profile default already has the key dl_live_7777777777..."),
         "{ran}"
     );
     assert!(double.requests().is_empty() && kept(&dl).contains(OTHER_KEY));
@@ -142,7 +142,10 @@ fn a_key_that_cannot_be_stored_is_printed() {
     });
     let ran = dl.run(&format!("signup --email you@example.com --base-url {}", double.url));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{KEY}\n").as_str()), "{ran}");
-    assert!(ran.stderr.contains("it is printed above and not shown again") && !ran.stderr.contains(KEY), "{ran}");
+    assert!(
+        ran.stderr.contains("it is printed above and will not be shown again") && !ran.stderr.contains(KEY),
+        "{ran}"
+    );
 }
 
 /// A store that cannot take a key is detected before any request.
@@ -213,8 +216,8 @@ fn a_key_in_a_keyring_that_is_away_is_not_replaced() {
     std::fs::write(dl.config("config.toml"), config).expect("a file");
     for line in ["links list", "whoami", "token", "logout"] {
         let ran = dl.run(line);
-        let what = "error[keyring_unavailable]: the key of profile default is in the keyring, and that cannot be used: \
-                    no session bus";
+        let what = "error[keyring_unavailable]: the key of profile default is in the keyring, which cannot be used: \
+            no session bus";
         assert!(line == "logout" || ran.fails(4).starts_with(what), "{line}: {ran}");
         assert!(!ran.stdout.contains(OTHER_KEY), "{ran}");
     }

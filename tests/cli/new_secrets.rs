@@ -81,7 +81,7 @@ fn end(child: Child) -> (Option<i32>, String, String) {
 fn interrupt(mut child: Child, signal: &str, gate: &Gate) -> (Option<i32>, String, String) {
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     send(&child, signal);
-    let mut said = hear(&mut stderr, "stopping: waiting for an answer");
+    let mut said = hear(&mut stderr, "stopping: waiting for a response");
     gate.open();
     stderr.read_to_string(&mut said).expect("UTF-8");
     let (code, stdout, _) = end(child);
@@ -155,7 +155,7 @@ fn a_key_that_is_kept_without_the_configuration_is_said_to_be_kept() {
     let ran = dl.run(&format!("signup --email you@example.com --base-url {}", double.url));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{KEY}\n").as_str()), "{ran}");
     assert!(std::fs::read_to_string(dl.config("credentials.toml")).expect("a file").contains(KEY));
-    assert!(ran.stderr.contains("credentials.toml (profile default), but the configuration does not"), "{ran}");
+    assert!(ran.stderr.contains("credentials.toml (profile default), but the configuration could not"), "{ran}");
     assert!(!ran.stderr.contains("could not be stored"), "{ran}");
 }
 

@@ -101,13 +101,13 @@ fn people_are_invited_and_removed() {
     insta::assert_snapshot!(dl.run("team invite new@example.com"), @r"
     usr_0123456789abcdef01234567
     --- stderr
-    invitation mailed to new@example.com; it works for 7 days
+    invitation emailed to new@example.com; it is valid for 7 days
     ");
     assert_eq!(double.only().json(), json!({"email": "new@example.com"}));
     assert_eq!(dl.run("team remove usr_0123456789abcdef01234567 --yes").ok(), "usr_0123456789abcdef01234567\n");
     let before = double.requests().len();
     assert!(dl.run("team invite nobody").fails(3).starts_with("error[invalid_email]"));
-    assert!(dl.run("team remove you@example.com --yes").fails(3).contains("dl team list shows the ids"));
+    assert!(dl.run("team remove you@example.com --yes").fails(3).contains("dl team list shows the IDs"));
     assert_eq!(double.requests().len(), before);
 }
 
@@ -142,8 +142,8 @@ fn a_new_key_is_printed_once_or_goes_into_a_file() {
         // If it would be lost, or would overwrite something, no request is sent.
         let before = double.requests().len();
         dl.file("there.txt", "mine");
-        assert!(run("-o id").fails(2).contains("--out-file FILE keeps it"));
-        assert!(run("--fields id -o json").fails(2).contains("--out-file FILE keeps it"));
+        assert!(run("-o id").fails(2).contains("use --out-file FILE to save it"));
+        assert!(run("--fields id -o json").fails(2).contains("use --out-file FILE to save it"));
         assert!(run("--out-file there.txt").fails(2).contains("there.txt already exists"));
         assert!(run("--out-file nowhere/new.txt").fails(1).contains("nowhere/new.txt"));
         assert_eq!((double.requests().len(), dl.read("there.txt").as_str()), (before, "mine"), "{line}");
@@ -152,7 +152,7 @@ fn a_new_key_is_printed_once_or_goes_into_a_file() {
     let refusing = Double::new(|_| Answer::error(409, "credential_limit", "3 are enough"));
     let dl = Dl::at(&refusing.url);
     let ran = dl.run("affiliates creds create aff_0123456789abcdef01234567 --out-file new.txt");
-    assert!(ran.fails(6).contains("dl affiliates creds delete makes room"), "{ran}");
+    assert!(ran.fails(6).contains("delete one with dl affiliates creds delete"), "{ran}");
     assert!(!dl.dir().join("new.txt").exists());
 }
 
@@ -200,20 +200,26 @@ fn refusals_have_their_codes_and_say_what_to_do() {
             8,
             "already emailed, unless five wrong attempts invalidated it; you can request another in 9 min",
         ),
-        ("keys request --email you@example.com", 409, "key_limit", 6, "dl keys delete ID makes room"),
+        ("keys request --email you@example.com", 409, "key_limit", 6, "delete one with dl keys delete ID"),
         ("keys request --email you@example.com", 403, "not_a_member", 4, "only confirmed team members can do this"),
         ("keys request --email you@example.com", 403, "user_unverified", 4, "must be confirmed first"),
         ("keys request --email you@example.com", 503, "secret_keys_not_configured", 9, "ask its operator"),
-        ("keys confirm --email you@example.com --code-stdin", 400, "invalid_code", 3, "the newest mail has the code"),
+        (
+            "keys confirm --email you@example.com --code-stdin",
+            400,
+            "invalid_code",
+            3,
+            "the newest email has the valid code",
+        ),
         ("keys confirm --email you@example.com --code-stdin", 429, "too_many_attempts", 8, "this code no longer works"),
-        ("keys delete skid_0123456789abcdef01234567 --yes", 409, "key_in_use", 6, "dl keys rotate replaces it"),
-        ("keys delete skid_0123456789abcdef01234567 --yes", 409, "last_key", 6, "make another key first"),
+        ("keys delete skid_0123456789abcdef01234567 --yes", 409, "key_in_use", 6, "replace it with dl keys rotate"),
+        ("keys delete skid_0123456789abcdef01234567 --yes", 409, "last_key", 6, "create another key first"),
         ("keys delete skid_0123456789abcdef01234567 --yes", 404, "not_found", 5, "dl keys list shows"),
         ("team invite new@example.com", 409, "user_exists", 6, "dl team list"),
         ("team invite new@example.com", 503, "sessions_not_configured", 9, "ask its operator"),
-        ("team remove usr_0123456789abcdef01234567 --yes", 409, "last_user", 6, "invite another person first"),
+        ("team remove usr_0123456789abcdef01234567 --yes", 409, "last_user", 6, "invite another member first"),
         ("team remove usr_0123456789abcdef01234567 --yes", 404, "not_found", 5, "dl team list shows"),
-        ("pk create go.example.com", 400, "domain_not_verified", 3, "dl domains verify says"),
+        ("pk create go.example.com", 400, "domain_not_verified", 3, "dl domains verify shows"),
         ("pk create go.example.com", 400, "domain_not_found", 3, "dl domains add"),
         ("affiliates create --name Partner --partner-key partner", 409, "partner_key_taken", 6, "dl affiliates list"),
         ("affiliates get aff_0123456789abcdef01234567", 404, "not_found", 5, "dl affiliates list shows"),
@@ -257,14 +263,14 @@ fn what_hurts_is_asked_about() {
         ),
         (
             "keys delete skid_000000000000000000000002",
-            "Anything that uses the key dl_live_7777777777... (never used) is refused at once.",
+            "Requests with the key dl_live_7777777777... (never used) will be rejected immediately.",
             "skid_000000000000000000000002\n",
             0,
             2,
         ),
         ("keys delete skid_000000000000000000000002", "Type skid_000000000000000000000002 to continue: ", "y\n", 2, 1),
         ("affiliates delete aff_0123456789abcdef01234567", "Type partner to continue: ", "partner\n", 0, 2),
-        ("affiliates delete aff_0123456789abcdef01234567", "\"Partner\" is deleted.", "Partner\n", 2, 1),
+        ("affiliates delete aff_0123456789abcdef01234567", "\"Partner\" will be deleted.", "Partner\n", 2, 1),
     ] {
         let before = double.requests().len();
         let screen = Screen::open(Dl::at(&double.url), line);
@@ -280,7 +286,7 @@ fn what_hurts_is_asked_about() {
         "affiliates creds delete aff_0123456789abcdef01234567 skid_ffffffffffffffffffffffff",
     ] {
         let (code, text) = Screen::open(Dl::at(&double.url), line).end();
-        assert!(code == Some(5) && text.contains("list") && text.contains("lists the valid ids"), "{line}: {text}");
+        assert!(code == Some(5) && text.contains("list") && text.contains("shows the valid IDs"), "{line}: {text}");
     }
     let dl = Dl::at(&double.url);
     let before = double.requests().len();
@@ -291,7 +297,7 @@ fn what_hurts_is_asked_about() {
         "keys delete skid_0123456789abcdef01234567",
         "affiliates delete aff_0123456789abcdef01234567",
     ] {
-        assert!(dl.run(line).fails(2).contains("--yes confirms it"), "{line}");
+        assert!(dl.run(line).fails(2).contains("use --yes to confirm"), "{line}");
     }
     assert_eq!(double.requests().len(), before);
     assert_eq!(

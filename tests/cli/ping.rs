@@ -12,7 +12,7 @@ fn ping_says_what_the_service_says() {
     let dl = Dl::new().env("DL_BASE_URL", &double.url).env("DL_RETRIES", "0");
     let ran = dl.run("ping");
     assert_eq!(ran.ok(), "ok\n");
-    assert!(ran.stderr.starts_with(&format!("{} answered in ", double.url)), "{ran}");
+    assert!(ran.stderr.starts_with(&format!("{} responded in ", double.url)), "{ran}");
     assert_eq!(dl.run("ping -o json").ok(), "{\"status\":\"ok\"}\n");
     assert!(
         dl.run("ping --ready")

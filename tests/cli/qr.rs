@@ -81,7 +81,7 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     let asked = double.requests().len();
     dl.file("code.png", "mine");
     let ran = dl.run("links qr spring-42 --out code.png");
-    assert_eq!(ran.fails(2), "error[file_exists]: code.png already exists\n  hint: --force replaces it\n");
+    assert_eq!(ran.fails(2), "error[file_exists]: code.png already exists\n  hint: use --force to replace it\n");
     assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "no request was sent");
     dl.run("links qr spring-42 --out code.png --force").ok();
     assert_eq!(fs::read(at("code.png")).expect("a file"), png);
@@ -144,10 +144,10 @@ fn a_directory_gets_a_file_for_each_link() {
     assert_eq!(names(&dir), ["first-1.svg", "new-4.svg", "second-2.svg", "third-3.png", "third-3.svg"]);
     let none = dl.run_with("links qr - --dir empty", "\n");
     assert_eq!((none.ok(), names(dl.dir())), ("", vec!["a".to_owned()]));
-    assert_eq!(none.stderr, "note: no ids on stdin; nothing to draw\n0 codes in empty\n");
+    assert_eq!(none.stderr, "note: no IDs on stdin; nothing to do\n0 codes in empty\n");
     for line in ["links qr -", "links qr - --show", "links qr - --out x.png"] {
         let none = dl.run_with(line, "");
-        assert!(none.ok().is_empty() && none.says("note: no ids on stdin"), "{none}");
+        assert!(none.ok().is_empty() && none.says("note: no IDs on stdin"), "{none}");
     }
 }
 
@@ -203,7 +203,8 @@ fn what_does_not_say_the_links_address_is_not_kept() {
     for line in ["--out bad.png", "--out bad.svg", "--out kept.png --force", "--dir out", "--out -", ""] {
         let ran = dl.run(&format!("links qr other-1 --verify {line}"));
         assert!(ran.fails(11).starts_with(
-            "error[qr_mismatch]: the code reads \"https://go.example.com/spring-42\", but the link is https://go.example.com/other-1\n"
+            "error[qr_mismatch]: the code contains \"https://go.example.com/spring-42\", but the URL of the link is \
+                https://go.example.com/other-1\n"
         ), "{line}: {ran}");
         assert_eq!(ran.stdout, "", "{line}");
     }

@@ -70,7 +70,7 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
         for to in ["--out x.png --force", "--dir out --force", "| cat", "--show"] {
             let ran = bash(&dl, &format!("dl links qr {status}-1 {to} >/dev/null"));
             ran.ok();
-            let warned = format!("warning: {status}-1 is {status}: its code shows a notice\n");
+            let warned = format!("warning: {status}-1 is {status}: its code leads to a notice\n");
             assert!(ran.stderr.starts_with(&warned), "{to}: {ran}");
         }
     }
@@ -84,13 +84,13 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     assert!(rows[2].contains(",expired,") && rows[3].contains(",active,20") && rows[6].ends_with(",active,"), "{ran}");
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "{ran}");
-    assert_eq!(lines[0], "warning: expired-1 is expired: its code shows a notice");
-    assert_eq!(lines[1], "warning: flagged-2 is flagged: its code shows a notice");
-    assert!(lines[2].starts_with("warning: 2 of 6 links expire within 30 days: ends-7 first, on 20"), "{ran}");
+    assert_eq!(lines[0], "warning: expired-1 is expired: its code leads to a notice");
+    assert_eq!(lines[1], "warning: flagged-2 is flagged: its code leads to a notice");
+    assert!(lines[2].starts_with("warning: 2 of 6 links expire within 30 days (first: ends-7, on 20"), "{ran}");
     let json = dl.run("links qr disabled-1 ends-2 --dir many -o json").json();
     assert_eq!((&json[0]["status"], &json[0]["expires_at"]), (&"disabled".into(), &().into()));
     assert!(json[1]["expires_at"].as_str().is_some_and(|end| end.ends_with('Z')), "{json}");
-    assert!(dl.run("links qr fine-1 ends-1 --show").says("1 of 2 links expires within 1 day: ends-1 first"));
+    assert!(dl.run("links qr fine-1 ends-1 --show").says("1 of 2 links expires within 1 day (first: ends-1"));
     assert_eq!(dl.run("links qr expired-1 ends-3 --dir many --force -q").stderr, "");
 }
 
@@ -162,14 +162,17 @@ fn what_is_there_is_skipped_and_not_asked_for() {
     let ran = dl.run_with("links qr - --dir out --skip-existing", &ids(4));
     assert_eq!((ran.ok(), ran.stderr.as_str()), ("", "0 codes in out; 4 already existed\n"));
     let ran = dl.run_with("links qr - --dir out", &ids(4));
-    assert!(ran.fails(2).contains("hint: --skip-existing keeps existing files, --force replaces them"), "{ran}");
+    assert!(
+        ran.fails(2).contains("hint: use --skip-existing to keep existing files, or --force to replace them"),
+        "{ran}"
+    );
     // A directory of that name is not an existing code.
     fs::create_dir(dl.dir().join("out/link-004.png")).expect("a directory");
     let before = double.requests().len();
     for flag in ["--skip-existing", "--force", ""] {
         let ran = dl.run_with(&format!("links qr - --dir out {flag}"), &ids(5));
         assert!(
-            ran.fails(2).contains("--dir: out/link-004.png exists and is not a file\n  hint: move it away"),
+            ran.fails(2).contains("--dir: out/link-004.png already exists and is not a file\n  hint: move it"),
             "{ran}"
         );
     }
@@ -190,7 +193,7 @@ fn the_last_of_several_is_still_one_of_several() {
     let ran = dl.run("links qr fine-1 gone-1 --dir out --skip-existing -o json");
     assert_eq!((ran.stdout.as_str(), &ran.error()["items"][0]["id"]), ("[]\n", &"gone-1".into()), "{ran}");
     let ran = dl.run("links qr fine-1 ends-30 --dir out --skip-existing");
-    assert!(ran.stderr.starts_with("warning: 1 of 1 link expires within 30 days: ends-30 first"), "{ran}");
+    assert!(ran.stderr.starts_with("warning: 1 of 1 link expires within 30 days (first: ends-30"), "{ran}");
     // A single id keeps its own failure.
     let ran = dl.run("links qr gone-1 --dir out --skip-existing");
     assert!(ran.fails(5).starts_with("error[not_found]: there is no such link (HTTP 404)\n"), "{ran}");
@@ -203,8 +206,8 @@ fn a_service_that_is_gone_is_said_once() {
     let url = &nobody.url;
     let ran = Dl::at(url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
     let says = format!(
-        "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not tried\n  \
-         hint: check --base-url and the network; dl ping tries again\n"
+        "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not \
+            tried\n  hint: check --base-url and the network, then try again, for example with dl ping\n"
     );
     assert_eq!(ran.fails(9), says);
     // Midway: written files are counted.
@@ -216,12 +219,12 @@ fn a_service_that_is_gone_is_said_once() {
     let ran = dl.run_with("links qr - --dir out --progress off", &ids(200));
     assert!(ran.fails(10).starts_with("error[connection_broken]: the connection to "), "{ran}");
     assert!(
-        ran.stderr.contains("; 20 of 200 written, 3 failed, 177 not tried\n  hint: the same command with"),
+        ran.stderr.contains("; 20 of 200 written, 3 failed, 177 not tried\n  hint: run the same command with"),
         "{ran}"
     );
     assert_eq!((ran.stderr.lines().count(), files(&dl.dir().join("out"))), (2, 20), "{ran}");
     let ran = dl.run_with("links qr - --dir out --force --progress off", &ids(200));
-    assert!(ran.fails(10).ends_with("\n  hint: the same command starts again from the beginning\n"), "{ran}");
+    assert!(ran.fails(10).ends_with("\n  hint: run the same command again to start over\n"), "{ran}");
     let ran = dl.run_with("links qr - --dir json --progress off -o json", &ids(200));
     let (rows, error): (serde_json::Value, _) = (serde_json::from_str(&ran.stdout).expect("whole JSON"), ran.error());
     assert_eq!((rows.as_array().map(Vec::len), error["items"].as_array().map(Vec::len)), (Some(20), Some(3)));
@@ -259,7 +262,8 @@ fn a_full_disk_ends_a_batch_with_its_counts() {
     assert!(ran.fails(10).starts_with("error: cannot write out/link-003.png: file too large"), "{ran}");
     assert!(
         ran.stderr.ends_with(
-            "; 3 of 100 written, 1 failed, 96 not tried\n  hint: the same command with --skip-existing continues\n"
+            "; 3 of 100 written, 1 failed, 96 not tried\n  hint: run the same command with --skip-existing to \
+                continue\n"
         ),
         "{ran}"
     );
@@ -278,14 +282,14 @@ fn what_is_no_id_is_named_by_its_line_with_what_was_meant() {
     for (stdin, says) in [
         (
             "spring-42\n\nhttps://go.example.com/r/spring-42/?a=b\n",
-            "error[invalid_id]: line 3 of stdin: \"https://go.example.com/r/spring-42/?a=b\" is not the id of a link; ids \
-             have 3 to 64 letters, digits or '-' hint: of a link's address, the last part is its id: use spring-42",
+            "error[invalid_id]: line 3 of stdin: \"https://go.example.com/r/spring-42/?a=b\" is not a link ID; IDs \
+                have 3 to 64 letters, digits or '-' hint: the ID is the last part of a link's URL: use spring-42",
         ),
-        ("link_id,url\nspring-42,https\n", "line 1 of stdin: \"link_id,url\" is not the id of a link"),
-        ("link_id,url\n", "hint: dl links list --all -o id prints the ids alone, one a line"),
+        ("link_id,url\nspring-42,https\n", "line 1 of stdin: \"link_id,url\" is not a link ID"),
+        ("link_id,url\n", "hint: dl links list --all -o id prints only IDs, one per line"),
         ("link_id\n", "hint: dl links list --all -o id"),
         ("spring-42\tactive\n", "hint: dl links list --all -o id"),
-        ("a b\n", "line 1 of stdin: \"a b\" is not the id of a link"),
+        ("a b\n", "line 1 of stdin: \"a b\" is not a link ID"),
     ] {
         let ran = dl.run_with("links qr - --dir out", stdin);
         assert!(ran.code == Some(3) && ran.says(says), "{stdin}: {ran}");

@@ -68,37 +68,34 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--shape round", "[possible values: square, circle]"),
         ("--size 300 --size 300", "cannot be used multiple times"),
         ("--include-margin", "unexpected argument"),
-        ("--format svg --out a.png", "--format svg and --out a.png contradict each other"),
-        ("--format png --out a.SVG", "leave --format out, or let the name end in .png"),
-        (
-            "--out a.jpg",
-            "--out: a code cannot be a .jpg hint: let the name end in .png or .svg, or say which with --format",
-        ),
-        ("--out a.b.", "--out: a code cannot be a . "),
-        ("--skip-existing", "--skip-existing goes with --dir DIR"),
-        ("--skip-existing --out a.png", "--skip-existing goes with --dir DIR"),
+        ("--format svg --out a.png", "--format svg contradicts --out a.png"),
+        ("--format png --out a.SVG", "omit --format, or use a file name ending in .png"),
+        ("--out a.jpg", "--out: unsupported file type .jpg hint: use a file name ending in .png or .svg, or --format"),
+        ("--out a.b.", "--out: unsupported file type . "),
+        ("--skip-existing", "--skip-existing works only with --dir DIR"),
+        ("--skip-existing --out a.png", "--skip-existing works only with --dir DIR"),
         ("--skip-existing --dir b --force", "cannot be used with"),
         ("--out a.png --dir b", "'--out <FILE>' cannot be used with '--dir <DIR>'"),
         ("--out -  --show", "--show and --out - both write to stdout"),
-        ("--show --verify", "--verify checks an image of the service"),
-        ("--force", "--force goes with --out FILE or --dir DIR"),
-        ("--force --out -", "--force goes with"),
-        ("--invert", "--invert goes with a code in characters"),
-        ("--invert --out x.png", "--invert goes with"),
+        ("--show --verify", "--verify checks an image from the service"),
+        ("--force", "--force works only with --out FILE or --dir DIR"),
+        ("--force --out -", "--force works only with"),
+        ("--invert", "--invert works only with a code displayed as text"),
+        ("--invert --out x.png", "--invert works only with"),
         ("-o json", "-o and --fields list files"),
         ("-o id --out -", "-o and --fields list files"),
         ("--fields id", "-o and --fields list files"),
-        ("--show --out x.png -o json", "-o and --fields list files, and a drawing replaces them"),
+        ("--show --out x.png -o json", "-o and --fields list files and do not work with a displayed code"),
         ("--out x.png --fields id,size", "--fields: unknown field \"size\""),
-        ("other-1", "2 codes do not fit into one file"),
-        ("other-1 --out x.png", "2 codes do not fit into one file"),
+        ("other-1", "cannot write 2 codes into one file"),
+        ("other-1 --out x.png", "cannot write 2 codes into one file"),
         (
             "--out nowhere/x.png",
-            "--out: no such directory: nowhere hint: create it first; --dir DIR creates its directory",
+            "--out: no such directory: nowhere hint: create it first, or use --dir DIR, which is created if missing",
         ),
-        ("--out .", "--out: . is a directory hint: --dir . writes ID.png into it"),
-        ("--out nodir/", "--out: nodir/ is a directory hint: --dir nodir/ writes ID.png into it"),
-        ("--dir file", "--dir: file is a file, and codes go into a directory hint: name another one"),
+        ("--out .", "--out: . is a directory hint: use --dir . to write ID.png there"),
+        ("--out nodir/", "--out: nodir/ is a directory hint: use --dir nodir/ to write ID.png there"),
+        ("--dir file", "--dir: file is a file, not a directory hint: use another directory"),
     ] {
         dl.file("file", "");
         let ran = dl.run(&format!("links qr spring-42 {flags}"));
@@ -116,24 +113,24 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
         (
             "size",
             "size must be at least 66 for this link and these options",
-            "--size: must be at least 66 for this link and these options\n  hint: a smaller --margin",
+            "--size: must be at least 66 for this link and these options\n  hint: use a smaller --margin",
         ),
         (
             "logo",
             "logo: could not be fetched",
-            "--logo: could not be fetched\n  hint: the service fetches it: a public http(s) address that answers 200 \
-             without a redirect within 5 s\n",
+            "--logo: could not be fetched\n  hint: the service fetches it: use a public http(s) URL that returns 200 \
+                without a redirect within 5 s\n",
         ),
         (
             "logo",
             "logo: image too large",
-            "--logo: image too large\n  hint: at most 4,096 px a side, 16 megapixels, 512 KiB; less for progressive JPEG, \
-             WebP and interlaced PNG: save it as a baseline JPEG or a plain PNG\n",
+            "--logo: image too large\n  hint: the maximum is 4,096 px per side, 16 megapixels and 512 KiB, less for \
+                progressive JPEG, WebP and interlaced PNG: save it as a baseline JPEG or a non-interlaced PNG\n",
         ),
         (
             "logo",
             "logo: larger than 512 KiB",
-            "--logo: larger than 512 KiB\n  hint: at most 4,096 px a side, 16 megapixels, 512 KiB\n",
+            "--logo: larger than 512 KiB\n  hint: the maximum is 4,096 px per side, 16 megapixels and 512 KiB\n",
         ),
         (
             "logo",
@@ -141,7 +138,7 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
             "--logo: lossless WebP and WebP with compressed transparency are not supported; use PNG\n  \
              hint: save it as a PNG, or as a lossy WebP without transparency\n",
         ),
-        ("logo", "logo: not a PNG, JPEG or WebP image", "--logo: not a PNG, JPEG or WebP image\n  hint: an SVG or GIF"),
+        ("logo", "logo: not a PNG, JPEG or WebP image", "--logo: not a PNG, JPEG or WebP image\n  hint: SVG and GIF"),
         ("bgColor", "bgColor: made later", "--bg-color: made later\n"),
     ] {
         let double = Double::new(move |request| {
@@ -160,10 +157,12 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
     let dl = Dl::at(&double.url);
     dl.file("here.png", "");
     assert!(
-        dl.run("links qr spring-42 --out x.png --logo there.png").fails(3).contains("hint: the service fetches it: a")
+        dl.run("links qr spring-42 --out x.png --logo there.png")
+            .fails(3)
+            .contains("hint: the service fetches it: use a")
     );
     let here = dl.run("links qr spring-42 --out x.png --logo here.png");
-    assert!(here.fails(3).contains("hint: the service fetches it from the web; files cannot be sent"), "{here}");
+    assert!(here.fails(3).contains("hint: the service fetches it from a URL; local files cannot be sent"), "{here}");
     assert!(double.requests().is_empty());
 }
 
@@ -172,11 +171,11 @@ fn help_says_what_a_print_needs() {
     let help = Dl::new().run("links qr --help");
     let help = help.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
-        "For print: --level M or more, --margin 2 or more, dark on light, 3 px and more for each module.",
-        "An SVG is checked by the PNG of the same look",
-        "circle adds decorative dots around the code up to a disc",
-        "Color of the background, without #",
-        "mode 0600",
+        "For print, use --level M or more, --margin 2 or more, dark on light and at least 3 px per module.",
+        "SVGs are verified by rendering the same style as PNG",
+        "circle surrounds the code with decorative dots",
+        "Background color, without #",
+        "Files are readable only by you (0600)",
     ] {
         assert!(help.contains(says), "{says}: {help}");
     }

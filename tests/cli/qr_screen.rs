@@ -201,7 +201,7 @@ fn a_narrow_terminal_gets_the_address_and_a_hint() {
         assert!(code == Some(0) && shown.lines().any(|line| line == URL), "{shown}");
         assert_eq!(shown.contains("\u{1b}[38;5;16") || shown.contains("\u{1b}[48;5;231"), fits, "{columns}: {shown}");
         let needs =
-            if locale == "C" { "needs 66 columns (half of that" } else { "needs 33 columns, and the terminal has 32" };
+            if locale == "C" { "needs 66 columns (half of that" } else { "needs 33 columns, but the terminal has 32" };
         assert_eq!(shown.contains(needs) && shown.contains("--out FILE"), !fits, "{shown}");
     }
 }
@@ -214,8 +214,8 @@ fn a_low_terminal_gets_the_code_and_a_hint() {
         let (code, shown) = Screen::of_size(dl, LINE, 100, rows).end();
         assert!(code == Some(0) && shown.lines().any(|line| line == URL), "{shown}");
         let needs = match locale {
-            "C" => "needs 35 rows (half of that where the locale is UTF-8), and the terminal has 34",
-            _ => "needs 19 rows, and the terminal has 18: enlarge it, or use --out FILE",
+            "C" => "needs 35 rows (half of that with a UTF-8 locale), but the terminal has 34",
+            _ => "needs 19 rows, but the terminal has 18: enlarge it, or use --out FILE",
         };
         assert_eq!(shown.contains(needs), !fits, "{shown}");
         assert_eq!(shown.contains("note:") || shown.contains("note\u{1b}"), !fits, "{shown}");
@@ -295,14 +295,14 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
     });
     for (line, says) in [
         ("links qr spring-42 --size 300 -q", ""),
-        ("links qr spring-42 --size 300", "the terminal shows a plain code; --size applies with --out FILE"),
+        ("links qr spring-42 --size 300", "the terminal shows a plain code; --size applies only with --out FILE"),
         (
             "links qr spring-42 --format svg --dot-type dots --hide-logo",
             "a plain code; --format, --dot-type, --hide-logo apply with --out FILE",
         ),
         ("links qr spring-42 --format png", "a plain code; --format applies"),
         ("links qr ends-1", "the link expires 2099-01-01"),
-        ("links qr ended-1", "ended-1 is expired: its code shows a notice"),
+        ("links qr ended-1", "ended-1 is expired: its code leads to a notice"),
     ] {
         let (code, shown) = Screen::open(user(&double, "C.UTF-8"), line).end();
         assert!(code == Some(0) && shown.contains(says), "{line}: {shown}");

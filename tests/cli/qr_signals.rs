@@ -37,9 +37,9 @@ fn after_ctrl_c_the_same_command_goes_on() {
     let double = Double::new(stuck_at_five);
     let dl = Dl::at(&double.url);
     for (flag, how) in [
-        ("--skip-existing", "the same command with --skip-existing continues"),
+        ("--skip-existing", "run the same command with --skip-existing to continue"),
         // The files may be old: only the start of the message is certain.
-        ("--force", "the same command starts again from the beginning"),
+        ("--force", "run the same command again to start over"),
     ] {
         let dir = if flag == "--force" { "forced" } else { "out" };
         dl.file("ids", &ids(30));
@@ -68,7 +68,7 @@ fn after_ctrl_c_a_reader_who_has_left_hides_nothing() {
     }
     drop(stdout);
     let ended = interrupt(child);
-    assert_eq!(ended.stderr, "5 of 30 written; the same command with --skip-existing continues\n");
+    assert_eq!(ended.stderr, "5 of 30 written; run the same command with --skip-existing to continue\n");
 }
 
 /// In JSON, failures before the signal are in the final record.
@@ -91,7 +91,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
         if form == "table" {
             assert!(ended.says("error[not_found]: link-001: there is no such link"), "{ended}");
             assert!(ended.says("error[connection_broken]: link-004: "), "{ended}");
-            assert!(ended.stderr.ends_with("3 of 30 written; the same command with --skip-existing continues\n"));
+            assert!(ended.stderr.ends_with("3 of 30 written; run the same command with --skip-existing to continue\n"));
             continue;
         }
         let error = ended.error();
@@ -102,7 +102,7 @@ fn after_ctrl_c_json_tells_what_had_failed() {
             (
                 &"interrupted".into(),
                 &"stopped by Ctrl-C (SIGINT); 3 of 30 written, 2 failed, 25 not tried".into(),
-                &"the same command with --skip-existing continues".into()
+                &"run the same command with --skip-existing to continue".into()
             ),
         );
         assert_eq!(ended.stderr.lines().count(), 1, "{ended}");
@@ -119,7 +119,7 @@ fn after_ctrl_c_the_last_of_several_goes_on_too() {
     let dl = Dl::at(&double.url);
     dl.run("links qr fine-1 --dir out").ok();
     for (line, says) in
-        [("fine-1 slow-1", "0 of 1 written; the same command with --skip-existing continues\n"), ("slow-1", "")]
+        [("fine-1 slow-1", "0 of 1 written; run the same command with --skip-existing to continue\n"), ("slow-1", "")]
     {
         let asked = || double.lines().iter().filter(|line| line.contains("slow-1/")).count();
         let before = asked();

@@ -45,10 +45,10 @@ fn a_key_from_elsewhere_is_not_replaced() {
         dl.run("profile use default").ok();
         let before = kept(&dl);
         let ran = dl.run_with(&line, &input);
-        let what = "error[profile_in_use]: profile default has the key dl_live_3fa91c07be... of \
+        let what = "error[profile_in_use]: profile default already has the key dl_live_3fa91c07be... of \
                     tnt_0123456789abcdef01234567, you@example.com at ";
         assert!(ran.fails(2).contains(what), "{line}: {ran}");
-        assert!(ran.stderr.contains(&format!("--profile {name} stores the new key")), "{line}: {ran}");
+        assert!(ran.stderr.contains(&format!("use --profile {name} to store the new key")), "{line}: {ran}");
         assert!(nothing_began(&base.lines()) && kept(&dl) == before, "{line}: {:?}", base.lines());
         dl.run_with(&format!("{line} --profile {name}"), &input).ok();
         assert!(kept(&dl).contains(KEY), "{line}");
@@ -72,7 +72,7 @@ fn a_key_that_is_not_lost_is_replaced() {
     dl.run_with("login --with-key", KEY).ok();
     let ran = dl.run_with("login --with-key", OTHER_KEY);
     assert!(
-        ran.ok().is_empty() && ran.stderr.contains("dl_live_3fa91c07be..., the key of profile default so far"),
+        ran.ok().is_empty() && ran.stderr.contains("dl_live_3fa91c07be..., the previous key of profile default"),
         "{ran}"
     );
     assert!(kept(&dl).contains(OTHER_KEY) && !kept(&dl).contains(KEY));
@@ -104,12 +104,15 @@ fn a_key_of_an_earlier_sign_in_is_replaced_for_the_same_account_only() {
     std::fs::write(dl.config("config.toml"), config).expect("a file");
     let before = double.requests().len();
     let ran = dl.run_with(&login(&double), &link(&double));
-    assert!(ran.fails(2).contains("and it is another account's; it is not replaced"), "{ran}");
+    assert!(ran.fails(2).contains("and it belongs to another account; it was not replaced"), "{ran}");
     let lines = double.lines().split_off(before);
     assert!(!lines.contains(&ISSUE.to_owned()), "no key was created: {lines:?}");
     assert_eq!(lines.last().map(String::as_str), Some("POST /v1/auth/signout"));
     // With a key it is the same; logging out frees the profile.
-    assert!(dl.run_with("login --with-key", KEY).fails(2).contains("another account's"), "the account differs");
+    assert!(
+        dl.run_with("login --with-key", KEY).fails(2).contains("it belongs to another account"),
+        "the account differs"
+    );
     dl.run("logout").ok();
     dl.run_with("login --with-key", KEY).ok();
 }
@@ -146,7 +149,7 @@ fn on_a_terminal_the_person_chooses() {
     let (code, text, dl) = screen.leave();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("profile taken already has a key, dl_live_7777777777..."), "{text}");
-    assert!(text.contains("commands use profile default until: dl profile use you"), "{text}");
+    assert!(text.contains("commands still use profile default; to switch: dl profile use you"), "{text}");
     assert_eq!(dl.run("profile list -o id").ok(), "default\ntaken\nyou\n");
     assert_eq!(dl.run("token").ok(), format!("{KEY}\n"));
     assert_eq!(dl.run("token --profile you").ok(), format!("{OTHER_KEY}\n"));
@@ -155,7 +158,7 @@ fn on_a_terminal_the_person_chooses() {
         let before = double.requests().len();
         let screen = open();
         screen.send("default\n");
-        screen.wait_for("you lose access to it. [y/N]");
+        screen.wait_for("you will lose access to the account. [y/N]");
         screen.send(answer);
         if replaced {
             finish(&screen);

@@ -11,7 +11,7 @@ fn a_key_is_rotated() {
     let dl = Dl::new().stored("default", &double.url, KEY);
     let ran = dl.run_with("keys rotate --email you@example.com --code-stdin", "7gk2qx\n");
     assert_eq!(ran.ok(), "skid_000000000000000000000002\n");
-    assert!(ran.stderr.contains("code mailed to you@example.com"), "{ran}");
+    assert!(ran.stderr.contains("code emailed to you@example.com"), "{ran}");
     assert!(ran.stderr.ends_with("; dl_live_3fa91c07be... is deleted\n"), "{ran}");
 }
 
@@ -32,7 +32,7 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
         let ran = dl.run_with(line, "7GK2QX");
         assert_eq!(ran.code, Some(code), "{step}: {ran}");
         assert_eq!(dl.run("token").ok().trim_end(), if new { OTHER_KEY } else { KEY }, "{step}");
-        let says = "the new key is kept; the old one, dl_live_3fa91c07be..., still works: dl keys delete skid_000000000000000000000001";
+        let says = "the new key is stored; the old one, dl_live_3fa91c07be..., still works: delete it with dl keys delete skid_000000000000000000000001";
         assert_eq!(ran.stderr.contains(says), new, "{step}: {ran}");
     }
     // A code has already been mailed.
@@ -46,9 +46,9 @@ fn a_rotation_that_stops_leaves_a_key_that_works() {
     let ran = dl.run_with(line, "7GK2QX");
     assert!(
         ran.ok().starts_with("skid_")
-            && ran.stderr.contains(
-                "note: this takes the code that was already emailed, unless five wrong attempts invalidated it"
-            ),
+            && ran
+                .stderr
+                .contains("note: enter the code that was already emailed, unless five wrong attempts invalidated it"),
         "{ran}"
     );
     let last = double.requests().into_iter().next_back().expect("a request");

@@ -75,14 +75,18 @@ fn what_is_said_of_it_can_be_read_by_people_and_scripts() {
     assert_eq!(dl(&double).run(&format!("{IDENTIFY} -o json")).ok(), "{\"success\":true}\n");
     for (what, code, said) in [
         ("accepted", 0, ""),
-        ("deduped", 0, "note: it was stored before under this key: nothing was done\n"),
-        ("unattributed", 0, "note: no install belongs to user-7 yet; it is credited once dl sdk identify binds one\n"),
+        ("deduped", 0, "note: already recorded with this idempotency key: nothing was stored\n"),
+        (
+            "unattributed",
+            0,
+            "note: user user-7 has no install yet; the conversion is credited once dl sdk identify binds one\n",
+        ),
     ] {
         let ran = dl(&Double::new(move |_| converted(what))).run(CONVERT);
         assert_eq!((ran.code, ran.stdout, ran.stderr.as_str()), (Some(code), format!("{EVENT}\n"), said), "{what}");
     }
     let full = dl(&Double::new(|_| converted("failed"))).run(CONVERT);
-    assert!(full.fails(7).starts_with("error[quota_exceeded]: the plan's events of this month are used up"), "{full}");
+    assert!(full.fails(7).starts_with("error[quota_exceeded]: monthly event limit reached"), "{full}");
     assert_eq!(full.stdout, "");
     let full = dl(&Double::new(|_| converted("failed"))).run(&format!("{CONVERT} -o json"));
     assert!(full.code == Some(7) && full.stdout.contains("\"failed\":1") && full.error()["code"] == "quota_exceeded");
@@ -130,7 +134,7 @@ fn the_earlier_form_has_no_use_for_another_key() {
     let odd = Dl::at(&double.url).env("DL_PUBLISHABLE_KEY", KEY).run("sdk click spring-42");
     assert!(odd.code == Some(3) && !odd.to_string().contains(&KEY[18..]), "{odd}");
     let dl = dl.env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
-    assert!(dl.run(&format!("{ATTRIBUTE} --legacy --os iOS")).fails(2).contains("has no device fields"));
+    assert!(dl.run(&format!("{ATTRIBUTE} --legacy --os iOS")).fails(2).contains("does not accept device flags"));
     assert!(double.requests().is_empty());
     let refused = Double::new(|_| Answer::error(401, "invalid_key", "the key is not known"));
     let ran = Dl::at(&refused.url).env("DL_PUBLISHABLE_KEY", PUBLISHABLE).run("sdk click spring-42 -vv");
@@ -180,7 +184,7 @@ fn wrong_input_is_3_and_nothing_is_sent() {
 #[test]
 fn each_refusal_has_its_code_and_hint() {
     for (line, status, code, exit, hint) in [
-        (IDENTIFY, 409, "identify_conflict", 6, "stays with the user it was first bound to"),
+        (IDENTIFY, 409, "identify_conflict", 6, "remains bound to its first user"),
         (ATTRIBUTE, 404, "not_found", 5, "dl links list"),
         (CONVERT, 400, "parse_error", 3, ""),
         (CONVERT, 429, "rate_limited", 8, "try again in 500 s"),

@@ -79,8 +79,8 @@ fn booleans_of_variables_have_three_words_each() {
     let ran = dl().env("DL_NO_INPUT", "on").run("config path");
     insta::assert_snapshot!(ran, @r"
     --- stderr
-    error: DL_NO_INPUT is neither yes nor no
-      hint: DL_NO_INPUT takes 1, true or yes; 0, false or no; or nothing
+    error: DL_NO_INPUT is not a boolean
+      hint: use 1, true or yes; 0, false or no; or leave it empty
     --- exit 2
     ");
 }
@@ -107,13 +107,13 @@ fn an_unknown_profile_names_the_known_ones() {
     insta::assert_snapshot!(dl.run("links list --profile three"), @r#"
     --- stderr
     error[no_base_url]: no profile named "three"
-      hint: --base-url, DL_BASE_URL, or one of the profiles one, two
+      hint: use --base-url, DL_BASE_URL, or one of the profiles one, two
     --- exit 2
     "#);
     insta::assert_snapshot!(Dl::new().run("links list"), @r"
     --- stderr
     error[no_base_url]: no service is configured
-      hint: dl login --base-url https://dl.example.com, or --base-url, or DL_BASE_URL
+      hint: use dl login --base-url https://dl.example.com, --base-url or DL_BASE_URL
     --- exit 2
     ");
 }

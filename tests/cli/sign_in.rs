@@ -57,7 +57,7 @@ fn the_mailed_link_becomes_a_key() {
         );
         assert!(ran.stderr.ends_with(&end), "{ran}");
         assert!(
-            ran.stderr.starts_with("mail sent to you@example.com; waiting for its link on stdin\nwarning: no keyring"),
+            ran.stderr.starts_with("email sent to you@example.com; waiting for its link on stdin\nwarning: no keyring"),
             "{ran}"
         );
         let requests = double.requests().split_off(before);
@@ -121,7 +121,7 @@ fn each_step_fails_in_its_own_way() {
             STEPS[0],
             || Answer::error(503, "sessions_not_configured", "no mail"),
             9,
-            "dl login --with-key takes a key",
+            "use dl login --with-key if you have a key",
             1,
         ),
         (
@@ -135,7 +135,7 @@ fn each_step_fails_in_its_own_way() {
             STEPS[1],
             || see_other("/signin?error=invalid_request", None),
             4,
-            "error[link_refused]: the service does not accept",
+            "error[link_refused]: the service did not accept",
             2,
         ),
         (STEPS[1], || Answer::new(200, "<html>").header("content-type", "text/html"), 1, "error[unexpected_answer]", 2),
@@ -143,10 +143,10 @@ fn each_step_fails_in_its_own_way() {
             STEPS[2],
             || Answer::json(200, &me("other@example.com")),
             4,
-            "error[another_person]: the link was not mailed to you@example.com",
+            "error[another_person]: the link was not sent to you@example.com",
             4,
         ),
-        (STEPS[2], || Answer::error(401, "unauthorized", "no session"), 4, "dl login mails a new link", 4),
+        (STEPS[2], || Answer::error(401, "unauthorized", "no session"), 4, "dl login emails a new link", 4),
         (STEPS[3], || Answer::error(409, "key_limit", "5 keys are enough"), 6, "/account, or with another key", 5),
         (STEPS[3], || Answer::error(503, "secret_keys_not_configured", "no"), 9, "no (HTTP 503)", 5),
         (STEPS[3], || Answer::new(201, "{}"), 1, "error[unexpected_answer]", 5),
@@ -176,10 +176,7 @@ fn a_session_that_cannot_be_ended_is_a_warning() {
         let double = service(move |request| (request.line() == STEPS[5]).then(answer));
         let start = Instant::now();
         let ran = Dl::new().env("DL_RETRIES", "0").run_with(&login(&double), &link(&double));
-        assert!(
-            ran.ok().is_empty() && ran.stderr.contains("warning: the session of this sign-in stays valid"),
-            "{ran}"
-        );
+        assert!(ran.ok().is_empty() && ran.stderr.contains("warning: the session could not be ended"), "{ran}");
         assert!(start.elapsed() < Duration::from_secs(25), "the end of a session is not waited for");
     }
 }
@@ -197,7 +194,10 @@ fn a_key_that_cannot_be_stored_is_printed_and_the_session_ends() {
     });
     let ran = dl.run_with(&login(&double), &link(&double));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), format!("{OTHER_KEY}\n").as_str()), "{ran}");
-    assert!(ran.stderr.contains("it is printed above and not shown again") && !ran.stderr.contains(OTHER_KEY), "{ran}");
+    assert!(
+        ran.stderr.contains("it is printed above and will not be shown again") && !ran.stderr.contains(OTHER_KEY),
+        "{ran}"
+    );
     assert_eq!(double.lines().last().map(String::as_str), Some(STEPS[5]));
 }
 
@@ -208,13 +208,17 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
     let dl = Dl::new();
     for (line, code, says) in [
         (at("login --email nobody --link-stdin"), 3, "error[invalid_email]"),
-        (at("login --email you@example.com"), 2, "--link-stdin reads it from stdin"),
-        (at("login"), 2, "--link-stdin reads it from stdin"),
+        (at("login --email you@example.com"), 2, "use --link-stdin to read it from stdin"),
+        (at("login"), 2, "use --link-stdin to read it from stdin"),
         (at("login --link-stdin"), 2, "--email is needed"),
         (at("login --with-key --email you@example.com"), 2, "cannot be used with"),
-        (at("login --email you@example.com --link-stdin --api-key-file key"), 2, "dl login --with-key stores the key"),
-        (at("team accept"), 2, "--link-stdin reads it from stdin"),
-        (at("keys confirm --email you@example.com"), 2, "--code-stdin reads it from stdin"),
+        (
+            at("login --email you@example.com --link-stdin --api-key-file key"),
+            2,
+            "to store the key from the file, use dl login --with-key",
+        ),
+        (at("team accept"), 2, "use --link-stdin to read it from stdin"),
+        (at("keys confirm --email you@example.com"), 2, "use --code-stdin to read it from stdin"),
         ("login --email you@example.com --link-stdin".to_owned(), 2, "no service is configured"),
     ] {
         let ran = dl.run(&line);
@@ -332,7 +336,7 @@ fn an_invitation_is_accepted_with_its_link() {
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     let invitation = format!("{}/v1/auth/verify?token={TOKEN}\n", double.url);
     let ran = dl.run_with("team accept --link-stdin", &invitation);
-    assert!(ran.ok().is_empty() && ran.stderr.starts_with("you are now in the team"), "{ran}");
+    assert!(ran.ok().is_empty() && ran.stderr.starts_with("you are now a member of the team"), "{ran}");
     assert_eq!(dl.run_with("team accept --link-stdin -o json", &invitation).json()["status"], "accepted");
     let request = &double.requests()[0];
     assert_eq!(
@@ -340,7 +344,7 @@ fn an_invitation_is_accepted_with_its_link() {
         ("POST /v1/auth/verify", format!("token={TOKEN}").as_str())
     );
     assert!(request.header("authorization").is_none());
-    assert!(dl.run_with("team accept --link-stdin", &link(&double)).fails(3).contains("dl login takes it"));
+    assert!(dl.run_with("team accept --link-stdin", &link(&double)).fails(3).contains("use it with dl login"));
     let refusing = service(|_| Some(see_other("https://example.com/signin?error=invite_invalid", None)));
     let ran = Dl::new().env("DL_BASE_URL", &refusing.url).run_with("team accept --link-stdin", TOKEN);
     assert!(ran.fails(4).starts_with("error[link_refused]: the link has expired"), "{ran}");
@@ -378,12 +382,12 @@ fn a_key_in_place_of_an_address_is_told_where_it_goes() {
     screen.wait_for("Email address: ");
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
-    assert!(code == Some(3) && text.contains("dl login --with-key reads one without echo"), "{text}");
+    assert!(code == Some(3) && text.contains("dl login --with-key reads it without echo"), "{text}");
     let screen = Screen::open(Dl::new(), "login");
     screen.wait_for("Base URL of the service: ");
     screen.send(&format!("{KEY}\n"));
     let (code, text) = screen.end();
-    assert!(code == Some(2) && text.contains("dl login --with-key reads one without echo"), "{text}");
+    assert!(code == Some(2) && text.contains("dl login --with-key reads it without echo"), "{text}");
     assert!(double.requests().is_empty());
 }
 

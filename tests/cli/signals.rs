@@ -107,7 +107,7 @@ fn the_second_ctrl_c_ends_an_import_at_once() {
     wait_for("the batch is out", || double.lines().contains(&"POST /v1/links/bulk".to_owned()));
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     send(&child, "-INT");
-    hear(&mut stderr, "stopping: waiting for requests in flight");
+    hear(&mut stderr, "stopping: waiting up to 10 s for requests in flight");
     let start = Instant::now();
     send(&child, "-INT");
     assert_eq!(child.wait().expect("dl ends").code(), Some(130));

@@ -61,7 +61,7 @@ fn r10_a_url_that_the_service_cannot_read_is_said_to_be_so() {
     assert_eq!(dl.run(&format!("sources get {SOURCE} -o json")).json()["webhook_url"], json!(null));
     let refused = dl.run(&format!("sources send {SOURCE} --user ann --type purchase"));
     let said = refused.fails(1);
-    assert!(said.contains("the service cannot read the URL") && said.contains("dl sources rotate"), "{said}");
+    assert!(said.contains("the service cannot decrypt the URL") && said.contains("dl sources rotate"), "{said}");
     assert!(double.lines().iter().all(|line| !line.starts_with("POST")), "{:?}", double.lines());
     let rotated = dl.run(&format!("sources rotate {SOURCE} --yes"));
     assert_eq!(rotated.ok(), format!("{}/in/{SECRET}\n", double.url), "which is what helps");
@@ -87,7 +87,7 @@ fn a_url_goes_into_a_file_of_its_own() {
     let taken = Double::new(|_| Answer::error(409, "name_taken", "no"));
     assert!(Dl::at(&taken.url).run("sources create Shop").fails(6).contains("dl sources rotate replaces its URL"));
     let full = Double::new(|_| Answer::error(402, "quota_exceeded", "no"));
-    assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("dl sources delete makes room"));
+    assert!(Dl::at(&full.url).run("sources create Shop").fails(7).contains("delete one with dl sources delete"));
 }
 
 /// Replaces a source with one of the same name; therefore the old one is deleted first.
@@ -101,7 +101,7 @@ fn a_source_gets_a_new_url() {
         double.lines(),
         [format!("GET /v1/sources/{SOURCE}"), format!("DELETE /v1/sources/{SOURCE}"), "POST /v1/sources".into()]
     );
-    assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("--yes confirms it"));
+    assert!(dl.run(&format!("sources rotate {SOURCE}")).fails(2).contains("use --yes to confirm"));
     assert_eq!(double.requests().len(), 3, "nothing is asked for before the yes");
     let held = dl.run(&format!("sources rotate {SOURCE} -n --out-file source.txt"));
     assert_eq!(
@@ -117,7 +117,7 @@ fn a_source_gets_a_new_url() {
         _ => of_reports(request).expect("a source"),
     });
     let ran = Dl::at(&half.url).run(&format!("sources rotate {SOURCE} --yes"));
-    assert!(ran.fails(9).contains("the old one is deleted; create it again: dl sources create Shop"), "{ran}");
+    assert!(ran.fails(9).contains("the old source was deleted; create it again: dl sources create Shop"), "{ran}");
 }
 
 /// The command that creates a source again can be pasted, whatever its name.
@@ -199,7 +199,7 @@ fn interrupted(slow: &'static str, signal: &str, second: Option<&str>) -> (std::
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     wait_for("it is requested", || double.lines().iter().any(|line| line.starts_with(slow)));
     send(&child, signal);
-    let mut said = hear(&mut stderr, "stopping: waiting for an answer");
+    let mut said = hear(&mut stderr, "stopping: waiting for a response");
     match second {
         Some(second) => send(&child, second),
         None => gate.open(),
@@ -224,9 +224,8 @@ fn the_second_signal_says_what_may_be_gone() {
     for (slow, second, code) in [("DELETE", "-INT", 130), ("POST", "-TERM", 143)] {
         let (output, stderr, _) = interrupted(slow, "-INT", Some(second));
         assert_eq!(output.status.code(), Some(code), "{slow}: {stderr}");
-        let said = "the source Shop may be deleted; check whether it exists: dl sources list; \
-                    if not: dl sources create Shop";
-        assert!(stderr.contains(said) && !stderr.contains("a key may have been made"), "{slow}: {stderr}");
+        let said = "the source Shop may be deleted; check with dl sources list; if so: dl sources create Shop";
+        assert!(stderr.contains(said) && !stderr.contains("a key may have been created"), "{slow}: {stderr}");
     }
 }
 
@@ -234,9 +233,15 @@ fn the_second_signal_says_what_may_be_gone() {
 fn what_is_lost_is_asked_about() {
     let double = service();
     for (line, question, answer, code, sent) in [
-        ("delete", "Delete the source Shop? Its URL stops working at once. [y/N] ", "y\n", 0, 2),
+        ("delete", "Delete the source Shop? Its URL will stop working immediately. [y/N] ", "y\n", 0, 2),
         ("delete", "[y/N] ", "\n", 2, 1),
-        ("rotate", "Give the source Shop a new URL? The old one stops working at once. [y/N] ", "y\n", 0, 3),
+        (
+            "rotate",
+            "Replace the URL of the source Shop? The old one will stop working immediately. [y/N] ",
+            "y\n",
+            0,
+            3,
+        ),
         ("rotate", "[y/N] ", "n\n", 2, 1),
     ] {
         let before = double.requests().len();
@@ -248,7 +253,7 @@ fn what_is_lost_is_asked_about() {
     }
     let before = double.requests().len();
     let dl = Dl::at(&double.url);
-    assert!(dl.run(&format!("sources delete {SOURCE}")).fails(2).contains("--yes confirms it"));
+    assert!(dl.run(&format!("sources delete {SOURCE}")).fails(2).contains("use --yes to confirm"));
     assert_eq!(double.requests().len(), before);
     assert_eq!(dl.run(&format!("sources delete {SOURCE} --yes -o json")).json()["deleted"], true);
     let gone = Double::new(|_| Answer::error(404, "not_found", "no"));
@@ -290,7 +295,7 @@ fn x17_a_conversion_is_posted_without_a_key() {
     assert_eq!(dl.run(&format!("sources send {SOURCE} {flags} -n")).ok(), format!("GET /v1/sources/{SOURCE}\n"));
     let unknown = Double::new(|_| converted("unattributed"));
     let ran = Dl::new().run_with("sources send - --user u --type t", &format!("{}/in/{SECRET}", unknown.url));
-    assert!(ran.says("note: no install belongs to u yet"), "{ran}");
+    assert!(ran.says("note: user u has no install yet"), "{ran}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn a_report_is_what_the_service_answered() {
     conversion.signup	1
     revenue_cents.EUR	8400
     --- stderr
-    from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch
+    from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by last touch
     ");
     insta::assert_snapshot!(dl.run("stats spring-42 --group-by day -q"), @"
     2026-11-19	0	0	0	0	0	0	0	
@@ -58,7 +58,7 @@ fn a_report_is_what_the_service_answered() {
 fn the_window_is_said_with_every_form_that_leaves_it_out() {
     let double = service();
     let dl = Dl::at(&double.url);
-    let window = "from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by the last touch\n";
+    let window = "from 2026-10-21T09:30:00.000Z to 2026-11-20T09:30:00.000Z, by last touch\n";
     for form in ["-o csv --to 2026-11-20T09:30:00Z", "-o jsonl", "-o id", "-o csv --fields key,clicks", "--fields key"]
     {
         let ran = dl.run(&format!("stats spring-42 --group-by day {form}"));
@@ -116,7 +116,7 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     let double = service();
     let dl = Dl::at(&double.url);
     for (line, said) in [
-        ("stats a-1 --credit linear", "credit is one of last_touch, first_touch, touched"),
+        ("stats a-1 --credit linear", "credit must be one of last_touch, first_touch, touched"),
         (
             "stats a-1 --group-by week",
             "group_by is one of day, hour, link, platform, kind, referer_host, country, browser, os, device, in_app",
@@ -129,8 +129,8 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from must not be later than to"),
         ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
         ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
-        ("stats ab", "is not the id of a link"),
-        ("links stats ab", "is not the id of a link"),
+        ("stats ab", "is not a link ID"),
+        ("links stats ab", "is not a link ID"),
     ] {
         assert!(dl.run(line).fails(3).contains(said), "{line}: {}", dl.run(line));
     }
@@ -161,7 +161,7 @@ fn shown(line: &str, columns: u16, utf8: bool, color: bool) -> String {
 #[test]
 fn people_see_bars_and_shares() {
     insta::assert_snapshot!(shown("stats spring-42", 80, true, false), @"
-    spring-42, by the last touch
+    spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     clicks       120  ██████████████████████████████████████████████████████
@@ -182,7 +182,7 @@ fn people_see_bars_and_shares() {
     84.00 EUR
     ");
     insta::assert_snapshot!(shown("stats spring-42", 40, true, false), @"
-    spring-42, by the last touch
+    spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     clicks       120  ██████████████
@@ -203,7 +203,7 @@ fn people_see_bars_and_shares() {
     84.00 EUR
     ");
     insta::assert_snapshot!(shown("stats spring-42", 40, false, false), @"
-    spring-42, by the last touch
+    spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     clicks       120  ##############
@@ -224,27 +224,27 @@ fn people_see_bars_and_shares() {
     84.00 EUR
     ");
     insta::assert_snapshot!(shown("stats spring-42 spring-43 --group-by link", 80, true, false), @"
-    2 links, by the last touch
+    2 links, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     LINK       CLICKS  INSTALLED  IDENTIFIED  CONVERSIONS    REVENUE
     spring-42     120         31          12            3  84.00 EUR  ██████████████
     spring-43     120         31          12            3  84.00 EUR  ██████████████
 
-    more columns: -o csv or a wider terminal
+    for more columns, use -o csv or a wider terminal
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by day", 40, true, false), @r"
-    spring-42, by the last touch
+    spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     DAY         CLICKS  INSTALLED
     2026-11-19       0          0
     2026-11-20     120         31  █████████
 
-    more columns: -o csv or a wider terminal
+    for more columns, use -o csv or a wider terminal
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by referer_host", 40, false, false), @r"
-    spring-42, by the last touch
+    spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
     REFERER HOST  CLICKS

@@ -255,7 +255,7 @@ fn a_question_is_asked_and_answered() {
     for dl in [Dl::at(&double.url).env("DL_NO_INPUT", "yes"), Dl::at(&double.url)] {
         let flag = if dl.variables().iter().any(|(name, _)| name == "DL_NO_INPUT") { "" } else { " --no-input" };
         let (code, text) = Screen::open(dl, &format!("links delete spring-1 spring-2{flag}")).end();
-        assert!(code == Some(2) && text.contains("--yes confirms it"), "{text}");
+        assert!(code == Some(2) && text.contains("use --yes to confirm"), "{text}");
     }
 }
 
@@ -281,9 +281,15 @@ fn what_would_be_lost_is_named_before_it_goes() {
         ("apps delete app_0123456789abcdef01234567", "[y/N] ", "\n", 2, 0),
         ("domains delete go.example.com", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
         ("domains delete GO.EXAMPLE.COM.", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
-        ("domains delete go.example.com", "Every link on go.example.com stops working at once.", "\n", 2, 1),
-        ("domains delete new.example.com", "is claimed but not verified: it serves no links.", "\n", 2, 1),
-        ("domains delete alt.example.com", "Landing pages no longer go over alt.example.com", "\n", 2, 1),
+        ("domains delete go.example.com", "All links on go.example.com stop working immediately.", "\n", 2, 1),
+        ("domains delete new.example.com", "is not verified: it serves no links.", "\n", 2, 1),
+        (
+            "domains delete alt.example.com",
+            "Taps on landing pages will no longer go through alt.example.com",
+            "\n",
+            2,
+            1,
+        ),
         ("domains delete go.example.com", "to continue: ", "yes\n", 2, 1),
     ] {
         let before = double.requests().len();
@@ -329,7 +335,7 @@ fn a_visit_that_leads_nowhere_says_what_is_shown() {
         _ => Answer::new(200, "").header("content-type", "text/html"),
     });
     for (id, text) in [
-        ("gone", "410  (a notice: the link has ended)\n"),
+        ("gone", "410  (a notice: the link is expired or disabled)\n"),
         ("page", "200  (a landing page; it has no single destination)\n"),
         ("flagged", "200  (a notice: the link was reported as unsafe and leads nowhere)\n"),
     ] {
@@ -344,7 +350,7 @@ fn a_doctor_groups_what_it_found_and_breaks_lines_between_words() {
     assert_eq!(code, Some(1));
     assert!(text.contains("\u{1b}[31mfail\u{1b}[0m  account.key"), "{text:?}");
     let text = plain(&text);
-    assert!(text.starts_with("default\n  skip  config.files       no configuration:"), "{text}");
+    assert!(text.starts_with("default\n  skip  config.files       no configuration file:"), "{text}");
     let group = format!("\n\n{}\n  fail  service.http       ", double.url);
     assert!(text.contains(&group) && text.contains("\n                           \u{2192} "), "{text}");
     assert!(text.contains("the key\\u{1b}[31m is not known"), "{text}");
@@ -369,7 +375,7 @@ fn ctrl_c_at_a_question_is_130() {
 fn ctrl_c_ends_a_wait_with_130() {
     let double = Double::new(|_| Answer::json(200, &verification(Some("there is no TXT record"))));
     let screen = Screen::open(Dl::at(&double.url), "domains verify go.example.com --wait 10m");
-    screen.wait_for("checking again in 15 s, for another 10 min");
+    screen.wait_for("checking again in 15 s, for up to 10 min more");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
     assert_eq!(double.lines(), ["POST /v1/domains/go.example.com/verify", "GET /v1/domains"]);
@@ -387,7 +393,7 @@ fn binary_data_never_goes_to_a_terminal() {
     let double =
         Double::new(|_| Answer::new(200, [0x89, b'P', b'N', b'G', 0xff, 0x1b]).header("content-type", "image/png"));
     let (code, text) = Screen::open(Dl::at(&double.url), "api GET /v1/links/x/qr.png").end();
-    assert!(code == Some(2) && text.contains("the answer is binary (6 bytes)") && !text.contains("PNG"), "{text}");
+    assert!(code == Some(2) && text.contains("the response is binary (6 bytes)") && !text.contains("PNG"), "{text}");
 }
 
 #[test]

@@ -48,12 +48,12 @@ fn a_secret_on_stdin_is_typed_unseen_and_waited_for_with_signals() {
     let double = service(|_| None);
     let on_screen = || Screen::open(Dl::new().env("DL_BASE_URL", &double.url), "session me --session-file - -o id");
     let screen = on_screen();
-    screen.wait_for("Token of the session: ");
+    screen.wait_for("Session token: ");
     screen.send(&format!("{SESSION}\n"));
     let (code, text) = screen.end();
     assert!(code == Some(0) && text.contains("usr_0123456789abcdef01234567") && !text.contains(SESSION), "{text}");
     let screen = on_screen();
-    screen.wait_for("Token of the session: ");
+    screen.wait_for("Session token: ");
     screen.send("\u{3}");
     assert_eq!(screen.end().0, Some(130));
 

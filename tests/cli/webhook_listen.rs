@@ -72,7 +72,7 @@ fn what_is_triggered_arrives() {
         verdicts,
         [("valid", taken), ("repeated", taken), ("invalid", refused), ("invalid", refused), ("valid", taken)]
     );
-    assert!(said.contains("2 valid, 1 repeated, 2 invalid, 3 accepted by the program"), "{said}");
+    assert!(said.contains("2 valid, 1 repeated, 2 invalid, 3 accepted by the server"), "{said}");
     let received = program.requests();
     assert_eq!(received.len(), 3, "only signed requests are forwarded");
     assert_eq!(received[0].body, dl.run("webhooks sample conversion").ok(), "the very bytes");
@@ -100,7 +100,10 @@ fn listening_ends_as_it_was_told_to() {
     let mut stream = std::net::TcpStream::connect(listening.address.trim_start_matches("http://")).expect("it listens");
     std::io::Write::write_all(&mut stream, b"GET /favicon.ico HTTP/1.1\r\nhost: x\r\n\r\n").expect("written");
     let (code, rows, said) = listening.end();
-    assert!(code == Some(11) && rows.len() == 1 && said.contains("is not an event of the service: use POST"), "{said}");
+    assert!(
+        code == Some(11) && rows.len() == 1 && said.contains("is not an event from the service: use POST"),
+        "{said}"
+    );
     let listening = Listening::start(&dl, "--strict");
     dl.file("odd", "[]");
     let ran = dl.run(&format!("webhooks trigger click --body odd --to {} --secret-file s.txt", listening.address));
@@ -112,7 +115,7 @@ fn listening_ends_as_it_was_told_to() {
     let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address));
     assert_eq!(ran.code, Some(9), "{ran}");
     let (code, rows, said) = listening.end();
-    assert!(code == Some(9) && rows.len() == 1 && said.contains("the program answered 500"), "{said}");
+    assert!(code == Some(9) && rows.len() == 1 && said.contains("the server responded with 500"), "{said}");
     let listening = Listening::start(&dl, "--host localhost");
     dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt", listening.address)).ok();
     send(&listening.child, "-INT");
@@ -123,7 +126,7 @@ fn listening_ends_as_it_was_told_to() {
     let empty = stream.secret_file("empty", " \n");
     for line in ["webhooks listen --port 0", "webhooks listen --stream"] {
         let ran = stream.run(&format!("{line} --secret-file {}", empty.display()));
-        assert!(ran.fails(2).contains("--secret-file holds no secret"), "{line}: {ran}");
+        assert!(ran.fails(2).contains("--secret-file contains no secret"), "{line}: {ran}");
     }
 }
 
@@ -196,7 +199,7 @@ fn events_go_to_this_machine_or_over_https() {
     for to in ["http://example.com/", "ftp://127.0.0.1/", "https://u@example.com/", "https://example.com/#x", "here"] {
         for line in [format!("trigger click --to {to}"), format!("listen --port 0 --forward-to {to}")] {
             let ran = dl.run(&format!("webhooks {line} --secret-file s.txt"));
-            assert!(ran.fails(2).contains("http:// to this machine"), "{ran}");
+            assert!(ran.fails(2).contains("http:// on this machine"), "{ran}");
         }
     }
     let dry =
@@ -242,7 +245,7 @@ fn the_stream_reaches_a_local_program() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut stderr, &mut said).expect("UTF-8");
     assert_eq!(child.wait().expect("dl ends").code(), Some(130), "{said}");
-    assert!(said.contains(" valid, ") && said.contains("accepted by the program"), "{said}");
+    assert!(said.contains(" valid, ") && said.contains("accepted by the server"), "{said}");
     let request = &program.requests()[0];
     assert_eq!((request.json()["event"].as_str(), request.path()), (Some("click"), "/hook"));
     let headers: String =
@@ -275,7 +278,7 @@ fn a_stream_that_is_refused_says_so() {
     });
     let ran = dl.run(&format!("webhooks listen --stream --forward-to {} -o jsonl", program.url));
     assert_eq!((ran.fails(4).lines().count() > 1, ran.stdout.lines().count()), (true, 2), "{ran}");
-    assert!(ran.says("2 valid, 2 accepted by the program") && program.requests().len() == 2, "{ran}");
+    assert!(ran.says("2 valid, 2 accepted by the server") && program.requests().len() == 2, "{ran}");
     assert!(ran.says("connected events are signed with whsec_") && ran.says("connection lost; reconnecting"), "{ran}");
     for (status, code) in [(401, 4), (403, 4), (429, 8)] {
         let service = Double::new(move |_| Answer::error(status, "refused", "no").header("retry-after", "0"));
@@ -311,10 +314,13 @@ fn what_is_triggered_can_be_watched_and_ends_in_time() {
     let to = |url: &str| format!("webhooks trigger click --to {url}/hook --secret-file s.txt");
     let ran = dl.run(&format!("{} --timeout 400ms -o json", to(&silent.url)));
     assert_eq!((ran.code, &ran.error()["code"]), (Some(12), &"timeout".into()), "{ran}");
-    assert!(ran.stdout.contains("\"error\":\"no answer in time\""), "{ran}");
+    assert!(ran.stdout.contains("\"error\":\"no response in time\""), "{ran}");
     let failing = Double::new(|_| Answer::new(500, "sorry"));
     let ran = dl.run(&format!("{} --simulate-retries --timeout 5500ms", to(&failing.url)));
-    assert!(ran.fails(12).contains("ran out in attempt 4 of 5") && ran.stdout.lines().count() == 3, "{ran}");
+    assert!(
+        ran.fails(12).contains("timed out (--timeout) in attempt 4 of 5") && ran.stdout.lines().count() == 3,
+        "{ran}"
+    );
     assert!(
         start.elapsed() < Duration::from_secs(28),
         "the answer, and all attempts, take 30 s: {:?}",
@@ -322,7 +328,7 @@ fn what_is_triggered_can_be_watched_and_ends_in_time() {
     );
     let odd = Double::new(|_| Answer::new(400, "{\"why\":\"no\u{1b}[1m such type\"}\n"));
     let ran = dl.run(&to(&odd.url));
-    assert!(ran.fails(1).contains("answered 400") && ran.says("hint: its answer: {\"why\":\"no"), "{ran}");
+    assert!(ran.fails(1).contains("responded with 400") && ran.says("hint: its response: {\"why\":\"no"), "{ran}");
     let ran = dl.run(&format!("{} --tamper body -vv", to(&odd.url)));
     for said in ["> POST http://127.0.0.1:", "> webhook-signature: v1,", "< 400 in ", "< {\"why\":"] {
         assert!(ran.code == Some(0) && ran.stderr.contains(said), "{said}: {ran}");
@@ -339,9 +345,7 @@ fn a_body_needs_no_kind() {
     dl.file("odd", "[]");
     let trigger = |more: &str| dl.run(&format!("webhooks trigger {more} --to {} --secret-file s.txt", receiver.url));
     assert!(trigger("--body click").ok().contains("200") && trigger("click --body click").stderr.is_empty());
-    assert!(
-        trigger("conversion --body click").says("warning: --body holds an event of the kind click, not conversion")
-    );
+    assert!(trigger("conversion --body click").says("warning: --body contains a click event, not conversion"));
     assert!(trigger("--body odd").says("warning: --body: not an event"));
     assert_eq!((trigger("").code, trigger("sale").code), (Some(2), Some(3)));
 }

@@ -72,9 +72,15 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     let dl = Dl::at(&double.url);
     let made = dl.run("webhooks create --url https://hooks.example.com/ --event click --event attribution -vv");
     assert_eq!(made.ok(), format!("{}\n", secret()));
-    assert!(!made.stderr.contains(&secret()) && made.says("note: attribution is called attribute now"), "{made}");
     assert!(
-        made.says(&format!("created {0}; dl webhooks test {0} sends it", fixtures::webhook_detail("").id)),
+        !made.stderr.contains(&secret()) && made.says("note: \"attribution\" is now called \"attribute\""),
+        "{made}"
+    );
+    assert!(
+        made.says(&format!(
+            "created {0}; to send it a sample event: dl webhooks test {0}",
+            fixtures::webhook_detail("").id
+        )),
         "{made}"
     );
     let sent = double.only().json();
@@ -86,10 +92,7 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     let hidden = dl.run("webhooks create --url https://hooks.example.com/ --all-events -o id");
     assert!(hidden.fails(2).contains("the secret is shown only once"), "{hidden}");
     let asked = dl.run(&format!("webhooks rotate-secret {WEBHOOK}"));
-    assert!(
-        asked.fails(2).contains("--yes confirms it") && asked.says("the one before it, if it was changed less"),
-        "{asked}"
-    );
+    assert!(asked.fails(2).contains("use --yes to confirm") && asked.says("one that was replaced less"), "{asked}");
     assert_eq!(dl.run(&format!("webhooks rotate-secret {WEBHOOK} --yes -o json")).json()["secret"], secret());
     for line in ["webhooks list".to_owned(), format!("webhooks deliveries {WEBHOOK}")] {
         for form in ["table", "json", "jsonl", "csv", "id"] {
@@ -140,7 +143,10 @@ fn what_is_managed_is_sent_as_it_is_said() {
     dl.run(&format!("webhooks replay {WEBHOOK} {DELIVERY}")).ok();
     let all = dl.run(&format!("webhooks replay {WEBHOOK} --failed-since 2026-11-20"));
     assert_eq!(all.ok(), "");
-    assert!(all.says("1000 deliveries are sent again") && all.says("more failed, run it again for them"), "{all}");
+    assert!(
+        all.says("resending 1000 deliveries") && all.says("there are more: run the command again for them"),
+        "{all}"
+    );
     let last = double.requests().pop().expect("a request");
     assert_eq!(last.line(), format!("POST /v1/webhooks/{WEBHOOK}/replay"));
     assert_eq!(last.json(), json!({"since": "2026-11-20T00:00:00.000Z"}));
@@ -181,7 +187,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
         assert!(ran.stderr.starts_with("error[invalid_event]: there is no event \"sale\"; there are click"), "{ran}");
     }
     let ran = dl.run(&format!("webhooks update {WEBHOOK} --active false"));
-    assert!(ran.says("note: nothing is sent to it; pending deliveries are canceled"), "{ran}");
+    assert!(ran.says("note: the webhook is disabled: pending deliveries are canceled"), "{ran}");
 }
 
 /// Notes on requests without an effect: a filter that narrows nothing, a webhook that is off or missing.
@@ -206,7 +212,7 @@ fn what_comes_to_nothing_is_said() {
         }
     });
     let dl = Dl::at(&double.url);
-    let idle = "the affiliate narrows conversions only";
+    let idle = "the affiliate filter applies only to conversions";
     assert!(dl.run(&format!("webhooks update {WEBHOOK} --event click")).says(idle));
     assert!(!dl.run("webhooks create --url https://hooks.example.com/ --all-events").says(idle));
     for line in [format!("test {WEBHOOK}"), format!("replay {WEBHOOK} {DELIVERY}")] {
@@ -263,7 +269,7 @@ fn tables_fit_a_terminal() {
     let log = shown(&format!("webhooks deliveries {WEBHOOK}"), 80);
     assert!(log.lines().count() == 3 && log.lines().all(|line| line.chars().count() <= 80), "{log}");
     let cells = rows(&log);
-    assert_eq!(cells[0], ["ID", "EVENT", "STATUS", "TRIES", "ANSWER"], "{log}");
+    assert_eq!(cells[0], ["ID", "EVENT", "STATUS", "ATTEMPTS", "RESPONSE"], "{log}");
     assert_eq!(cells[1][1..4], ["conversion", "failed", "5"], "{log}");
     assert!(cells[1][4].starts_with("no answer within") && cells[2][4] == "500", "{log}");
     let wide = rows(&shown(&format!("webhooks deliveries {WEBHOOK}"), 160));

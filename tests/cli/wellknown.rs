@@ -40,7 +40,7 @@ fn a_host_without_a_file_is_5() {
     insta::with_settings!({filters => vec![("request id: .*", "request id: ID")]}, {
         insta::assert_snapshot!(dl.run("wellknown apple --host go.example.com"), @"
         --- stderr
-        error[not_found]: go.example.com has no file for iOS: it needs a verified domain and an iOS app (HTTP 404)
+        error[not_found]: go.example.com has no file for iOS: it requires a verified domain and an iOS app (HTTP 404)
           hint: dl domains list, dl apps add ios --help
           request id: ID
         --- exit 5

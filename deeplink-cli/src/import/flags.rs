@@ -17,9 +17,9 @@ use crate::escape::shell;
 pub(crate) enum FileFormat {
     /// Detected from the file name and content
     Auto,
-    /// Comma, semicolon, tab or bar between values
+    /// Values separated by comma, semicolon, tab or vertical bar
     Csv,
-    /// Tabs between values
+    /// Values separated by tabs
     Tsv,
     /// One JSON object or array
     Json,
@@ -44,11 +44,11 @@ impl FileFormat {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct SourceFlags {
-    /// Form of the file: csv, tsv, json or jsonl [default: detected from its name and content]
+    /// File format: csv, tsv, json or jsonl [default: detected from its name and content]
     #[arg(long, value_name = "FORM", hide_possible_values = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<FileFormat>,
-    /// Read a column as a field, whatever its name; may be repeated
+    /// Map a column to a field, whatever its name; may be repeated
     #[arg(long, value_name = "COLUMN=FIELD")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) map: Vec<String>,
@@ -56,11 +56,11 @@ pub(crate) struct SourceFlags {
     #[arg(long, value_name = "FILE")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<PathBuf>,
-    /// Value for every row, overriding the row; may be repeated
+    /// Set a field in every row, overriding its value; may be repeated
     #[arg(long, value_name = "FIELD=VALUE")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<String>,
-    /// Generate ids for rows without one, from the row: a second run generates the same ids
+    /// Generate IDs for rows without one, from the row content: a second run generates the same IDs
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generate_ids: Option<String>,
@@ -73,22 +73,22 @@ pub(crate) struct SourceFlags {
 /// A row whose id is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnConflict {
-    /// Accepted if the link has the same content, else rejected
+    /// Accept if the link has the same content, otherwise reject
     Verify,
-    /// Rejected
+    /// Reject
     Fail,
-    /// Left as it is
+    /// Leave the link unchanged
     Skip,
-    /// Given the row's content
+    /// Update the link to the row's content
     Update,
 }
 
 /// A row that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnError {
-    /// Send nothing more; an invalid row prevents the import from starting
+    /// Stop sending; an invalid row prevents the import from starting
     Stop,
-    /// Continue with the others
+    /// Continue with the other rows
     Continue,
 }
 
@@ -96,25 +96,25 @@ pub(crate) enum OnError {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct Policy {
-    /// Concurrent requests: auto, or a number
+    /// Concurrent requests: auto, or a number from 1 to 64
     #[arg(long, value_name = "N", default_value = "auto", value_parser = concurrency)]
     concurrency: bulk::Concurrency,
-    /// Longest wait without a successful request while the service asks to wait
+    /// Give up after being rate-limited for this long without a successful request
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = crate::clock::parse_duration)]
     max_wait: Duration,
-    /// A row whose id is in use: verify (accepted if the link has the same content), fail, skip or update
+    /// If an ID is in use: verify (accept if the link has the same content), fail, skip or update
     #[arg(long, value_name = "WHAT", default_value = "verify", hide_possible_values = true)]
     on_conflict: OnConflict,
-    /// A refused row: stop (send nothing more) or continue with the others
+    /// If a row is rejected: stop (stop sending) or continue with the others
     #[arg(long, value_name = "WHAT", default_value = "stop", hide_possible_values = true)]
     pub(crate) on_error: OnError,
-    /// Faults to print; --rejects has them all
+    /// Maximum number of errors to print; --rejects has them all
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_errors: usize,
-    /// Write the result of each row: CSV, or JSONL if the name ends so
+    /// Write the result of each row: CSV, or JSONL if the file name ends in .jsonl
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
-    /// Write the refused rows, to be fixed and imported again
+    /// Write the rejected rows, to be fixed and imported again
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
 }
@@ -124,7 +124,7 @@ fn concurrency(text: &str) -> Result<bulk::Concurrency, String> {
         return Ok(bulk::Concurrency::Auto);
     }
     let number = text.parse().ok().filter(|number| (1..=64).contains(number));
-    number.map(bulk::Concurrency::Fixed).ok_or_else(|| "auto, or a number from 1 to 64".to_owned())
+    number.map(bulk::Concurrency::Fixed).ok_or_else(|| "expected auto or a number from 1 to 64".to_owned())
 }
 
 impl Default for Policy {

@@ -81,7 +81,8 @@ async fn follow(
                 }
                 signal = Some(exit);
                 run.stop();
-                reporter.ctx.console.say("stopping: waiting for requests in flight, at most 10 s; a second signal stops at once");
+                let what = "stopping: waiting up to 10 s for requests in flight; a second signal stops immediately";
+                reporter.ctx.console.say(what);
             }
             _ = tick.tick() => {
                 let now = watch.get();
@@ -260,7 +261,11 @@ impl Over<'_> {
                 parts.push(format!("{} {word}", grouped(count)));
             }
         }
-        let what = format!("not all rows of {} were imported: {}; created links stay", self.name, parts.join(", "));
+        let what = format!(
+            "not all rows of {} were imported: {}; links already created are kept",
+            self.name,
+            parts.join(", ")
+        );
         Some(Failure::new(Exit::Partial, what).into())
     }
 

@@ -155,11 +155,11 @@ async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options:
     {
         let done = crate::progress::grouped(run.counts.settled());
         let total = crate::progress::counted(run.plan.rows, "row");
-        let known = format!("run {} began {} and has done {done} of {total}", run.run, when(run.started_at));
+        let known = format!("run {} was started {} and has completed {done} of {total}", run.run, when(run.started_at));
         if ctx.can_ask() && !ctx.global.yes {
             ctx.console.say(&known);
             if !ctx.agree("Resume it? [Y/n] ").await? {
-                return Err(Failure::usage("nothing was done").hint("--restart starts over").into());
+                return Err(Failure::usage("nothing was done").hint("use --restart to start over").into());
             }
         } else {
             ctx.console.note(&format!("resuming: {known}"));
@@ -206,11 +206,11 @@ pub(crate) fn journal_failure(error: &JournalError) -> Stop {
         other => other.to_string(),
     };
     let failure = match error {
-        JournalError::Locked { run } => {
-            Failure::new(Exit::Conflict, text).code("run_locked").hint(format!("wait for it, or dl imports show {run}"))
-        }
+        JournalError::Locked { run } => Failure::new(Exit::Conflict, text)
+            .code("run_locked")
+            .hint(format!("wait until it finishes; to see its state: dl imports show {run}")),
         JournalError::Changed { .. } => {
-            Failure::invalid(text).code("run_changed").hint("--restart starts over with the current content")
+            Failure::invalid(text).code("run_changed").hint("use --restart to start over with the current content")
         }
         JournalError::OtherAccount { .. } => {
             Failure::invalid(text).code("other_account").hint("use the key of that account, or --restart with this one")

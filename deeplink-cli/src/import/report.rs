@@ -12,7 +12,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     let report = ready.checked.report().clone();
     for (first, later, id) in &report.case_pairs {
         let location = (ready.locate)(*later, None);
-        ctx.console.note(&format!("{location}: id \"{id}\" differs only in case from that on line {first}"));
+        ctx.console.note(&format!("{location}: ID \"{id}\" differs only in case from the one on line {first}"));
     }
     if report.invalid == 0 {
         if want == Want::Check {
@@ -52,8 +52,8 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
 
 fn advice(policy: &Policy) -> String {
     match policy.rejects_path() {
-        Some(path) => format!("fix the rows, or those in {} and import that file", path.display()),
-        None => "fix the rows, or --on-error continue to leave them out; --rejects FILE collects them".to_owned(),
+        Some(path) => format!("fix the rows; or fix those in {} and import that file", path.display()),
+        None => "fix the rows, or skip them with --on-error continue; --rejects FILE collects them".to_owned(),
     }
 }
 
@@ -101,14 +101,15 @@ pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
         let groups =
             if plan.groups == 1 { "one template".to_owned() } else { format!("{} templates", grouped(plan.groups)) };
         ctx.out.line(&format!(
-            "  {} of {groups} in {} (POST /v1/links/bulk, template and ids)",
+            "  {} of {groups} in {} (POST /v1/links/bulk, template and IDs)",
             counted(plan.template_rows, "row"),
             counted(plan.template_requests, "request"),
         ))?;
     }
     if plan.other_rows > 0 {
         ctx.out.line(&format!(
-            "  {} that differ in {} (POST /v1/links/bulk, links; one by one where the service cannot take them so)",
+            "  {} that differ in {} (POST /v1/links/bulk, links; one by one if the service does not support that \
+             form)",
             counted(plan.other_rows, "row"),
             counted(plan.other_requests, "request"),
         ))?;

@@ -15,7 +15,7 @@ nouns! {
             "max_webhooks" = "limits.max_webhooks": Count,
             "analytics_retention_days" = "limits.analytics_retention_days": Count;
         columns: "PLAN" = "effective_tier", "STATUS" = "status", "LINKS" = "links", "EVENTS" = "events_this_month",
-            "DOMAINS" = "domains", "PEOPLE" = "team_members", "WEBHOOKS" = "webhooks";
+            "DOMAINS" = "domains", "MEMBERS" = "team_members", "WEBHOOKS" = "webhooks";
     }
 
     /// The page on which a plan is paid for.

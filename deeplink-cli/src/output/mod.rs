@@ -38,7 +38,7 @@ use crate::exit::Exit;
 pub(crate) enum Format {
     /// Columns on a terminal; tab-separated lines elsewhere
     Table,
-    /// What the service answered
+    /// The service's response
     Json,
     /// One JSON record per line
     Jsonl,
@@ -87,7 +87,7 @@ impl Out {
         let find = |name: &String| {
             noun.field(name).ok_or_else(|| {
                 let what = format!("--fields: unknown field \"{}\"", escape::visible(name));
-                Stop::from(Failure::usage(what).hint(format!("the fields are {}", known())))
+                Stop::from(Failure::usage(what).hint(format!("available fields: {}", known())))
             })
         };
         Ok(Sheet { out: self, noun, fields: Some(names.iter().map(find).collect::<Outcome<_>>()?) })

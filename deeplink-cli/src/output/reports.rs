@@ -6,7 +6,7 @@ nouns! {
     /// Sources.
     SOURCES("sources", id: "id", created: "webhook_url") {
         fields: "id", "name", "source_type", "webhook_url", "created_at": Moment;
-        columns: "ID" = "id", "NAME" = "name", "ADDRESS" = "webhook_url", "CREATED" = "created_at";
+        columns: "ID" = "id", "NAME" = "name", "URL" = "webhook_url", "CREATED" = "created_at";
     }
 
     /// The reply to a reported click.

@@ -30,8 +30,8 @@ nouns! {
         fields: "id", "webhook_id", "event_id", "event", "status": Status, "request_body", "attempts",
             "last_status" = "attempts.last.status", "last_error" = "attempts.last.error", "next_attempt_at": Moment,
             "created_at": Moment;
-        columns: "ID" = "id", "EVENT" = "event", "STATUS" = "status", "TRIES" = (Items "attempts"),
-            "ANSWER" = (First &["attempts.last.status", "attempts.last.error"], Kind::Text),
+        columns: "ID" = "id", "EVENT" = "event", "STATUS" = "status", "ATTEMPTS" = (Items "attempts"),
+            "RESPONSE" = (First &["attempts.last.status", "attempts.last.error"], Kind::Text),
             "CREATED" = (Spare "created_at"), "NEXT ATTEMPT" = (Spare "next_attempt_at"),
             "EVENT ID" = (Spare "event_id");
     }
@@ -45,7 +45,7 @@ nouns! {
     /// The result of verifying a signature.
     VERIFIED("requests", id: "id", created: "id") {
         fields: "valid": Flag, "event", "id", "timestamp": Moment;
-        columns: "VALID" = "valid", "EVENT" = "event", "ID" = "id", "HAPPENED" = "timestamp";
+        columns: "VALID" = "valid", "EVENT" = "event", "ID" = "id", "TIME" = "timestamp";
     }
 
     /// The headers that go with a body.

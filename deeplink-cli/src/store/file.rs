@@ -33,7 +33,7 @@ impl StoredKey {
 /// The failure for a stored key of another origin.
 pub(super) fn another_origin(profile: &str, origin: &str, base: &BaseUrl) -> Stop {
     let what = format!("the key of profile {profile} belongs to {origin}, not to {}", base.origin());
-    let hint = "dl login --profile NAME keeps a key for that service under another name";
+    let hint = "use dl login --profile NAME to store a key for that service under another name";
     Failure::new(Exit::Auth, what).code("origin_mismatch").hint(hint).into()
 }
 

@@ -74,8 +74,8 @@ impl Context {
         if let Some(why) = kept.instead {
             let location = kept.source.location();
             self.console.warn(&format!(
-                "no keyring ({why}): the key is in a file that only you can read, {location}; \
-                 dl login --store keyring tries the keyring again"
+                "no keyring ({why}): the key is stored in a file that only you can read, {location}; to try the \
+                 keyring again: dl login --store keyring"
             ));
         }
         Ok(kept.source)
@@ -89,7 +89,7 @@ impl Context {
         let removed = || if file.get(&to.profile)?.is_some() { file.remove(profile) } else { Ok(()) };
         if in_keyring && removed().is_err() {
             let path = file.path();
-            self.console.warn(&format!("an older key could not be taken out of {}", path.display()));
+            self.console.warn(&format!("an older key could not be removed from {}", path.display()));
         }
         let before = self.config.profiles.get(&to.profile).filter(|profile| profile.is_in_keyring());
         let Some(origin) = before.and_then(crate::config::Profile::origin) else { return };
@@ -99,8 +99,8 @@ impl Context {
         // Do not wait again for a keyring that has just failed.
         if kept.instead.is_some() || stores.forget_in_keyring(&to.profile, &origin).await.is_err() {
             self.console.warn(&format!(
-                "an older key may still be in the keyring, as \"{}\" of dl; it works until it is deleted there and on the \
-                 service",
+                "an older key may still be in the keyring, as \"{}\" of dl; it works until it is deleted there and \
+                 on the service",
                 account(&to.profile, &origin)
             ));
         }

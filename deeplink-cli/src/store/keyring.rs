@@ -104,7 +104,7 @@ impl Keyring {
         match timeout(self.limit, answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err("the request was cut off".to_owned()),
-            Err(_) => Err(format!("no answer within {} s", self.limit.as_secs().max(1))),
+            Err(_) => Err(format!("no response within {} s", self.limit.as_secs().max(1))),
         }
     }
 }

@@ -187,14 +187,14 @@ fn account(profile: &str, origin: &str) -> String {
 
 /// The key is in a keyring that does not answer. An older copy elsewhere would be a different key.
 fn unreadable(profile: &str, why: &str) -> Stop {
-    let what = format!("the key of profile {profile} is in the keyring, and that cannot be used: {why}");
-    let hint = "unlock it and try again; dl login --store file keeps a key in a file";
+    let what = format!("the key of profile {profile} is in the keyring, which cannot be used: {why}");
+    let hint = "unlock it and try again, or store a key in a file with dl login --store file";
     Failure::new(Exit::Auth, what).code("keyring_unavailable").hint(hint).into()
 }
 
 /// The keyring was required.
 fn unusable(why: &str) -> Stop {
     let what = format!("the keyring cannot be used: {why}");
-    let hint = "--store file keeps the key in a file that only you can read";
+    let hint = "use --store file to store the key in a file that only you can read";
     Failure::new(Exit::Failure, what).code("keyring_unavailable").hint(hint).into()
 }

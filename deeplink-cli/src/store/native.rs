@@ -62,7 +62,7 @@ mod with_keyring {
                 Ok(()) => error.to_string(),
             },
             Error::PlatformFailure(why) | Error::NoStorageAccess(why) => why.to_string(),
-            Error::BadDataFormat(..) => "what is kept there cannot be read".to_owned(),
+            Error::BadDataFormat(..) => "the stored data cannot be read".to_owned(),
             _ => error.to_string(),
         };
         one_line(&text)

@@ -181,9 +181,9 @@ async fn p3_a_keyring_that_fails_is_replaced_by_the_file_unless_it_is_required()
     let base = BASE.parse().expect("a base URL");
     for (manner, why) in [
         (Manner::Error, "the collection is locked"),
-        (Manner::Hang, "no answer within 1 s"),
+        (Manner::Hang, "no response within 1 s"),
         (Manner::Forgets, "it does not return what was stored"),
-        (Manner::Late, "no answer within 3 s"),
+        (Manner::Late, "no response within 3 s"),
     ] {
         let (home, fake) = (Home::new(), Fake::new(manner));
         let stores = home.stores(&fake);
@@ -240,7 +240,7 @@ async fn a_late_write_changes_nothing() {
 #[tokio::test]
 async fn a_failing_read_is_no_older_copy() {
     let base = BASE.parse().expect("a base URL");
-    for (manner, why) in [(Manner::Error, "the collection is locked"), (Manner::Hang, "no answer within 1 s")] {
+    for (manner, why) in [(Manner::Error, "the collection is locked"), (Manner::Hang, "no response within 1 s")] {
         let (home, fake) = (Home::new(), Fake::new(manner).with(KEY));
         let stores = home.stores(&fake);
         stores.file().put("default", &StoredKey { key: SecretKey::new(OLDER), ..stored() }).expect("an older copy");
