@@ -55,7 +55,7 @@ impl FromStr for PartnerKey {
         if (2..=32).contains(&text.len()) && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
         }
-        let message = "2 to 32 lower-case letters, digits or '-'";
+        let message = "must be 2 to 32 lowercase letters, digits or hyphens";
         Err(Invalid::field(ErrorCode::InvalidPartnerKey, "partner_key", message))
     }
 }
@@ -77,11 +77,11 @@ impl FromStr for AffiliateName {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let wrong = |message: String| Invalid::field(ErrorCode::InvalidName, "name", message);
         if find_control(text, false).is_some() {
-            return Err(wrong("a control character cannot be stored".into()));
+            return Err(wrong("name contains a control character".into()));
         }
         let text = text.trim();
         if text.is_empty() || text.chars().count() > MAX_NAME {
-            return Err(wrong(format!("1 to {MAX_NAME} characters")));
+            return Err(wrong(format!("name must be 1 to {MAX_NAME} characters")));
         }
         Ok(Self(text.into()))
     }
@@ -155,7 +155,7 @@ impl UpdateAffiliate {
         let name = self.name.as_ref().required("name")?.map(|name| name.parse()).transpose()?;
         let status = self.status.clone().required("status")?;
         if let Some(AffiliateStatus::Unknown(_)) = status {
-            return Err(Invalid::field(ErrorCode::BadRequest, "status", "status is active or disabled"));
+            return Err(Invalid::field(ErrorCode::BadRequest, "status", "status must be active or disabled"));
         }
         if name.is_none() && status.is_none() {
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, "the update changes nothing: send name or status"));

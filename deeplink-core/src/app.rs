@@ -131,7 +131,7 @@ impl CreateApp {
                 Identity::Android { package_name, fingerprints: fingerprints(&given)? }
             }
             AppPlatform::Unknown(_) => {
-                return Err(Invalid::field(ErrorCode::InvalidPlatform, "platform", "platform is ios or android"));
+                return Err(Invalid::field(ErrorCode::InvalidPlatform, "platform", "platform must be ios or android"));
             }
         };
         let name = TextField::line("app_name", MAX_APP_NAME, ErrorCode::InvalidName);
@@ -229,7 +229,7 @@ impl AppDetail {
 }
 
 fn missing(field: &'static str, platform: &str) -> Invalid {
-    Invalid::field(ErrorCode::MissingFields, field, format!("an {platform} app needs {field}"))
+    Invalid::field(ErrorCode::MissingFields, field, format!("{field} is required for an {platform} app"))
 }
 
 fn present(text: Option<String>, field: &'static str, platform: &str) -> Result<String, Invalid> {
@@ -246,7 +246,8 @@ fn check_bundle_id(text: &str) -> Result<(), Invalid> {
     if text.len() <= MAX_BUNDLE_ID && is_dotted(text, part) {
         return Ok(());
     }
-    let message = "bundle_id is letters, digits and '-' in parts joined by dots, such as com.example.app, at most 155";
+    let message = "bundle_id must be letters, digits and hyphens in parts separated by dots, such as com.example.app, at most \
+                   155 characters";
     Err(Invalid::field(ErrorCode::InvalidBundleId, "bundle_id", message))
 }
 
@@ -254,7 +255,7 @@ fn check_team_id(text: &str) -> Result<(), Invalid> {
     if text.len() == 10 && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
         return Ok(());
     }
-    let message = "team_id is 10 upper-case letters and digits, such as ABCDE12345";
+    let message = "team_id must be 10 uppercase letters and digits, such as ABCDE12345";
     Err(Invalid::field(ErrorCode::InvalidTeamId, "team_id", message))
 }
 
@@ -271,8 +272,8 @@ fn check_package_name(text: &str) -> Result<(), Invalid> {
     if is_package_name(text) {
         return Ok(());
     }
-    let message = "package_name is letters, digits and '_' in parts joined by dots, each starting with a letter, such as \
-                   com.example.app, at most 255";
+    let message = "package_name must be letters, digits and underscores in parts separated by dots, each starting with a \
+                   letter, such as com.example.app, at most 255 characters";
     Err(Invalid::field(ErrorCode::InvalidPackageName, "package_name", message))
 }
 
@@ -287,7 +288,10 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
         }
     }
     if all.len() > MAX_FINGERPRINTS {
-        let message = format!("{} fingerprints; {MAX_FINGERPRINTS} are allowed", all.len());
+        let message = format!(
+            "sha256_fingerprints must contain at most {MAX_FINGERPRINTS} fingerprints (currently {})",
+            all.len()
+        );
         return Err(Invalid::field(ErrorCode::InvalidFingerprint, "sha256_fingerprints", message));
     }
     Ok(all)
@@ -298,16 +302,16 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
 pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     let label = text.trim_start().get(..4).unwrap_or_default();
     if label.eq_ignore_ascii_case("sha2") || label.eq_ignore_ascii_case("sha-") {
-        return Err("give the hex digits alone, without the label before them");
+        return Err("enter only the hex digits, without the label before them");
     }
     if text.trim().contains(char::is_whitespace) {
-        return Err("a fingerprint contains no spaces or line breaks; give several as separate values");
+        return Err("a fingerprint must not contain spaces or line breaks; enter several as separate values");
     }
     let pairs: Vec<&str> = text.split(':').collect();
     let digits: String = match pairs.len() {
         1 => text.to_owned(),
         _ if pairs.iter().all(|pair| pair.len() == 2) => pairs.concat(),
-        _ => return Err("a fingerprint is 64 hex digits, or 32 pairs of them joined by ':'"),
+        _ => return Err("a fingerprint must be 64 hex digits, or 32 pairs of hex digits separated by ':'"),
     };
     match (digits.bytes().all(|b| b.is_ascii_hexdigit()), digits.len()) {
         (true, 64) => {
@@ -315,10 +319,10 @@ pub fn fingerprint(text: &str) -> Result<String, &'static str> {
             let pairs = upper.as_bytes().chunks(2).map(String::from_utf8_lossy);
             Ok(pairs.collect::<Vec<_>>().join(":"))
         }
-        (true, 40) => Err("this is a SHA-1 fingerprint (20 bytes); Android verifies links by SHA-256 (32 bytes)"),
-        (true, _) => Err("a fingerprint is 32 bytes: 64 hex digits, or 32 pairs joined by ':'"),
-        (false, 43 | 44) => Err("a fingerprint is written in hex here, not in base64"),
-        (false, _) => Err("a fingerprint is 64 hex digits, or 32 pairs of them joined by ':'"),
+        (true, 40) => Err("this is a SHA-1 fingerprint (20 bytes); Android verifies links with SHA-256 (32 bytes)"),
+        (true, _) => Err("a fingerprint must be 32 bytes: 64 hex digits, or 32 pairs separated by ':'"),
+        (false, 43 | 44) => Err("a fingerprint must be in hex, not in base64"),
+        (false, _) => Err("a fingerprint must be 64 hex digits, or 32 pairs of hex digits separated by ':'"),
     }
 }
 
@@ -330,7 +334,7 @@ pub(crate) fn colour(text: String) -> Result<String, Invalid> {
     if Rgb::parse(&text).is_some() {
         return Ok(text);
     }
-    let message = "theme_color is '#' and 3 or 6 hex digits, such as #0a7cff";
+    let message = "theme_color must be '#' followed by 3 or 6 hex digits, such as #0a7cff";
     Err(Invalid::field(ErrorCode::InvalidThemeColor, "theme_color", message))
 }
 

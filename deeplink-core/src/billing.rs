@@ -136,6 +136,6 @@ impl CancelScheduled {
 pub fn paid_tier(text: &str) -> Result<Tier, Invalid> {
     match Tier::from(text) {
         tier @ (Tier::Pro | Tier::Business | Tier::Scale) => Ok(tier),
-        _ => Err(Invalid::field(ErrorCode::InvalidTier, "tier", "the tier is pro, business or scale")),
+        _ => Err(Invalid::field(ErrorCode::InvalidTier, "tier", "tier must be pro, business or scale")),
     }
 }

@@ -77,7 +77,7 @@ impl BulkCreate {
         if self.links.is_some() && (modes > 0 || self.template.is_some()) || modes > 1 {
             return refuse(
                 ErrorCode::BatchModeAmbiguous,
-                "give template with custom_ids, template with count, or links alone",
+                "send template with custom_ids, template with count, or links alone",
             );
         }
         if let Some(links) = self.links {
@@ -85,7 +85,7 @@ impl BulkCreate {
             return Ok(check_links(links));
         }
         if modes == 0 {
-            return refuse(ErrorCode::BatchModeMissing, "give custom_ids, count or links");
+            return refuse(ErrorCode::BatchModeMissing, "send custom_ids, count or links");
         }
         let Some(template) = self.template else {
             return Err(Invalid::field(ErrorCode::BadRequest, "template", "template is missing"));
@@ -143,7 +143,7 @@ impl CheckedRows {
 
 fn check_size(rows: u64) -> Result<(), Invalid> {
     let (code, message) = match rows {
-        0 => (ErrorCode::BatchEmpty, "the batch has no link".to_owned()),
+        0 => (ErrorCode::BatchEmpty, "the batch contains no links".to_owned()),
         1..=100 => return Ok(()),
         _ => (ErrorCode::BatchTooLarge, format!("the batch has more than {MAX_ROWS} links")),
     };

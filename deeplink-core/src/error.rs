@@ -170,7 +170,7 @@ codes! {
     InvalidPlatform = "invalid_platform", 400;
     /// A field that the platform needs is absent or blank.
     MissingFields = "missing_fields", 400;
-    /// A name is too long or holds a control character.
+    /// A name is too long or contains a control character.
     InvalidName = "invalid_name", 400;
     /// The bundle id does not have Apple's form.
     InvalidBundleId = "invalid_bundle_id", 400;

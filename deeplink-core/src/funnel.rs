@@ -187,9 +187,9 @@ impl FunnelQuery {
         let wrong = |field: &'static str, message: String| Err(Invalid::field(ErrorCode::BadRequest, field, message));
         let link_ids = self.link_ids.as_deref().map(distinct);
         match link_ids.as_ref().map(Vec::len) {
-            Some(0) => return wrong("link_ids", "link_ids names no link".into()),
+            Some(0) => return wrong("link_ids", "link_ids is empty".into()),
             Some(count) if count > MAX_LINKS => {
-                return wrong("link_ids", format!("link_ids names {count} links; {MAX_LINKS} are allowed"));
+                return wrong("link_ids", format!("link_ids must contain at most {MAX_LINKS} IDs (currently {count})"));
             }
             _ => {}
         }
@@ -201,19 +201,19 @@ impl FunnelQuery {
         let longest = match &self.group_by {
             Some(GroupBy::Unknown(_)) => {
                 let words: Vec<&str> = GroupBy::ALL.iter().map(GroupBy::as_str).collect();
-                return wrong("group_by", format!("group_by is one of {}", words.join(", ")));
+                return wrong("group_by", format!("group_by must be one of {}", words.join(", ")));
             }
             Some(GroupBy::Day) => Some(MAX_WINDOW_DAYS),
             Some(GroupBy::Hour) => Some(MAX_HOURLY_DAYS),
             _ => None,
         };
         if let Some(days) = longest.filter(|days| to > from.plus_days(*days)) {
-            return wrong("from", format!("the window is longer than {days} days"));
+            return wrong("from", format!("the window must be at most {days} days"));
         }
         let zone = match self.tz.as_deref() {
             None => None,
             Some(_) if self.group_by != Some(GroupBy::Day) => {
-                return wrong("tz", "tz needs group_by=day".into());
+                return wrong("tz", "tz requires group_by=day".into());
             }
             Some(name) => match Zone::named(name) {
                 None => return wrong("tz", "tz must be an IANA time zone name, such as Europe/Berlin".into()),
@@ -225,7 +225,7 @@ impl FunnelQuery {
                 return wrong("limit", format!("limit must be a number from 1 to {MAX_GROUPS}"));
             }
             (Some(_), None | Some(GroupBy::Day | GroupBy::Hour)) => {
-                return wrong("limit", "limit needs a group_by other than hour and day".into());
+                return wrong("limit", "limit requires a group_by other than hour or day".into());
             }
             (None, Some(GroupBy::RefererHost | GroupBy::Country)) => Some(MAX_GROUPS),
             (None, Some(GroupBy::Link)) if link_ids.is_none() => Some(DEFAULT_LINKS),
@@ -234,9 +234,9 @@ impl FunnelQuery {
         match &self.order {
             Some(GroupOrder::Unknown(_)) => {
                 let words: Vec<&str> = GroupOrder::ALL.iter().map(GroupOrder::as_str).collect();
-                return wrong("order", format!("order is one of {}", words.join(", ")));
+                return wrong("order", format!("order must be one of {}", words.join(", ")));
             }
-            Some(_) if self.group_by.is_none() => return wrong("order", "order needs group_by".into()),
+            Some(_) if self.group_by.is_none() => return wrong("order", "order requires group_by".into()),
             _ => {}
         }
         let (limit, order) = (limit.and_then(|limit| usize::try_from(limit).ok()), self.order.clone());

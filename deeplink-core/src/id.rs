@@ -1,4 +1,4 @@
-//! Resource ids: a prefix, `_`, and 24 lower-case hex digits (48 bits of unix milliseconds, 48 random bits), so that ids
+//! Resource ids: a prefix, `_`, and 24 lowercase hex digits (48 bits of unix milliseconds, 48 random bits), so that ids
 //! sort by creation. Link ids are the tenants' own and live in [`crate::link`].
 
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 /// The text is not an id of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not an id of the form {prefix}_ and 24 lower-case hex digits")]
+#[error("not an ID of the form {prefix}_ followed by 24 lowercase hex digits")]
 pub struct NotAnId {
     prefix: &'static str,
 }

@@ -285,15 +285,15 @@ impl Convert {
         if let Some(metadata) = &self.metadata {
             metadata.check().map_err(|invalid| Invalid { code: ErrorCode::ParseError, ..invalid })?;
             if metadata.as_str().len() > MAX_CONVERSION_METADATA {
-                return wrong("metadata", "metadata has more than 1024 bytes");
+                return wrong("metadata", "metadata must be at most 1024 bytes");
             }
         }
         if self.amount_cents.is_some_and(|cents| cents.unsigned_abs() > MAX_AMOUNT_CENTS.unsigned_abs()) {
-            return wrong("amount_cents", "amount_cents is not within ±9007199254740991");
+            return wrong("amount_cents", "amount_cents must be within ±9007199254740991");
         }
         match (&self.amount_cents, &self.currency) {
-            (Some(_), None) => wrong("currency", "an amount needs a currency"),
-            (None, Some(_)) => wrong("amount_cents", "a currency needs an amount"),
+            (Some(_), None) => wrong("currency", "an amount requires a currency"),
+            (None, Some(_)) => wrong("amount_cents", "a currency requires an amount"),
             (_, Some(currency)) if Currency::from_code(currency).is_none() => {
                 wrong("currency", "currency must be an ISO 4217 code, such as EUR")
             }

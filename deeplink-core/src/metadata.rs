@@ -70,15 +70,15 @@ impl Metadata {
             return Err(wrong("metadata must be a JSON object".into()));
         }
         if self.0.len() > MAX_BYTES {
-            return Err(wrong(format!("metadata has {} bytes; {MAX_BYTES} are allowed", self.0.len())));
+            return Err(wrong(format!("metadata must be at most {MAX_BYTES} bytes (currently {})", self.0.len())));
         }
         let keys = Walk { text: &self.0, at: 0 }.value(1).map_err(|fault| match fault {
-            Fault::Control => wrong("metadata holds a control character".into()),
-            Fault::NotText => wrong("metadata holds an escape that is not a character".into()),
+            Fault::Control => wrong("metadata contains a control character".into()),
+            Fault::NotText => wrong("metadata contains an escape sequence that is not a character".into()),
             Fault::Duplicate(key) => Invalid::field(
                 ErrorCode::BadRequest,
                 "metadata",
-                format!("metadata names the key \"{}\" twice", key.escape_debug()),
+                format!("metadata contains the duplicate key \"{}\"", key.escape_debug()),
             ),
             Fault::Deep => Invalid::field(
                 ErrorCode::BadRequest,
@@ -87,7 +87,7 @@ impl Metadata {
             ),
         })?;
         if keys > MAX_KEYS {
-            return Err(wrong(format!("metadata has {keys} keys; {MAX_KEYS} are allowed")));
+            return Err(wrong(format!("metadata must have at most {MAX_KEYS} keys (currently {keys})")));
         }
         Ok(())
     }

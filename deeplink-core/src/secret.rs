@@ -136,9 +136,9 @@ macro_rules! keys {
 }
 
 keys! {
-    /// A secret key: `dl_live_` and 48 lower-case hex digits, 24 bytes from a cryptographic generator.
+    /// A secret key: `dl_live_` and 48 lowercase hex digits, 24 bytes from a cryptographic generator.
     SecretKey = "dl_live_";
-    /// A publishable key, which apps and pages carry: `pk_live_` and 48 lower-case hex digits.
+    /// A publishable key, which apps and pages carry: `pk_live_` and 48 lowercase hex digits.
     PublishableKey = "pk_live_";
 }
 
@@ -146,7 +146,7 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A token of a session, a magic link, an invitation or a proof: 64 lower-case hex digits (32 bytes), stored as its
+/// A token of a session, a magic link, an invitation or a proof: 64 lowercase hex digits (32 bytes), stored as its
 /// SHA-256.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Token(String);

@@ -105,7 +105,7 @@ impl ConfirmSecretKey {
     pub fn validate(&self) -> Result<(), Invalid> {
         self.email.parse::<Email>()?;
         if ConfirmationCode::typed(&self.token).is_none() {
-            return Err(Invalid::field(ErrorCode::InvalidCode, "token", "a code is 6 letters and digits"));
+            return Err(Invalid::field(ErrorCode::InvalidCode, "token", "the code must be 6 letters and digits"));
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub struct WebhookSecret(String);
 
 /// The text is not a webhook secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a webhook secret: whsec_ and base64")]
+#[error("not a webhook secret: expected whsec_ followed by base64")]
 pub struct NotASecret;
 
 impl WebhookSecret {

@@ -97,12 +97,12 @@ impl CreateSource {
         let name = self.name.trim();
         let length = name.chars().count();
         if !(1..=MAX_SOURCE_NAME).contains(&length) || find_control(name, false).is_some() {
-            let message = "name is 1 to 64 characters, none of them a control character";
+            let message = "name must be 1 to 64 characters, without control characters";
             return Err(Invalid::field(ErrorCode::InvalidName, "name", message));
         }
         match SourceType::from(self.source_type.as_str()) {
             SourceType::Unknown(_) => {
-                Err(Invalid::field(ErrorCode::InvalidSourceType, "source_type", "source_type is custom"))
+                Err(Invalid::field(ErrorCode::InvalidSourceType, "source_type", "source_type must be custom"))
             }
             known => Ok((name.to_owned(), known)),
         }
@@ -119,7 +119,7 @@ reply! {
         /// What posts to it.
         source_type: SourceType,
         /// Where conversions are posted to. The address is the only credential; for a new one, create a new source.
-        /// `null` if the service cannot read it, because the server key that encrypted it is missing; it can still be
+        /// `null` if the service cannot read it, because the master key that encrypted it is missing; it can still be
         /// posted to.
         webhook_url: Option<SourceUrl>,
         /// When it was created.

@@ -61,7 +61,7 @@ impl TimeseriesQuery {
         let wrong = |field: &'static str, message: String| Err(Invalid::field(ErrorCode::BadRequest, field, message));
         let granularity = self.granularity.clone().unwrap_or(Granularity::Daily);
         if matches!(granularity, Granularity::Unknown(_)) {
-            return wrong("granularity", "granularity is daily or hourly".into());
+            return wrong("granularity", "granularity must be daily or hourly".into());
         }
         let to = self.to.unwrap_or(now);
         let from = self.from.unwrap_or_else(|| to.plus_days(-DEFAULT_WINDOW_DAYS));
@@ -69,7 +69,7 @@ impl TimeseriesQuery {
             return wrong("from", "from must not be later than to".into());
         }
         if to > from.plus_days(MAX_WINDOW_DAYS) {
-            return wrong("from", format!("the window is longer than {MAX_WINDOW_DAYS} days"));
+            return wrong("from", format!("the window must be at most {MAX_WINDOW_DAYS} days"));
         }
         Ok((from, to, granularity))
     }

@@ -50,7 +50,7 @@ impl TextField {
     /// Applies the rules to a text that must not be blank.
     pub(crate) fn required(self, text: &str) -> Result<(), Invalid> {
         if text.trim().is_empty() {
-            let message = format!("{} is blank", self.name);
+            let message = format!("{} must not be blank", self.name);
             return Err(Invalid::field(self.code, self.name, message));
         }
         self.check(text)
@@ -61,10 +61,10 @@ impl TextField {
         let Self { name, max, code, prose } = self;
         let wrong = |message| Err(Invalid::field(code, name, message));
         if find_control(text, prose).is_some() {
-            return wrong(format!("{name} holds a control character"));
+            return wrong(format!("{name} contains a control character"));
         }
         let count = text.chars().count();
-        if count > max { wrong(format!("{name} has {count} characters; {max} are allowed")) } else { Ok(()) }
+        if count > max { wrong(format!("{name} must be at most {max} characters (currently {count})")) } else { Ok(()) }
     }
 }
 

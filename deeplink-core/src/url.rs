@@ -32,10 +32,10 @@ const REFUSED_SCHEMES: &[&str] = &[
 #[non_exhaustive]
 pub enum Refused {
     /// Longer than [`MAX_LEN`] bytes.
-    #[error("longer than 2048 bytes")]
+    #[error("must be at most 2048 bytes")]
     TooLong,
     /// Holds a control character, or starts or ends with white space.
-    #[error("contains a control character, or leading or trailing spaces")]
+    #[error("must not contain control characters, or leading or trailing spaces")]
     Unclean,
     /// Not an absolute URL.
     #[error("not an absolute URL")]
@@ -44,16 +44,16 @@ pub enum Refused {
     #[error("must start with http:// or https://")]
     NotHttp,
     /// Has a user name or password.
-    #[error("must not hold a user name or password")]
+    #[error("must not contain a user name or password")]
     UserInfo,
     /// Names this machine or a network that is not public.
-    #[error("must name a public host")]
+    #[error("must have a public host")]
     NotPublic,
     /// Not one of the store's hosts.
-    #[error("must be an App Store address (apps.apple.com or itunes.apple.com)")]
+    #[error("must be an App Store URL (apps.apple.com or itunes.apple.com)")]
     NotAppStore,
     /// Not one of the store's hosts.
-    #[error("must be a Google Play address (play.google.com)")]
+    #[error("must be a Google Play URL (play.google.com)")]
     NotPlayStore,
     /// The scheme is refused.
     #[error("this scheme is not allowed")]

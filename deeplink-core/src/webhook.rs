@@ -223,19 +223,19 @@ fn address(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<String, Invali
         _ => false,
     };
     if !is_open && !url.port_or_known_default().is_some_and(url::is_called) {
-        return Err(wrong("url must name port 80, 443 or one from 1024 on".into()));
+        return Err(wrong("port must be 80, 443 or at least 1024".into()));
     }
     Ok(url.into())
 }
 
 fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
     if words.is_empty() {
-        return Err(Invalid::field(ErrorCode::EmptyEvents, "events", "events names at least one kind"));
+        return Err(Invalid::field(ErrorCode::EmptyEvents, "events", "events must contain at least one kind"));
     }
     let named: Vec<_> = words.iter().map(|word| EventKind::named(word)).collect();
     if let Some(word) = named.iter().find(|kind| matches!(kind, EventKind::Unknown(_))) {
         let word: String = word.as_str().chars().take(64).collect();
-        let message = format!("there is no event {word:?}; there are click, attribute, identify and conversion");
+        let message = format!("unknown event {word:?}; expected click, attribute, identify or conversion");
         return Err(Invalid::field(ErrorCode::InvalidEvent, "events", message));
     }
     Ok(EventKind::ALL.iter().filter(|kind| named.contains(kind)).cloned().collect())

@@ -128,7 +128,7 @@ impl ApiError {
 
     /// Another site made a browser send this.
     pub(crate) fn csrf_rejected() -> Self {
-        Self::Plain(ErrorCode::CsrfRejected, "another site made this request")
+        Self::Plain(ErrorCode::CsrfRejected, "this request came from another site")
     }
 
     /// Unknown and revoked keys look alike.
@@ -143,8 +143,8 @@ impl ApiError {
 
     /// The operator suspended the account.
     pub(crate) fn account_suspended() -> Self {
-        let message = "this account is suspended by the operator of this service; reads are answered, but nothing in it can \
-            be changed";
+        let message = "the operator of this service has suspended this account; you can read its data, but not change \
+            anything";
         Self::Plain(ErrorCode::AccountSuspended, message)
     }
 
@@ -178,23 +178,21 @@ impl ApiError {
                 body
             }
             Self::Database(DbError::Overloaded) => {
-                ErrorBody::new(ErrorCode::Overloaded, "too much work is waiting; nothing was done, try again")
+                ErrorBody::new(ErrorCode::Overloaded, "the server is overloaded; nothing was done, try again")
             }
             Self::Database(DbError::ShareUsedUp) => ErrorBody::new(
                 ErrorCode::Overloaded,
-                format!(
-                    "this account's share of waiting writes is used up; nothing was done, try again in {RETRY_SOON} s"
-                ),
+                format!("this account has too many pending writes; nothing was done, try again in {RETRY_SOON} s"),
             ),
             Self::Database(DbError::Full) => {
                 ErrorBody::new(ErrorCode::StorageFull, "the service's disk is full; nothing was done")
             }
             Self::Database(DbError::Unavailable(_) | DbError::Deadlock(_)) => ErrorBody::new(
                 ErrorCode::DatabaseUnavailable,
-                "the database cannot be reached or written; nothing was done, try again",
+                "the database is unavailable; nothing was done, try again",
             ),
             Self::Database(_) | Self::Internal(_) | Self::Stopped(_) => {
-                ErrorBody::new(ErrorCode::Internal, "internal error; it is logged under the request id")
+                ErrorBody::new(ErrorCode::Internal, "internal error; it was logged with the request ID")
             }
         }
     }

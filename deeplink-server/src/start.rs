@@ -39,7 +39,7 @@ pub enum StartError {
     /// The database cannot be used.
     #[error(transparent)]
     Database(#[from] OpenError),
-    /// The server keys do not match.
+    /// The master keys do not match.
     #[error(transparent)]
     Keys(#[from] UnlockError),
     /// The service cannot listen on the address.

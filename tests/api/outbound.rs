@@ -299,5 +299,5 @@ async fn q9_what_the_other_side_says_stays_there() {
     }
     let log = logged_since(&mark);
     assert!(!log.contains("marker-of-q9"));
-    assert!(log.contains("the answer's status is 500"), "the operator is told");
+    assert!(log.contains("the response status is 500"), "the operator is told");
 }

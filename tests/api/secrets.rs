@@ -80,7 +80,7 @@ async fn x17_no_secret_in_the_logs() {
 }
 
 /// X17, X18: the search at the end of every test does find secrets in a log or in the database, and sealed values where
-/// a rotation of the server key would not find them.
+/// a rotation of the master key would not find them.
 #[tokio::test]
 async fn x17_the_search_finds_planted_secrets() {
     let ends_well = |world: World| catch_unwind(AssertUnwindSafe(|| drop(world))).is_ok();
@@ -102,7 +102,7 @@ async fn x17_the_search_finds_planted_secrets() {
 
     let world = spawn().await;
     world.a.make("spring-42").await;
-    // A column that a rotation of the server key does not know.
+    // A column that a rotation of the master key does not know.
     world.db.execute(format!("UPDATE links SET web_url = '1a2b3c4d.{}'", "A".repeat(54))).await;
     assert!(!ends_well(world), "a sealed value in another column went unnoticed");
 
@@ -112,7 +112,7 @@ async fn x17_the_search_finds_planted_secrets() {
     assert!(keys.contains(&sha256_hex(key)) && !keys.contains(&key[20..]), "a key is stored as a hash");
 }
 
-/// X18: waiting mails are sealed, with the id of the key; after the server key has changed they are still sent, and the
+/// X18: waiting mails are sealed, with the id of the key; after the master key has changed they are still sent, and the
 /// old key is no longer needed.
 #[tokio::test]
 async fn x18_the_server_key_can_be_changed() {
@@ -198,7 +198,7 @@ async fn x19_secrets_are_in_the_one_answer_that_issues_them() {
 }
 
 /// X19: a reply with a secret is stored sealed for a repeat of its request: the repeat gets the same bytes, for the
-/// same account only and also after the server key was changed, and the stored form reveals nothing.
+/// same account only and also after the master key was changed, and the stored form reveals nothing.
 #[tokio::test]
 async fn x19_kept_replies_open_for_who_made_them() {
     let mut world = spawn().await;

@@ -148,7 +148,7 @@ async fn a_repeat_shows_the_same_address_and_makes_no_second_source() {
     assert!(kept.len() == 2 && kept.iter().all(|body| body.starts_with("sealed ") && !body.contains("/in/")));
 }
 
-/// X18: a URL is stored as a hash and sealed, also after the server key was changed; the URL stays the same.
+/// X18: a URL is stored as a hash and sealed, also after the master key was changed; the URL stays the same.
 #[tokio::test]
 async fn x18_an_address_is_sealed_where_it_is_kept() {
     let mut world = spawn().await;

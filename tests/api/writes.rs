@@ -26,7 +26,7 @@ async fn r2_writes_beyond_an_accounts_share_are_refused_at_once() {
     for _ in at_most..ASKED {
         let refused = heard.recv().await.expect("an answer");
         assert_eq!((refused.outcome().as_str(), refused.header("retry-after")), ("503 overloaded", "1"));
-        assert!(refused.text().contains("this account's share of waiting writes is used up"), "{}", refused.text());
+        assert!(refused.text().contains("this account has too many pending writes"), "{}", refused.text());
     }
     assert!(heard.try_recv().is_err(), "the others wait");
     let of_b = create(&world.b);

@@ -200,7 +200,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
     let delivery = owner.post(&format!("/v1/webhooks/{webhook}/test"), &json!({})).await.member("id");
     let log = json!([
         {"at": world.clock.now().as_millis(), "ms": 250, "status": 500, "answer": "Something went wrong"},
-        {"at": world.clock.now().as_millis(), "ms": 10_000, "error": "there was no answer within 10 seconds"},
+        {"at": world.clock.now().as_millis(), "ms": 10_000, "error": "there was no response within 10 seconds"},
     ]);
     world.db.execute(format!("UPDATE deliveries SET state = 2, log = '{log}'")).await;
     let user = owner.post("/v1/auth/users", &json!({"email": "new@example.com"})).await.member("id");

@@ -100,23 +100,23 @@ fn a_wrong_fingerprint_is_refused_by_name_and_nothing_is_sent() {
     let sha1 = &FINGERPRINT[..59];
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 {sha1}")), @"
     --- stderr
-    error[invalid_fingerprint]: this is a SHA-1 fingerprint (20 bytes); Android verifies links by SHA-256 (32 bytes)
+    error[invalid_fingerprint]: this is a SHA-1 fingerprint (20 bytes); Android verifies links with SHA-256 (32 bytes)
     --- exit 3
     ");
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT} {sha1}")), @"
     --- stderr
-    error[invalid_fingerprint]: 14:6D:E9:83:…: this is a SHA-1 fingerprint (20 bytes); Android verifies links by SHA-256 (32 bytes)
+    error[invalid_fingerprint]: 14:6D:E9:83:…: this is a SHA-1 fingerprint (20 bytes); Android verifies links with SHA-256 (32 bytes)
     --- exit 3
     ");
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 '{FINGERPRINT}\n{SECOND}\n'")), @"
     --- stderr
-    error[invalid_fingerprint]: a fingerprint contains no spaces or line breaks; give several as separate values
+    error[invalid_fingerprint]: a fingerprint must not contain spaces or line breaks; enter several as separate values
       hint: --sha256 accepts several values: --sha256 FINGERPRINT FINGERPRINT, or $(cat FILE) without quotes
     --- exit 3
     ");
     insta::assert_snapshot!(dl.run(&format!("apps add android --package com.example.app --sha256 'SHA256: {FINGERPRINT}'")), @"
     --- stderr
-    error[invalid_fingerprint]: give the hex digits alone, without the label before them
+    error[invalid_fingerprint]: enter only the hex digits, without the label before them
     --- exit 3
     ");
     let error = dl.run(&format!("apps add android --package com.example.app --sha256 {sha1} -o json")).error();
@@ -185,7 +185,7 @@ fn an_id_of_no_app_is_refused_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("apps delete nope --yes"), @r#"
     --- stderr
-    error[invalid_id]: "nope" is not an id of the form app_ and 24 lower-case hex digits
+    error[invalid_id]: "nope" is not an id of the form app_ and 24 lowercase hex digits
       hint: dl apps list shows the IDs of this account's apps
     --- exit 3
     "#);

@@ -225,7 +225,7 @@ fn a_plan_that_cannot_be_paid_for_is_3_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     for tier in ["free", "gold", "Pro", "''", "enterprise"] {
         let ran = dl.run(&format!("billing checkout {tier}"));
-        assert_eq!(ran.fails(3), "error[invalid_tier]: the tier is pro, business or scale\n", "{tier}");
+        assert_eq!(ran.fails(3), "error[invalid_tier]: tier must be pro, business or scale\n", "{tier}");
     }
     assert_eq!(dl.run("billing checkout").code, Some(2));
     assert!(double.requests().is_empty());

@@ -164,12 +164,12 @@ fn what_is_no_domain_is_refused_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("domains verify 'bad domain'"), @"
     --- stderr
-    error[invalid_domain]: not a host name: letters, digits and '-' in labels of at most 63, 253 in all
+    error[invalid_domain]: not a host name: use letters, digits and hyphens, at most 63 characters per label and 253 in total
     --- exit 3
     ");
     insta::assert_snapshot!(dl.run("domains add ab--cd.io"), @r#"
     --- stderr
-    error[invalid_domain]: "ab--cd": '--' in the third and fourth place is reserved (IDNA) for the A-label of a name
+    error[invalid_domain]: "ab--cd": hyphens in the third and fourth positions are reserved for internationalized names
     --- exit 3
     "#);
     for line in

@@ -57,8 +57,8 @@ fn events_are_listed_exported_and_followed() {
     assert_eq!(filtered("--link autumn-7 --kind click"), ["click"]);
     assert_eq!(filtered("--to 2020-01-01").len(), 0);
     for (line, code, named) in [
-        ("--kind sale", 3, "kind is one of"),
-        ("--from 1d --to 2d", 3, "to is before from"),
+        ("--kind sale", 3, "kind must be click"),
+        ("--from 1d --to 2d", 3, "to must not be earlier than from"),
         ("--from soon", 2, "--from"),
     ] {
         let ran = user.run(&format!("events list {line}"));

@@ -186,7 +186,7 @@ fn affiliates_are_made_and_changed() {
         assert_eq!(dl.run(line).code, Some(code), "{line}");
     }
     let ran = dl.run_with("keys confirm --email you@example.com --code-stdin", "12345\n");
-    assert!(ran.fails(3).starts_with("error[invalid_code]: a code is 6 letters and digits"), "{ran}");
+    assert!(ran.fails(3).starts_with("error[invalid_code]: the code must be 6 letters and digits"), "{ran}");
     assert_eq!(double.requests().len(), before);
 }
 

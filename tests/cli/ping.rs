@@ -7,7 +7,7 @@ use deeplink_testing::double::{Answer, Double};
 fn ping_says_what_the_service_says() {
     let double = Double::new(|request| match request.line().as_str() {
         "GET /health" => Answer::new(200, r#"{"status":"ok"}"#),
-        _ => Answer::error(503, "database_unavailable", "the database does not answer"),
+        _ => Answer::error(503, "database_unavailable", "the database does not respond"),
     });
     let dl = Dl::new().env("DL_BASE_URL", &double.url).env("DL_RETRIES", "0");
     let ran = dl.run("ping");
@@ -17,6 +17,6 @@ fn ping_says_what_the_service_says() {
     assert!(
         dl.run("ping --ready")
             .fails(9)
-            .starts_with("error[database_unavailable]: the database does not answer (HTTP 503)")
+            .starts_with("error[database_unavailable]: the database does not respond (HTTP 503)")
     );
 }

@@ -48,7 +48,7 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--dot-color 12345g", "dotColor", "--dot-color: must be"),
         ("--corner-square-color ''", "cornerSquareColor", "--corner-square-color: must be"),
         ("--corner-dot-color x", "cornerDotColor", "--corner-dot-color: must be"),
-        ("--fg-color c8c8c8", "fgColor", "--fg-color: the dots (#c8c8c8) hardly differ from the background"),
+        ("--fg-color c8c8c8", "fgColor", "--fg-color: the dots (#c8c8c8) are too close to the background"),
         ("--bg-color 000", "bgColor", "--bg-color: the dots"),
         ("--corner-dot-color eee", "cornerDotColor", "--corner-dot-color: the corner dots"),
         ("--logo ftp://example.com/x.png", "logo", "--logo: "),

@@ -119,16 +119,16 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
         ("stats a-1 --credit linear", "credit must be one of last_touch, first_touch, touched"),
         (
             "stats a-1 --group-by week",
-            "group_by is one of day, hour, link, platform, kind, referer_host, country, browser, os, device, in_app",
+            "group_by must be one of day, hour, link, platform, kind, referer_host, country, browser, os, device, in_app",
         ),
         ("stats --group-by link --limit 101", "limit must be a number from 1 to 100"),
-        ("stats --top day --limit 5", "limit needs a group_by other than hour and day"),
-        ("stats --limit 5", "limit needs a group_by other than hour and day"),
-        ("stats --group-by link --order key", "order is one of clicks, -key"),
-        ("stats --order clicks", "order needs group_by"),
+        ("stats --top day --limit 5", "limit requires a group_by other than hour or day"),
+        ("stats --limit 5", "limit requires a group_by other than hour or day"),
+        ("stats --group-by link --order key", "order must be one of clicks, -key"),
+        ("stats --order clicks", "order requires group_by"),
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from must not be later than to"),
-        ("stats a-1 --from 401d --group-by day", "the window is longer than 400 days"),
-        ("stats a-1 --from 32d --group-by hour", "the window is longer than 31 days"),
+        ("stats a-1 --from 401d --group-by day", "the window must be at most 400 days"),
+        ("stats a-1 --from 32d --group-by hour", "the window must be at most 31 days"),
         ("stats ab", "is not a link ID"),
         ("links stats ab", "is not a link ID"),
     ] {
@@ -137,7 +137,7 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     let ids = (0..101).map(|at| format!("link-{at}")).collect::<Vec<_>>().join("\n");
     let many = dl.run_with("stats - -o json", &ids);
     assert_eq!((many.code, many.error()["field"].as_str()), (Some(3), Some("link_ids")), "{many}");
-    assert!(many.error()["message"].as_str().expect("a message").contains("100 are allowed"), "{many}");
+    assert!(many.error()["message"].as_str().expect("a message").contains("at most 100"), "{many}");
     assert!(dl.run_with("stats -", "spring-42\nno id\n").fails(3).contains("line 2 of stdin"));
     assert_eq!(dl.run_with("stats -", "").code, Some(3), "no id at all");
     for line in [

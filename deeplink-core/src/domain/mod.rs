@@ -94,13 +94,15 @@ impl FromStr for DomainName {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let wrong = |message: &str| Err(Invalid::field(ErrorCode::InvalidDomain, "domain", message.to_owned()));
         if text.contains("://") || text.contains(['/', '@', '?', '#', '\\']) {
-            return wrong("give the name alone, such as go.example.com, without scheme and path");
+            return wrong("enter only the domain name, such as go.example.com, without a scheme or path");
         }
         if text.contains(':') || text.contains(['[', ']']) {
-            return wrong("give the name alone, such as go.example.com, without port; an IP address is not a domain");
+            return wrong(
+                "enter only the domain name, such as go.example.com, without a port; an IP address is not a domain",
+            );
         }
         if text.contains('*') {
-            return wrong("a domain is one name, such as go.example.com; wildcards cannot be verified");
+            return wrong("enter a single domain name, such as go.example.com; wildcards cannot be verified");
         }
         let name = text.strip_suffix('.').unwrap_or(text);
         let Ok(ascii) = to_ascii(name) else {
@@ -109,13 +111,15 @@ impl FromStr for DomainName {
                 |label: &&str| label.get(2..4) == Some("--") && label.len() <= 63 && to_ascii(label).is_err();
             if let Some(label) = name.split('.').find(is_reserved) {
                 return wrong(&format!(
-                    "\"{label}\": '--' in the third and fourth place is reserved (IDNA) for the A-label of a name"
+                    "\"{label}\": hyphens in the third and fourth positions are reserved for internationalized names"
                 ));
             }
-            return wrong("not a host name: letters, digits and '-' in labels of at most 63, 253 in all");
+            return wrong(
+                "not a host name: use letters, digits and hyphens, at most 63 characters per label and 253 in total",
+            );
         };
         let Some((_, top)) = ascii.rsplit_once('.') else {
-            return wrong("a domain has a dot in it, such as go.example.com");
+            return wrong("a domain must contain a dot, such as go.example.com");
         };
         if top.bytes().all(|b| b.is_ascii_digit()) || url::Host::parse(&ascii).is_ok_and(|host| !is_name(&host)) {
             return wrong("an IP address is not a domain");
@@ -169,7 +173,7 @@ impl CreateDomain {
         let name = self.domain.parse()?;
         match self.role.unwrap_or(DomainRole::Primary) {
             DomainRole::Unknown(_) => {
-                Err(Invalid::field(ErrorCode::InvalidRole, "role", "role is primary or alternate"))
+                Err(Invalid::field(ErrorCode::InvalidRole, "role", "role must be primary or alternate"))
             }
             role => Ok((name, role)),
         }

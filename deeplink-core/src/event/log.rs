@@ -139,12 +139,12 @@ impl EventFilter {
     /// Checks the filter: 400 `invalid_event` for an unknown kind, 400 `bad_request` for a period that ends before it begins.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(EventKind::Unknown(_)) = &self.kind {
-            let kinds = "kind is one of click, attribute, identify and conversion";
+            let kinds = "kind must be click, attribute, identify or conversion";
             return Err(Invalid::field(ErrorCode::InvalidEvent, "kind", kinds));
         }
         match (self.from, self.to) {
             (Some(from), Some(to)) if to < from => {
-                Err(Invalid::field(ErrorCode::BadRequest, "to", "to is before from"))
+                Err(Invalid::field(ErrorCode::BadRequest, "to", "to must not be earlier than from"))
             }
             _ => Ok(()),
         }

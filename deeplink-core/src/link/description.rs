@@ -57,7 +57,7 @@ impl AgentContext {
         let code = || ErrorCode::InvalidAgentContext;
         if let Some(Action::Unknown(word)) = &self.action {
             let known = Action::ALL.iter().map(Action::as_str).collect::<Vec<_>>().join(", ");
-            let message = format!("unknown action \"{}\"; one of {known}", word.escape_debug());
+            let message = format!("unknown action \"{}\"; expected one of {known}", word.escape_debug());
             return Err(Invalid::field(code(), "agent_context.action", message));
         }
         let cta = TextField::line("agent_context.cta", MAX_CTA, code());
@@ -98,7 +98,11 @@ impl SocialPreview {
         let image_url = image_url.map(|text| IMAGE_URL.check(text)).transpose()?;
         let checked = Self { title, description, image_url };
         if checked == Self::default() {
-            return Err(Invalid::field(code(), "social_preview", "give a title, a description or an image_url"));
+            return Err(Invalid::field(
+                code(),
+                "social_preview",
+                "social_preview must have a title, a description or an image_url",
+            ));
         }
         Ok(checked)
     }

@@ -57,7 +57,7 @@ pub fn check_custom_id(text: &str) -> Result<(), Invalid> {
         return wrong("3 to 64 letters, digits or '-'");
     }
     if text.starts_with('-') || text.ends_with('-') {
-        return wrong("an id must not start or end with '-'");
+        return wrong("an ID must not start or end with '-'");
     }
     if RESERVED_WORDS.iter().any(|word| word.eq_ignore_ascii_case(text)) {
         return wrong("this word is reserved");

@@ -168,15 +168,15 @@ impl QrOptions {
                 // Truncated, not rounded: 1.996 must not read as 2.00.
                 let ratio = (ratio * 100.0).floor() / 100.0;
                 let why = format!(
-                    "the {part} ({colour}) hardly differ from the background ({background}): the contrast is \
+                    "the {part} ({colour}) are too close to the background ({background}): the contrast is \
                      {ratio:.2}, and at least {MIN_CONTRAST:.1} is needed"
                 );
                 return Err(wrong(field, &why));
             }
             if colour.luma().abs_diff(background.luma()) < MIN_LUMA {
                 let why = format!(
-                    "the {part} ({colour}) are as bright as the background ({background}): readers see no colors and \
-                     would not tell them apart"
+                    "the {part} ({colour}) are as bright as the background ({background}): QR readers ignore color and \
+                     cannot tell them apart"
                 );
                 return Err(wrong(field, &why));
             }

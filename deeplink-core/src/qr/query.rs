@@ -83,7 +83,7 @@ impl Query<'_> {
     fn colour(&self, name: &'static str) -> Result<Option<Rgb>, Invalid> {
         self.parsed(name, |text| {
             Rgb::parse_lenient(text).ok_or_else(|| {
-                "must be 3 or 6 hex digits, such as 0a7cff; in an address # is written %23 or left out".to_owned()
+                "must be 3 or 6 hex digits, such as 0a7cff; in a URL, write # as %23 or omit it".to_owned()
             })
         })
     }

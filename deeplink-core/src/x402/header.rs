@@ -31,10 +31,10 @@ pub enum NotAHeader {
     #[error("is nested deeper than {MAX_DEPTH} levels")]
     Deep,
     /// It is not the JSON that the header carries.
-    #[error("is not the JSON of a payment: {0}")]
+    #[error("is not a valid payment in JSON: {0}")]
     Json(String),
     /// The version inside is not the header's.
-    #[error("carries payments with \"x402Version\": {}", .0.number())]
+    #[error("must contain a payment with \"x402Version\": {}", .0.number())]
     Version(Version),
 }
 
@@ -58,7 +58,7 @@ pub fn from_header<T: DeserializeOwned>(value: &[u8]) -> Result<T, NotAHeader> {
     }
     // The error must not quote anything that was sent.
     serde_json::from_slice(&json).map_err(|error| {
-        NotAHeader::Json(format!("line {}, column {} of what it decodes to", error.line(), error.column()))
+        NotAHeader::Json(format!("line {}, column {} of the decoded value", error.line(), error.column()))
     })
 }
 

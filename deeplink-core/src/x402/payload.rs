@@ -47,13 +47,13 @@ impl Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It meets another requirement.
-    #[error("the payment is not for a requirement of this request")]
+    #[error("the payment does not match a payment requirement of this request")]
     Requirement,
     /// It pays someone else.
-    #[error("the payment does not go to payTo")]
+    #[error("the payment is not made to payTo")]
     Recipient,
     /// It is for another amount.
-    #[error("the payment is not of the amount that is required")]
+    #[error("the payment is not for the required amount")]
     Amount,
     /// It cannot be used yet.
     #[error("the payment is not valid yet")]

@@ -24,7 +24,7 @@ pub(super) struct From {
 fn sqlite_only<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
     let usage = || {
         Failure::Usage(format!(
-            "this command is for SQLite; for PostgreSQL describe the database in ~/.pg_service.conf as [deeplink], \
+            "this command is for SQLite; for PostgreSQL, define the database in ~/.pg_service.conf as [deeplink], \
              with its password in ~/.pgpass, and run: {instead}"
         ))
     };

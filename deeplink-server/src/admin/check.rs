@@ -34,7 +34,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
     let (database, sealed, payments) = database(config).await;
     let findings = [
         ("database", database),
-        ("server keys", keys(config, sealed.as_ref())),
+        ("master keys", keys(config, sealed.as_ref())),
         ("data directory", data_dir(config)),
         ("address", address(config)),
         ("open files", open_files(OpenFiles::now())),
@@ -81,7 +81,7 @@ async fn database(config: &Config) -> (Finding, Option<SealedValues>, Vec<Unreso
     }
 }
 
-/// The server keys, with the values that each encrypts. `None` if the database could not be read.
+/// The master keys, with the values that each encrypts. `None` if the database could not be read.
 fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
     let Some(sealed) = sealed else { return Note("not checked, because the database cannot be read".into()) };
     let file = config.key_file();
@@ -94,7 +94,7 @@ fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
             };
             match &sealed.counts {
                 Some(counts) => used_keys(&from, &vault, counts),
-                None => Note(format!("{from}; which values need which key is known once the database is migrated")),
+                None => Note(format!("{from}; migrate the database to see which values need which key")),
             }
         }
         Err(error) => Wrong(error.to_string()),
@@ -140,7 +140,7 @@ fn data_dir(config: &Config) -> Finding {
     match writable(folder) {
         Fine(_) if private::is_open_to_others(folder) => {
             let folder = folder.display();
-            Note(format!("{folder} can be read by other users of this machine; to change that: chmod 700 {folder}"))
+            Note(format!("{folder} can be read by other users of this machine; to prevent this: chmod 700 {folder}"))
         }
         finding => finding,
     }
@@ -175,7 +175,8 @@ fn open_files(files: OpenFiles) -> Finding {
     let (wanted, limits) = (Limits::default().connections, Limits::default().within(files.hard));
     let (connections, each) = (limits.connections, limits.connections_per_address());
     let number = if files.hard == u64::MAX { "any number".to_owned() } else { files.hard.to_string() };
-    let text = format!("{number}: {connections} connections, {each} of one address unless it is a trusted proxy");
+    let text =
+        format!("{number}: {connections} connections, at most {each} from each address that is not a trusted proxy");
     if connections < wanted {
         return Note(format!("{text}; raise the hard limit (ulimit -Hn, LimitNOFILE=) for up to {wanted}"));
     }
@@ -184,7 +185,7 @@ fn open_files(files: OpenFiles) -> Finding {
 
 fn tls(config: &Config) -> Finding {
     let Some(tls) = &config.tls else {
-        return Fine("off; use a reverse proxy for https".into());
+        return Fine("off; use a reverse proxy for HTTPS".into());
     };
     if tls.listen.port() != 0 && tls.listen == config.listen {
         return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is already used by DEEPLINK_LISTEN", tls.listen));
@@ -201,18 +202,18 @@ fn tls(config: &Config) -> Finding {
 fn public_url(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
     if is_loopback(&url) && !config.listen.ip().is_loopback() {
-        Note(format!("links start with {url}, which works on this machine only; set DEEPLINK_PUBLIC_URL"))
+        Note(format!("links start with {url}, which works only on this machine; set DEEPLINK_PUBLIC_URL"))
     } else if is_loopback(&url) || url.scheme() == "https" {
         Fine(url.to_string())
     } else {
-        Note(format!("{url} is not https: API keys are sent unencrypted unless a reverse proxy adds TLS"))
+        Note(format!("{url} is not HTTPS: API keys are sent unencrypted unless a reverse proxy adds TLS"))
     }
 }
 
 fn home(config: &Config) -> Finding {
     match &config.home_url {
         Some(url) => Fine(format!("redirects to {url}")),
-        None => Fine("a page about this service; DEEPLINK_HOME_URL can redirect to another".into()),
+        None => Fine("a page about this service; set DEEPLINK_HOME_URL to redirect to another page".into()),
     }
 }
 
@@ -220,7 +221,7 @@ async fn mail(config: &Config) -> Finding {
     let url = config.public_url_at(config.listen);
     match (config.mail_at(&url), config.mail_from_at(&url)) {
         (Some(MailTransport::Smtp(server)), Some(from)) => {
-            let Some(smtp) = Smtp::of(config, &url) else { return Wrong("mail is disabled".into()) };
+            let Some(smtp) = Smtp::of(config, &url) else { return Wrong("email is disabled".into()) };
             match smtp.answers().await {
                 Ok(()) => Fine(format!("from {from} through {server}")),
                 Err(error) => Wrong(format!("{server}: {error}")),
@@ -235,7 +236,7 @@ async fn mail(config: &Config) -> Finding {
         }
         (None, _) if !config.sessions => Note("disabled by DEEPLINK_SESSIONS; sign-in and sign-up are off".into()),
         (None, _) => Note(
-            "not configured; set DEEPLINK_SMTP_URL or DEEPLINK_MAIL_DIR to let people sign up and sign in by mail"
+            "not configured; set DEEPLINK_SMTP_URL or DEEPLINK_MAIL_DIR to let people sign up and sign in by email"
                 .into(),
         ),
     }
@@ -255,7 +256,7 @@ fn sign_in(config: &Config) -> Finding {
         return Note("disabled by DEEPLINK_SESSIONS".into());
     }
     if methods.is_empty() {
-        Note("not possible: neither mail nor an OAuth provider is configured".into())
+        Note("not possible: neither email nor an OAuth provider is configured".into())
     } else {
         Fine(methods.join(", "))
     }
@@ -266,15 +267,14 @@ fn link_expiry(config: &Config) -> Finding {
     match config.unverified_link_ttl_days {
         0 => Fine("links never expire (DEEPLINK_UNVERIFIED_LINK_TTL_DAYS is 0)".into()),
         days => Note(format!(
-            "new links expire after {days} days unless their account has a verified domain; for a service of your own, \
+            "new links expire after {days} days unless their account has a verified domain; on your own service, \
              set DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 to keep them"
         )),
     }
 }
 
 fn billing(config: &Config) -> Finding {
-    let quotas =
-        if config.enforce_quotas { "limits of plans are enforced" } else { "limits of plans are not enforced" };
+    let quotas = if config.enforce_quotas { "plan limits are enforced" } else { "plan limits are not enforced" };
     let text = match &config.stripe {
         _ if !config.billing => format!("disabled by DEEPLINK_BILLING; {quotas}"),
         Some(stripe) => format!("Stripe at {}; {quotas}", stripe.base),
@@ -294,7 +294,7 @@ fn x402(config: &Config, unresolved: &[Unresolved]) -> Finding {
     let list: Vec<_> = unresolved
         .iter()
         .map(|it| {
-            let (at, reason) = (Timestamp::from_millis(it.created_at), it.reason.as_deref().unwrap_or("not answered"));
+            let (at, reason) = (Timestamp::from_millis(it.created_at), it.reason.as_deref().unwrap_or("no response"));
             format!("\n         {at} {} {} from {}, nonce {} ({reason})", it.network, it.amount, it.payer, it.nonce)
         })
         .collect();
@@ -308,7 +308,7 @@ fn x402(config: &Config, unresolved: &[Unresolved]) -> Finding {
 }
 
 fn threats(config: &Config) -> Finding {
-    let Some(file) = &config.threat_list else { return Fine("none; links can lead to any host".into()) };
+    let Some(file) = &config.threat_list else { return Fine("none; links can point to any host".into()) };
     match &file.initial.skipped {
         skipped if skipped.is_empty() => Fine(format!("{file:?}")),
         skipped => Note(format!("{file:?}; ignored lines, neither a URL nor a host: {skipped}")),

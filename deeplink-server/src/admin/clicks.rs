@@ -10,12 +10,12 @@ use crate::db::{Access, Db};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Stores the clicks of a journal, each once, and removes its files
+    /// Loads the clicks of a journal into the database, each exactly once, and removes its files
     ///
-    /// DIR is the folder `clicks` of a node's data directory, or a copy of it. No server may use it. With SQLite the server of
-    /// the database must be stopped; it loads its own journal when it starts.
+    /// DIR is the directory `clicks` of a node's data directory, or a copy of it. It must not be in use by a server. With SQLite,
+    /// the database's server must be stopped; it loads its own journal when it starts.
     Load {
-        /// Folder of the journal
+        /// Directory of the journal
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
@@ -24,7 +24,7 @@ pub(super) enum Command {
 pub(super) async fn run(command: &Command, config: &Config, clock: &Clock) -> Result<(), Failure> {
     let Command::Load { folder } = command;
     if !folder.is_dir() {
-        return Err(Failure::Usage(format!("{} is not a folder", folder.display())));
+        return Err(Failure::Usage(format!("{} is not a directory", folder.display())));
     }
     // On a SQLite file positions are drawn in the memory of the one process that serves it.
     let db = Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?;

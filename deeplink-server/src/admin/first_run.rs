@@ -81,11 +81,11 @@ fn banner(app: &App, key: &SecretKey, link: &Link, one_time: &OneTimeLink) -> St
     let key = key.expose();
     format!(
         "
-This is the first run, so an account was created. Its secret key is shown only once:
+This is the first start, so an account was created. Its secret key is shown only once:
 
   {key}
 
-Log in with the command-line client, which asks for the key:
+Log in with the dl command-line tool, which prompts for the key:
 
   dl login --with-key --base-url {base}
 
@@ -96,7 +96,7 @@ Create a link:
     -H 'Content-Type: application/json' \\
     -d '{{\"web_url\": \"https://example.com/\"}}'
 
-{in_a_browser}Open the sample link in a browser, or request it the way an agent does:
+{in_a_browser}Open the sample link in a browser, or request it as an AI agent does:
 
   {url}
   curl -H 'Accept: application/json' {url}
@@ -117,8 +117,8 @@ fn in_a_browser(app: &App, one_time: &OneTimeLink) -> String {
         return String::new();
     }
     format!(
-        "Open this account in a browser and enter your email address there; no email is sent. The link works once, for
-{hours} hours; `deeplink-server tenant signin --tenant {tenant}` prints another one.
+        "Open this account in a browser and enter your email address there; no email is sent. The link works once, within
+{hours} hours; to print another one, run `deeplink-server tenant signin --tenant {tenant}`.
 
   {url}
 
@@ -144,7 +144,7 @@ fn expiry(days: u32) -> String {
     }
     format!(
         "Links expire {days} days after they are created, unless the account has a verified domain. To create links that never expire, start
-the server with DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to links that you create from then on.
+the server with DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to new links.
 
 "
     )

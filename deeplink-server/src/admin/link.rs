@@ -20,13 +20,13 @@ const MAX_LISTED: usize = 20;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Marks a link as unsafe: visitors get a warning instead of a redirect. Its account can delete it, but use neither its ID
-    /// nor its destinations again
+    /// Marks a link as unsafe: visitors see a warning instead of being redirected. The account can delete the link, but cannot
+    /// use its ID or its destinations again
     Flag(Takedown),
-    /// Disables a link: visitors are told that it is no longer available. Its account can delete it, but use neither its ID nor
+    /// Disables a link: visitors see that it is no longer available. The account can delete the link, but cannot use its ID or
     /// its destinations again
     Disable(Takedown),
-    /// Reverts `flag` or `disable`. The ID of a link that its account has since deleted is free again
+    /// Reverts `flag` or `disable`. If the account has since deleted the link, its ID becomes available again
     Enable(Target),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Target {
     /// Account that owns the link, if several accounts have a link with this ID
     #[arg(long, value_name = "TENANT_ID")]
     tenant: Option<TenantId>,
-    /// Reason for the change; it is recorded, and the account sees it in its audit log
+    /// Reason for the change; the account sees it in its audit log
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 }
@@ -47,7 +47,7 @@ pub(super) struct Target {
 pub(super) struct Takedown {
     #[command(flatten)]
     target: Target,
-    /// Do the same to the account's other links that lead where this one, or one that was taken down before, leads
+    /// Also take down the account's other links to the destinations of this link and of links taken down earlier
     #[arg(long)]
     same_destination: bool,
 }
@@ -88,7 +88,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
                 let tenants: Vec<_> = tenants.iter().map(TenantId::as_str).collect();
                 let list = tenants.join("\n  ");
                 return Err(Failure::Refused(format!(
-                    "several accounts have a link with id {id}; choose one with --tenant:\n  {list}"
+                    "several accounts have a link with ID {id}; choose one with --tenant:\n  {list}"
                 )));
             }
         },
@@ -98,9 +98,11 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     match change.set(db, id.clone()).await? {
         StatusSet::Yes => {}
         StatusSet::OffByOwner => {
-            return Ok(format!("{link} is disabled by its owner; the operator's status is lifted\n"));
+            return Ok(format!("{link} is disabled by its owner; the operator's status is removed\n"));
         }
-        StatusSet::Freed => return Ok(format!("{link} has since been deleted by its account; its id is free again\n")),
+        StatusSet::Freed => {
+            return Ok(format!("{link} has since been deleted by its account; its ID is available again\n"));
+        }
         StatusSet::NoLink => return Err(missing()),
     }
     let mut told = format!("{link} is {}\n", change.status);
@@ -141,7 +143,7 @@ impl Change {
         if !take_down {
             return Ok(format!(
                 "{count} other {links} of this account to the same destination {still}: {list}\n\
-                 take down such links too with --same-destination\n"
+                 to take down these links too, use --same-destination\n"
             ));
         }
         for id in ids {

@@ -39,7 +39,7 @@ enum Command {
     /// Flags, disables or enables a link of any account
     #[command(subcommand)]
     Link(link::Command),
-    /// Loads click journals of nodes that will not come back
+    /// Loads click journals of permanently lost nodes
     #[command(subcommand)]
     Clicks(clicks::Command),
     /// Migrates the database to the current schema

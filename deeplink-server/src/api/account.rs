@@ -166,7 +166,7 @@ impl Deletion {
 }
 
 fn subscription_active() -> ApiError {
-    let message = "the account has a subscription that would be renewed; cancel it, then delete the account";
+    let message = "the account has a subscription that will renew; cancel it before you delete the account";
     ApiError::Plain(ErrorCode::SubscriptionActive, message)
 }
 

@@ -113,7 +113,7 @@ impl Work for Create {
             return Err(ApiError::Full { resource: "affiliates", limit: MAX_AFFILIATES, current });
         }
         if !affiliates::insert(tx, new).await? {
-            let message = format!("another affiliate is called \"{}\"", new.partner_key);
+            let message = format!("another affiliate has the partner_key \"{}\"", new.partner_key);
             return Err(Invalid::field(ErrorCode::PartnerKeyTaken, "partner_key", message).into());
         }
         self.entry.store(tx).await?;

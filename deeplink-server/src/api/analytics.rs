@@ -96,7 +96,7 @@ fn read(query: &Query) -> Result<FunnelQuery, ApiError> {
 /// The report on a caller's own links, or on all of them.
 pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -> Result<FunnelReport, ApiError> {
     if scope.group_by == Some(GroupBy::Country) && !app.countries.is_configured() {
-        return Err(ApiError::Plain(ErrorCode::GeoNotConfigured, "this service is not told the country of visitors"));
+        return Err(ApiError::Plain(ErrorCode::GeoNotConfigured, "country data is not configured on this service"));
     }
     app.clicks.counted().await;
     let report = app.report(caller, move |mut db, tenant| {

@@ -46,7 +46,7 @@ pub(crate) async fn status(
 /// The caller's plan and usage.
 pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStatus, ApiError> {
     if !app.config.billing {
-        return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is switched off on this service"));
+        return Err(ApiError::Plain(ErrorCode::BillingNotConfigured, "billing is disabled on this service"));
     }
     let (quotas, now) = (app.config.enforce_quotas, app.clock.now());
     let status =

@@ -130,12 +130,12 @@ pub(crate) async fn page_of(
 
 /// The webhook has no such delivery, or belongs to another account.
 fn not_there() -> ApiError {
-    ApiError::no_such("there is no such delivery of this webhook")
+    ApiError::no_such("this webhook has no such delivery")
 }
 
 /// The webhook is switched off.
 pub(super) fn not_active() -> ApiError {
-    ApiError::bad_field("active", "the webhook is not active, so nothing is sent to it; switch it on first")
+    ApiError::bad_field("active", "the webhook is disabled or paused, so nothing is sent to it; enable it first")
 }
 
 /// One delivery of a caller's webhook.

@@ -245,7 +245,7 @@ impl Look {
             Some(Ok(found)) if found.values.is_empty() => {
                 format!("there is no TXT record at {record}; DNS changes can take a while to propagate")
             }
-            Some(Err(error)) => format!("DNS could not be asked for {record}: {error}; nothing was changed, try again"),
+            Some(Err(error)) => format!("DNS lookup failed for {record}: {error}; nothing was changed, try again"),
             _ => format!("no TXT value at {record} is the verification token"),
         }
     }

@@ -216,7 +216,7 @@ pub(super) fn taken(name: &DomainName) -> ApiError {
 
 /// The error for a second alternate.
 pub(super) fn alternate_limit() -> ApiError {
-    let message = "there is already a verified alternate domain; an account can have one";
+    let message = "this account already has a verified alternate domain, the maximum";
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 

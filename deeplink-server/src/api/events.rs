@@ -31,7 +31,7 @@ const HEARTBEAT_MILLIS: u64 = 15_000;
 const KEY_CHECK_MILLIS: u64 = 2_000;
 /// `Retry-After` when the account has the maximum number of readers.
 const RETRY_SECS: u64 = 15;
-const FULL: &str = "the account has its 10 readers of the event stream on this node";
+const FULL: &str = "this account already has 10 open streams on this node";
 
 /// Streams events as they happen.
 ///
@@ -88,7 +88,7 @@ fn wanted(query: &Query) -> Result<Vec<EventKind>, ApiError> {
     let Some(list) = query.one("events")? else { return Ok(EventKind::ALL.to_vec()) };
     let kind = |name: &str| match EventKind::named(name.trim()) {
         EventKind::Unknown(_) => {
-            let message = "events are click, attribute, identify and conversion, separated by commas";
+            let message = "events must be click, attribute, identify or conversion, separated by commas";
             Err(ApiError::Invalid(Invalid::field(ErrorCode::InvalidEvent, "events", message)))
         }
         kind => Ok(kind),
@@ -97,7 +97,7 @@ fn wanted(query: &Query) -> Result<Vec<EventKind>, ApiError> {
 }
 
 fn unknown() -> ApiError {
-    ApiError::bad_field("Last-Event-ID", "Last-Event-ID is not the id of an event of the last 24 hours")
+    ApiError::bad_field("Last-Event-ID", "Last-Event-ID is not the ID of an event from the last 24 hours")
 }
 
 /// The event in `Last-Event-ID`.

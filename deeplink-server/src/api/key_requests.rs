@@ -48,7 +48,7 @@ pub(crate) async fn request(
     request: Request,
 ) -> Result<Answer<CodeSent>, ApiError> {
     if app.config.mail_at(&app.public_url).is_none() {
-        let message = "mail is not set up on this service, so no code can be sent";
+        let message = "email is not configured on this service, so no code can be sent";
         return Err(ApiError::Plain(ErrorCode::SecretKeysNotConfigured, message));
     }
     let (once, asked) = Once::json::<RequestSecretKey>(request, &caller, BODY_LIMIT).await?;
@@ -140,7 +140,7 @@ pub(crate) async fn confirm(
 }
 
 fn invalid_code() -> ApiError {
-    let message = "this code is wrong or has expired, or none was sent to this address";
+    let message = "this code is incorrect or has expired, or no code was sent to this address";
     Invalid::field(ErrorCode::InvalidCode, "token", message).into()
 }
 

@@ -474,7 +474,7 @@ pub(crate) async fn update_for(
 
 /// The error for switching on what the operator has switched off.
 fn taken_down() -> ApiError {
-    let message = "the operator of this service has switched this link off";
+    let message = "the operator of this service has disabled this link";
     Invalid::field(ErrorCode::DisabledByOperator, "enabled", message).into()
 }
 

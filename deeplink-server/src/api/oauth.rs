@@ -69,7 +69,10 @@ pub(crate) async fn start(
         // A person who follows an old button gets a page rather than JSON.
         _ if is_person(&parts.headers) => return Ok(see_other("/signin?error=oauth_not_configured")),
         Ok(_) => {
-            return Err(ApiError::Plain(ErrorCode::OauthNotConfigured, "this provider is not set up on this service"));
+            return Err(ApiError::Plain(
+                ErrorCode::OauthNotConfigured,
+                "this provider is not configured on this service",
+            ));
         }
         Err(unknown) => return Err(unknown),
     };

@@ -93,7 +93,7 @@ pub(crate) async fn find(
 /// Fails if sign-in is off.
 pub(crate) fn require_sessions(app: &App) -> Result<(), ApiError> {
     if !app.config.sessions {
-        return Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "sign-in is switched off on this service"));
+        return Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "sign-in is disabled on this service"));
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ pub(crate) async fn enter(
     email: Email,
 ) -> Result<Option<Response>, ApiError> {
     if email.as_str() == PLACEHOLDER {
-        return Err(Invalid::field(ErrorCode::InvalidEmail, "email", "this address cannot exist").into());
+        return Err(Invalid::field(ErrorCode::InvalidEmail, "email", "this address cannot receive email").into());
     }
     let entry = Entry::draw(app, headers);
     let signed_in = entry.signed_in(app, &NextPath::default());

@@ -114,7 +114,7 @@ pub(crate) async fn without_format(LinkWriter(_): LinkWriter) -> ApiError {
 }
 
 fn unknown_format() -> ApiError {
-    Invalid::whole(ErrorCode::InvalidQrFormat, "the format is png or svg, as in qr.png").into()
+    Invalid::whole(ErrorCode::InvalidQrFormat, "the format must be png or svg, as in qr.png").into()
 }
 
 /// The address of one of the caller's links, as in its detail.

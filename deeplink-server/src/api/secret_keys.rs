@@ -102,7 +102,7 @@ fn refuse_without_sessions(app: &App) -> Result<(), ApiError> {
     if app.config.sessions {
         return Ok(());
     }
-    Err(ApiError::Plain(ErrorCode::SecretKeysNotConfigured, "sign-in is switched off here, and so are secret keys"))
+    Err(ApiError::Plain(ErrorCode::SecretKeysNotConfigured, "sign-in and secret keys are disabled on this service"))
 }
 
 struct Issue {
@@ -193,12 +193,12 @@ pub(crate) async fn delete_for(app: &Shared, caller: &Caller, id: &str) -> Resul
 async fn remove(tx: &mut Conn<'_>, caller: &Caller, id: &SecretKeyId, entry: &NewEntry) -> Result<String, ApiError> {
     caller.hold(tx).await?;
     if matches!(&caller.by, Actor::Key(own) if own == id) {
-        return Err(ApiError::Plain(ErrorCode::KeyInUse, "this key makes the request; delete it with another one"));
+        return Err(ApiError::Plain(ErrorCode::KeyInUse, "a key cannot delete itself; use another key"));
     }
     let deleted = keys::delete(tx, &caller.tenant, None, id).await?;
     let (hash, shown) = deleted.ok_or_else(ApiError::not_found)?;
     if keys::count(tx, &caller.tenant, None).await? == 0 {
-        return Err(ApiError::Plain(ErrorCode::LastKey, "this is the last key; make another one first"));
+        return Err(ApiError::Plain(ErrorCode::LastKey, "this is the last key; create another one first"));
     }
     entry.of(id, Some(&shown)).store(tx).await?;
     notices::key_changed(tx, &hash).await?;

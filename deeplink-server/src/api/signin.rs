@@ -70,13 +70,13 @@ pub(crate) fn admit(app: &App, peer: IpAddr, headers: &HeaderMap) -> Result<IpNe
 pub(super) fn require_mail(app: &App) -> Result<(), ApiError> {
     match app.config.mail_at(&app.public_url) {
         Some(_) => Ok(()),
-        None => Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "mail is not set up on this service")),
+        None => Err(ApiError::Plain(ErrorCode::SessionsNotConfigured, "email is not configured on this service")),
     }
 }
 
 /// The error for an address that no mail can be sent to.
 pub(super) fn unreachable() -> Invalid {
-    Invalid::field(ErrorCode::InvalidEmail, "email", "no mail can be sent to this address")
+    Invalid::field(ErrorCode::InvalidEmail, "email", "email cannot be sent to this address")
 }
 
 /// Mails a link requested from a network, without revealing anything about the address: known and unknown ones take the

@@ -62,7 +62,7 @@ pub(crate) async fn create(
     request: Request,
 ) -> Result<Response, ApiError> {
     if !app.config.signup_open {
-        return Err(ApiError::Plain(ErrorCode::SignupClosed, "this service takes no new sign-ups"));
+        return Err(ApiError::Plain(ErrorCode::SignupClosed, "sign-up is closed on this service"));
     }
     require_mail(&app)?;
     check_limit(&app, (&app.limits.signups, "too many sign-ups from this address"), peer, request.headers())?;
@@ -107,7 +107,7 @@ impl Open {
         // Without its mail an account could never be confirmed, so it is not opened.
         let allowed = mail_allowances::take(tx, mail_allowances::Purpose::Signup, &owner.email, now).await?;
         if let Allowed::From(then) = allowed {
-            let message = "this address or its domain has reached its hourly limit of mails";
+            let message = "this address or its domain has reached its hourly email limit";
             return Err(ApiError::TryLater(ErrorCode::RateLimited, message, seconds_until(now, then)));
         }
         tokens::insert(tx, &self.token, Purpose::Signup, &owner.tenant, &owner.id, until).await?;

@@ -128,7 +128,7 @@ impl Work for Create {
             return Err(ApiError::Full { resource: "sources", limit: MAX_SOURCES, current });
         }
         if !sources::insert(tx, new).await? {
-            let message = format!("another source is called \"{}\"", new.name);
+            let message = format!("another source is named \"{}\"", new.name);
             return Err(Invalid::field(ErrorCode::NameTaken, "name", message).into());
         }
         self.entry.store(tx).await?;

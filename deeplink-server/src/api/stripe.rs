@@ -68,7 +68,7 @@ pub(crate) async fn checkout_for(
         return Ok(answer);
     }
     if super::account::find(app, caller).await?.deletes_at.is_some() {
-        let message = "the account will be deleted; cancel the deletion, then subscribe";
+        let message = "the account is scheduled for deletion; cancel the deletion before you subscribe";
         return Err(ApiError::Plain(ErrorCode::DeletionScheduled, message));
     }
     let _permit = app.payer(&caller.tenant).await?;

@@ -49,7 +49,10 @@ pub(crate) async fn receive(State(app): State<Shared>, request: Request) -> Resu
                 "an event was refused: its signature matches none of the endpoint's secrets, or its time is off"
             );
         }
-        return Err(ApiError::bad_field("Stripe-Signature", "Stripe-Signature does not match the body and the time"));
+        return Err(ApiError::bad_field(
+            "Stripe-Signature",
+            "Stripe-Signature does not match the body and the timestamp",
+        ));
     }
     if let Some(event) = event_of(&body)? {
         subscriptions::take(&app, stripe, &event).await?;

@@ -103,7 +103,7 @@ async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, Api
 
 fn refuse_inside(leads_inside: bool) -> Result<(), ApiError> {
     if leads_inside {
-        let message = "url resolves to an address that is not public";
+        let message = "url resolves to an IP address that is not public";
         return Err(Invalid::field(ErrorCode::InvalidUrl, "url", message).into());
     }
     Ok(())

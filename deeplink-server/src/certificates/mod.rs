@@ -54,7 +54,7 @@ pub(crate) struct Certificates {
 /// Why a stored certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
-    #[error("its key cannot be opened: {0}")]
+    #[error("its key cannot be decrypted: {0}")]
     Sealed(#[from] DecryptError),
     #[error("it is not PEM: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),

@@ -1,4 +1,4 @@
-//! The server keys in the settings.
+//! The master keys in the settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ impl MasterKey {
     }
 }
 
-/// Whether a text can be the id of a server key: 8 hex digits.
+/// Whether a text can be the id of a master key: 8 hex digits.
 pub(crate) fn is_key_id(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

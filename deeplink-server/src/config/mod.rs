@@ -81,7 +81,7 @@ pub struct Config {
     pub threat_list: Option<ThreatFile>,
     /// Server keys from the environment; if empty, the key file is used.
     pub master_keys: Vec<MasterKey>,
-    /// Ids of server keys that are lost for good; values that need them stay unreadable.
+    /// Ids of master keys that are lost for good; values that need them stay unreadable.
     pub lost_master_keys: Vec<String>,
     /// Networks of the proxies whose `X-Forwarded-*` headers are trusted, and that may open as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,

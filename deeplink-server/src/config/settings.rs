@@ -7,19 +7,19 @@ pub const SECRETS_HELP: &str = "\
 Secrets (environment variables only; to read one from a file, set NAME_FILE to the file's path instead):
   DEEPLINK_DATABASE_URL  Database: sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME
                          [default: deeplink.db in the data directory]
-  DEEPLINK_MASTER_KEY    Server key, 32 bytes in base64. Several can be given, separated by commas: the first encrypts,
-                         all decrypt; before one encrypts, every node must have it [default: master.key in the data
+  DEEPLINK_MASTER_KEY    Master key, 32 bytes in base64. Several can be given, separated by commas: the first encrypts,
+                         all decrypt; every node must have a key before it is placed first [default: master.key in the data
                          directory, created on first start]
   DEEPLINK_SMTP_URL      SMTP server for outgoing mail: smtps://USER:PASSWORD@HOST[:PORT], or
                          smtp://USER:PASSWORD@HOST[:PORT]?tls=required for STARTTLS [default: none; see --mail-dir]
   DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET, DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET
                          OAuth client secret for sign-in with that provider; needs its client ID [default: none]
   DEEPLINK_STRIPE_SECRET_KEY
-                         Key for Stripe's API, best a restricted one that can write Checkout Sessions, Customer portal
-                         and Subscriptions, and read Prices [default: none]
+                         Key for Stripe's API, preferably a restricted key that can write Checkout Sessions, Customer
+                         portal and Subscriptions, and read Prices [default: none]
   DEEPLINK_STRIPE_WEBHOOK_SECRET
                          Signing secret of the webhook endpoint at Stripe. Several can be given, separated by commas,
-                         while one replaces another [default: none]
+                         while you rotate it [default: none]
   DEEPLINK_X402_FACILITATOR_TOKEN
                          Bearer token for the x402 facilitator [default: none]";
 
@@ -36,7 +36,7 @@ pub struct Settings {
     /// Address for the operators' /metrics, /health and /ready; keep it private [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ADMIN_LISTEN", value_name = "IP:PORT")]
     pub(super) admin_listen: Option<String>,
-    /// URL under which clients reach the service: https://HOST [default: http:// and the listen address]
+    /// URL at which clients reach the service: https://HOST [default: http:// and the listen address]
     #[arg(long, global = true, env = "DEEPLINK_PUBLIC_URL", value_name = "URL")]
     pub(super) public_url: Option<String>,
     /// Address to listen on for HTTPS, with certificates from --acme-directory; port 0 picks a free port [default: off]
@@ -47,15 +47,15 @@ pub struct Settings {
     /// service [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ACME_DIRECTORY", value_name = "URL")]
     pub(super) acme_directory: Option<String>,
-    /// Contact address for the ACME server, for example for expiry warnings [default: none]
+    /// Contact email address for the ACME server, for example for expiry warnings [default: none]
     #[arg(long, global = true, env = "DEEPLINK_ACME_CONTACT", value_name = "ADDRESS")]
     pub(super) acme_contact: Option<String>,
     /// PEM file of CA certificates to trust for outgoing connections in addition to the system's, such as a private CA
-    /// that issued a webhook receiver's certificate [default: none]
+    /// that issued a webhook endpoint's certificate [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
     pub(super) outbound_ca: Option<String>,
-    /// Non-public networks that webhooks and logos may be on, at any port, separated by commas, such as 127.0.0.0/8 for a
-    /// receiver on this machine. For development only: refused with a public https URL, because any account could reach
+    /// Non-public networks that webhooks and logos may be on, at any port, separated by commas, such as 127.0.0.0/8 for an
+    /// endpoint on this machine. For development only: refused with a public https URL, because any account could reach
     /// these networks through this service [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_ALLOW", value_name = "CIDRS")]
     pub(super) outbound_allow: Option<String>,
@@ -66,44 +66,43 @@ pub struct Settings {
     /// Host that the CNAME records of custom domains must point to [default: the public URL's host]
     #[arg(long, global = true, env = "DEEPLINK_CNAME_TARGET", value_name = "HOST")]
     pub(super) cname_target: Option<String>,
-    /// File of URLs and hosts that links must not lead to, one per line, with # comments; a host covers its subdomains. It
-    /// is reloaded when it changes, and existing links that lead to a listed URL or host are flagged [default: none]
+    /// File of URLs and hosts that links must not point to, one per line, with # comments; a host covers its subdomains. It
+    /// is reloaded when it changes, and existing links to a listed URL or host are flagged [default: none]
     #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
     pub(super) threat_list: Option<String>,
-    /// Ids of server keys that are lost for good, separated by commas: the service starts although values need them.
-    /// These values stay unreadable, and certificates are ordered again [default: none]
+    /// IDs of permanently lost master keys, separated by commas: the server starts although values need them. These values
+    /// remain unreadable, and certificates are reissued [default: none]
     #[arg(long, global = true, env = "DEEPLINK_LOST_MASTER_KEYS", value_name = "IDS")]
     pub(super) lost_master_keys: Option<String>,
-    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address has at most an
-    /// eighth of the connections [default: none]
+    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address can use at
+    /// most one eighth of the connections [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub(super) trusted_proxies: Option<String>,
-    /// Header in which trusted proxies tell the country of a visitor by its two letters, such as CF-IPCountry, so that clicks are
-    /// counted by country [default: none]
+    /// Header in which trusted proxies carry the visitor's two-letter country code, such as CF-IPCountry, to count clicks by
+    /// country [default: none]
     #[arg(long, global = true, env = "DEEPLINK_COUNTRY_HEADER", value_name = "NAME")]
     pub(super) country_header: Option<String>,
-    /// Database of countries by address in MaxMind's format, so that clicks are counted by country; it is reloaded when it
-    /// changes [default: none]
+    /// IP-to-country database in MaxMind DB format, to count clicks by country; it is reloaded when it changes
+    /// [default: none]
     #[arg(long, global = true, env = "DEEPLINK_GEO_DB", value_name = "FILE")]
     pub(super) geo_db: Option<String>,
     /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
     #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
     pub(super) signup: String,
-    /// Whether people can sign up and sign in, by mail or with an OAuth provider: on, off
+    /// Whether people can sign up and sign in, by email or with an OAuth provider: on, off
     #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
     pub(super) sessions: String,
-    /// Directory to write each mail to as an .eml file instead of sending it [default: mail in the data directory if the
+    /// Directory to write each email to as an .eml file instead of sending it [default: mail in the data directory if the
     /// public URL is a loopback address, else none]
     #[arg(long, global = true, env = "DEEPLINK_MAIL_DIR", value_name = "DIR")]
     pub(super) mail_dir: Option<String>,
-    /// Sender of mails [default: no-reply@HOST, with the public URL's host]
+    /// Sender of emails [default: no-reply@HOST, with the public URL's host]
     #[arg(long, global = true, env = "DEEPLINK_MAIL_FROM", value_name = "ADDRESS")]
     pub(super) mail_from: Option<String>,
     /// Website whose /signin page invitations link to: https://HOST [default: the public URL]
     #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
     pub(super) marketing_url: Option<String>,
-    /// Where people who open the home page of the service, `/`, are redirected [default: they see a small page about the
-    /// service]
+    /// URL to redirect visitors of the service's home page, `/`, to [default: none; they see a small page about the service]
     #[arg(long, global = true, env = "DEEPLINK_HOME_URL", value_name = "URL")]
     pub(super) home_url: Option<String>,
     /// OAuth client ID for sign-in with Google; the secret is DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET [default: off]
@@ -119,13 +118,13 @@ pub struct Settings {
     /// [default: GitHub's endpoints]
     #[arg(long, global = true, env = "DEEPLINK_OAUTH_GITHUB_ISSUER_BASE", value_name = "URL")]
     pub(super) oauth_github_issuer_base: Option<String>,
-    /// Base URL of the x402 facilitator that verifies and settles payments for single requests [default: off]
+    /// Base URL of the x402 facilitator that verifies and settles per-request payments [default: off]
     #[arg(long, global = true, env = "DEEPLINK_X402_FACILITATOR_URL", value_name = "URL")]
     pub(super) x402_facilitator_url: Option<String>,
-    /// Address that payments for single requests go to
+    /// Wallet address that receives per-request payments
     #[arg(long, global = true, env = "DEEPLINK_X402_PAY_TO", value_name = "ADDRESS")]
     pub(super) x402_pay_to: Option<String>,
-    /// Chain of payments: base, base-sepolia or a CAIP-2 name such as eip155:8453
+    /// Chain on which payments are made: base, base-sepolia or a CAIP-2 name such as eip155:8453
     #[arg(long, global = true, env = "DEEPLINK_X402_NETWORK", value_name = "NAME")]
     pub(super) x402_network: Option<String>,
     /// Contract of the token to pay with: ADDRESS, or ADDRESS/NAME/VERSION with the name and version in its signatures
@@ -133,32 +132,32 @@ pub struct Settings {
     #[arg(long, global = true, env = "DEEPLINK_X402_ASSET", value_name = "ASSET")]
     pub(super) x402_asset: Option<String>,
     /// Price of each request in the token's smallest unit, such as 10000 for 0.01 USDC. Variables such as
-    /// DEEPLINK_X402_PRICE_LINKS_CREATE set that of one operation; 0 = it cannot be paid for
+    /// DEEPLINK_X402_PRICE_LINKS_CREATE set the price of one operation; 0 = it cannot be paid for
     #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
     pub(super) x402_price: Option<String>,
-    /// Reasons by which the facilitator reports that an authorization was already used, separated by commas; without a
-    /// transaction, a payment in doubt then counts as settled [default:
+    /// Reasons with which the facilitator reports that an authorization was already used, separated by commas; a payment
+    /// with an unknown outcome is then treated as settled, even without a transaction [default:
     /// invalid_transaction_state,duplicate_settlement,invalid_exact_evm_nonce_already_used]
     #[arg(long, global = true, env = "DEEPLINK_X402_USED_REASONS", value_name = "WORDS")]
     pub(super) x402_used_reasons: Option<String>,
     /// Whether accounts can see their plan and usage and, with Stripe, pay for another plan: on, off
     #[arg(long, global = true, env = "DEEPLINK_BILLING", value_name = "WORD", default_value = "on")]
     pub(super) billing: String,
-    /// Stripe's id of the recurring price of the plan pro; with several, separated by commas, the first is for new
-    /// subscriptions and the others for earlier ones. Stripe needs prices of all three plans and its two secrets;
-    /// webhook events go to /v1/billing/stripe/webhook [default: off]
+    /// Stripe ID of the recurring price for the pro plan; with several, separated by commas, the first is for new
+    /// subscriptions and the others are for existing ones. Stripe requires prices for all three plans and both secrets;
+    /// it sends webhook events to /v1/billing/stripe/webhook [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "IDS")]
     pub(super) stripe_price_pro: Option<String>,
-    /// The same for the plan business [default: off]
+    /// The same for the business plan [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "IDS")]
     pub(super) stripe_price_business: Option<String>,
-    /// The same for the plan scale [default: off]
+    /// The same for the scale plan [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "IDS")]
     pub(super) stripe_price_scale: Option<String>,
     /// Base URL of Stripe's API without /v1, for testing without Stripe [default: Stripe's own]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_API_BASE", value_name = "URL")]
     pub(super) stripe_api_base: Option<String>,
-    /// Whether the limits of plans are enforced: enforce, off [default: enforce with Stripe, else off]
+    /// Whether plan limits are enforced: enforce, off [default: enforce with Stripe, else off]
     #[arg(long, global = true, env = "DEEPLINK_QUOTAS", value_name = "WORD")]
     pub(super) quotas: Option<String>,
     /// Requests for nonexistent links, hosts and keys per minute for each IP address; 0 = unlimited
@@ -179,7 +178,7 @@ pub struct Settings {
     /// Conversions per second for each source, with bursts of four times that; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_SOURCE", value_name = "N", default_value = "50")]
     pub(super) limit_source: String,
-    /// Payments for single requests per minute for each IP address; 0 = unlimited
+    /// Per-request payments per minute for each IP address; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_PAYER", value_name = "N", default_value = "60")]
     pub(super) limit_payer: String,
     /// Memory for the link cache, in MiB
@@ -189,7 +188,7 @@ pub struct Settings {
     #[arg(long, global = true, env = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", value_name = "DAYS", default_value = "30")]
     pub(super) unverified_link_ttl_days: String,
     /// Days to keep individual clicks and other events; totals are kept indefinitely. 0 = indefinitely; with
-    /// --quotas=enforce the plan's value applies
+    /// --quotas=enforce, the plan's value applies
     #[arg(long, global = true, env = "DEEPLINK_RETENTION_DAYS", value_name = "DAYS", default_value = "0")]
     pub(super) retention_days: String,
     /// Log level, or a filter such as info,deeplink_server=debug

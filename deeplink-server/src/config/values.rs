@@ -92,11 +92,11 @@ pub(super) fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
     if keys.is_empty() { Err("holds no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
 }
 
-/// Ids of server keys, as the start and `check` show them.
+/// Ids of master keys, as the start and `check` show them.
 pub(super) fn key_ids(text: &str) -> Result<Vec<String>, String> {
     let ids = text.split(',').map(|part| match part.trim() {
         id if is_key_id(id) => Ok(id.to_owned()),
-        other => Err(format!("{other:?} is not the id of a server key, 8 hex digits such as 1a2b3c4d")),
+        other => Err(format!("{other:?} is not the id of a master key, 8 hex digits such as 1a2b3c4d")),
     });
     ids.collect()
 }

@@ -38,7 +38,7 @@ pub(crate) async fn forget_account(db: &mut Conn<'_>, directory: &str) -> Result
     Ok(())
 }
 
-/// Deletes the accounts that are sealed with a server key that is lost.
+/// Deletes the accounts that are sealed with a master key that is lost.
 pub(crate) async fn forget_sealed_with(db: &mut Conn<'_>, key: &str) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM acme_accounts WHERE substr(sealed, 1, 8) = $1";
     execute!(db, SQL; key)?;

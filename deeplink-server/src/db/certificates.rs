@@ -105,7 +105,7 @@ pub(crate) async fn replace(db: &mut Conn<'_>, new: &NewCertificate, now: Timest
     Ok(())
 }
 
-/// Makes certificates due whose keys are sealed with a lost server key.
+/// Makes certificates due whose keys are sealed with a lost master key.
 pub(crate) async fn renew_sealed_with(db: &mut Conn<'_>, key: &str) -> Result<(), DbError> {
     const SQL: &str = "UPDATE certificates SET renew_at = 0 WHERE substr(sealed_key, 1, 8) = $1";
     execute!(db, SQL; key)?;

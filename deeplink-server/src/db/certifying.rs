@@ -273,7 +273,7 @@ async fn a_challenge_is_answered_for_its_name_while_it_is_pending() {
     assert!(find("t3", "other.example.com", at(0)).await.is_some());
 }
 
-/// X18: private keys of certificates and accounts are re-encrypted with a new server key, so that the old one can be removed.
+/// X18: private keys of certificates and accounts are re-encrypted with a new master key, so that the old one can be removed.
 #[tokio::test]
 async fn x18_private_keys_are_re_encrypted_with_a_new_server_key() {
     let scratch = Scratch::new().await;
@@ -309,7 +309,7 @@ async fn x18_private_keys_are_re_encrypted_with_a_new_server_key() {
     assert_eq!(alone.open("acme_accounts", directory, &account.sealed).expect("it opens"), b"the account");
 }
 
-/// When a server key is lost for good, the certificates that need it are due at once, and the account that orders them
+/// When a master key is lost for good, the certificates that need it are due at once, and the account that orders them
 /// is created anew; those of other keys stay.
 #[tokio::test]
 async fn r10_what_is_lost_with_a_key_is_ordered_anew() {

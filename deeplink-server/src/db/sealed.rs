@@ -1,4 +1,4 @@
-//! Every column that holds values sealed with the server keys: counted by key, and resealed, from this one list.
+//! Every column that holds values sealed with the master keys: counted by key, and resealed, from this one list.
 //!
 //! A sealed value is the id of its key (8 hex digits), a dot and text; `vault` makes and opens it. A column that is missing
 //! here would be lost when its key is removed, so tests look for sealed values everywhere else.
@@ -128,7 +128,7 @@ impl SealedColumn {
 /// The sealed values of a database.
 #[derive(Debug)]
 pub(crate) struct SealedValues {
-    /// The check value of the server keys, if a node has stored it.
+    /// The check value of the master keys, if a node has stored it.
     pub(crate) check: Option<String>,
     /// All of them, by column and key; `None` while migrations are pending, because tables may not exist yet.
     pub(crate) counts: Option<Vec<KeyCount>>,

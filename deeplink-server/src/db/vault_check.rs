@@ -1,4 +1,4 @@
-//! The check value, which only the right server keys can decrypt.
+//! The check value, which only the right master keys can decrypt.
 
 use super::{Conn, DbError, execute, on};
 

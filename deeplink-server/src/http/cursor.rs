@@ -30,7 +30,7 @@ pub(crate) trait Cursor: Serialize + DeserializeOwned {
 
     /// The refusal of a cursor that is sent with other filters than it was issued with.
     fn filter_mismatch() -> ApiError {
-        refused("this cursor was issued for a list with other filters")
+        refused("this cursor was issued for a list with different filters")
     }
 }
 

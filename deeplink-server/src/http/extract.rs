@@ -65,7 +65,7 @@ pub(crate) async fn body_within(request: Request, limit: usize) -> Result<Bytes,
     let room = if share.is_limited() { 0 } else { declared.unwrap_or(0) };
     let mut read = BytesMut::with_capacity(room);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("the body was cut off"))?;
+        let frame = frame.map_err(|_| ApiError::bad_request("the body was truncated"))?;
         if let Ok(data) = frame.into_data() {
             if read.len() + data.len() > limit {
                 return Err(too_large());
@@ -84,7 +84,7 @@ fn refuse_coded(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     };
     let coding: String = coding.to_str().unwrap_or("unknown").chars().take(64).collect();
-    let message = format!("the body has Content-Encoding: {coding}; send it without");
+    let message = format!("the body has Content-Encoding: {coding}; send it without a content encoding");
     Err(ApiError::Invalid(Invalid::whole(ErrorCode::UnsupportedMediaType, message)))
 }
 
@@ -190,7 +190,7 @@ impl Query {
             return Err(ApiError::bad_field(name, format!("{name} is given more than once")));
         }
         if first.is_some_and(|value| deeplink_core::text::find_control(value, false).is_some()) {
-            return Err(ApiError::bad_field(name, format!("{name} holds a control character")));
+            return Err(ApiError::bad_field(name, format!("{name} contains a control character")));
         }
         Ok(first)
     }

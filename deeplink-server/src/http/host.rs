@@ -55,7 +55,7 @@ impl App {
 
 /// The refusal of a request whose host is missing or ambiguous.
 pub(crate) fn bad() -> ApiError {
-    ApiError::bad_request("the request names no host, or more than one")
+    ApiError::bad_request("the request has no host, or more than one")
 }
 
 /// Refuses two `Host` lines even where the host is not used: a server on the way may read a different request.

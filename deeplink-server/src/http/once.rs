@@ -231,7 +231,7 @@ impl Once {
             Claim::First => Ok(None),
             Claim::Again(reply) => self.opened(&key.id, reply).map(Some),
             Claim::Other => {
-                let message = "this Idempotency-Key was used for another request";
+                let message = "this Idempotency-Key was already used for a different request";
                 Err(ApiError::Invalid(Invalid::field(ErrorCode::IdempotencyConflict, "Idempotency-Key", message)))
             }
         }
@@ -333,7 +333,7 @@ pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };
     let wrong = || {
-        let message = "Idempotency-Key is one value of 1 to 255 printable ASCII characters";
+        let message = "Idempotency-Key must be a single value of 1 to 255 printable ASCII characters";
         ApiError::Invalid(Invalid::field(ErrorCode::BadRequest, "Idempotency-Key", message))
     };
     let key = value.to_str().map_err(|_| wrong())?;

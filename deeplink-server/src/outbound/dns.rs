@@ -28,22 +28,22 @@ const MAX_CNAMES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     /// No server answered.
-    #[error("no name server answered within 5 seconds")]
+    #[error("no name server responded within 5 seconds")]
     InTime,
     /// A server said that it cannot answer.
     #[error("the name server could not answer ({0})")]
     Refused(ResponseCode),
     /// A server only named others that might know.
-    #[error("the name server answered with a referral only")]
+    #[error("the name server returned only a referral")]
     Referred,
     /// There are too many CNAME records.
-    #[error("the name leads through more than 8 CNAME records")]
+    #[error("the name has a chain of more than 8 CNAME records")]
     TooFar,
     /// The answer is incomplete or invalid.
-    #[error("the name server's answer could not be read")]
+    #[error("the name server's response could not be read")]
     Broken(#[source] NetError),
     /// There is no server to ask.
-    #[error("no name server is set up here")]
+    #[error("no name server is configured")]
     NoServer(#[source] NetError),
 }
 

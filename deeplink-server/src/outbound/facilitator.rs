@@ -342,7 +342,7 @@ impl Facilitator {
 
 /// There is no permit for a call.
 fn full(_: TryAcquireError) -> Unclear {
-    Unclear { why: "too many calls wait for it".into(), was_sent: false }
+    Unclear { why: "too many calls are pending".into(), was_sent: false }
 }
 
 /// A reason in a form that can be shown: the facilitator may send anything.

@@ -1,4 +1,4 @@
-//! The server keys: they encrypt ("seal") secrets that must be read back from the database, sign cursors, and hash
+//! The master keys: they encrypt ("seal") secrets that must be read back from the database, sign cursors, and hash
 //! confirmation codes.
 //!
 //! The first key encrypts and all keys decrypt, so keys can be rotated: every node must know the new one before any
@@ -43,7 +43,7 @@ pub const CURSOR_MAC_LEN: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecryptError {
     /// The value was encrypted with a key that this node does not have.
-    #[error("encrypted with server key {0}, which is not configured")]
+    #[error("encrypted with master key {0}, which is not configured")]
     UnknownKey(String),
     /// The value was modified, or belongs to another row.
     #[error("the encrypted value was modified or belongs to another row")]
@@ -60,7 +60,7 @@ struct Keys {
     network: Hmac<Sha256>,
 }
 
-/// Encrypts, decrypts and signs with the server keys.
+/// Encrypts, decrypts and signs with the master keys.
 #[derive(Clone)]
 pub struct Vault {
     first: Keys,

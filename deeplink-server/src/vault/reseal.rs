@@ -46,7 +46,7 @@ impl Vault {
                 let values = self.reseal_column(db, column, key).await?;
                 if values > 0 {
                     let (old, new) = (key, &self.first.id);
-                    tracing::info!(old, new, values = column.in_words(values), "encrypted with the first server key");
+                    tracing::info!(old, new, values = column.in_words(values), "encrypted with the first master key");
                 }
             }
         }

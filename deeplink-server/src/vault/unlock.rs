@@ -1,4 +1,4 @@
-//! Loads the server keys, and verifies that they match the database: with a check value, and by the keys that sealed values
+//! Loads the master keys, and verifies that they match the database: with a check value, and by the keys that sealed values
 //! name.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub enum KeyFileError {
         mode: u32,
     },
     /// It does not contain a key.
-    #[error("{} does not contain a server key (32 bytes in base64)", .0.display())]
+    #[error("{} does not contain a master key (32 bytes in base64)", .0.display())]
     NotAKey(PathBuf),
     /// It cannot be read or created.
     #[error("{}: {error}", path.display())]
@@ -44,7 +44,7 @@ pub enum KeyFileError {
     },
 }
 
-/// Why the server keys cannot be used with this database.
+/// Why the master keys cannot be used with this database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
@@ -65,7 +65,7 @@ pub enum UnlockError {
     MustBeSet,
     /// Values are encrypted with keys that are not configured.
     #[error(
-        "the server keys do not match this database, which needs: {needed}. Add the missing keys to DEEPLINK_MASTER_KEY, after \
+        "the master keys do not match this database, which needs: {needed}. Add the missing keys to DEEPLINK_MASTER_KEY, after \
          the key that encrypts and separated by a comma. If a key is lost for good, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
          without the values that need it"
     )]
@@ -76,7 +76,7 @@ pub enum UnlockError {
         ids: String,
     },
     /// The check value cannot be decrypted.
-    #[error("the server keys do not match this database: {0}")]
+    #[error("the master keys do not match this database: {0}")]
     WrongKeys(DecryptError),
     /// A database error.
     #[error(transparent)]
@@ -115,7 +115,7 @@ impl Vault {
                 }
                 vault.give_up(db, &config.lost_master_keys).await?;
                 if let Err(error) = vault.reseal(db).await {
-                    tracing::warn!(%error, "not everything is encrypted with the first server key yet; will retry");
+                    tracing::warn!(%error, "not everything is encrypted with the first master key yet; will retry");
                 }
                 Ok(*vault)
             }

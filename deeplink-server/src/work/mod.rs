@@ -48,7 +48,7 @@ pub(crate) struct Work {
     _publish_clicks: AbortOnDropHandle<()>,
     /// The same.
     _tail: AbortOnDropHandle<()>,
-    /// The same; only with more than one server key.
+    /// The same; only with more than one master key.
     _reseal: Option<AbortOnDropHandle<()>>,
     /// The same; only where requests can be paid for.
     _payments: Option<AbortOnDropHandle<()>>,

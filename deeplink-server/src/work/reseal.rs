@@ -1,4 +1,4 @@
-//! Re-encrypts with the first server key what other nodes still encrypt with older ones, for as long as those are
+//! Re-encrypts with the first master key what other nodes still encrypt with older ones, for as long as those are
 //! configured.
 
 use std::sync::Weak;
@@ -18,7 +18,7 @@ pub(super) async fn run(app: Weak<App>) {
         }
         let (clock, begun) = (app.clock.clone(), app.clock.now());
         if let Err(error) = app.vault.reseal_if_latest(&app.db).await {
-            tracing::warn!(%error, "not everything is encrypted with the first server key yet; will retry");
+            tracing::warn!(%error, "not everything is encrypted with the first master key yet; will retry");
         }
         drop(app);
         clock.pause(SCAN_INTERVAL, begun).await;

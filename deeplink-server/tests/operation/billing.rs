@@ -160,7 +160,7 @@ fn bl5_half_a_configuration_stops_the_start() {
     std::fs::write(&file, format!("{WEBHOOK_SECRET}\n")).expect("written");
     home.set("DEEPLINK_STRIPE_WEBHOOK_SECRET_FILE", file.to_str().expect("UTF-8"));
     let checked = home.run(&["check"]);
-    assert!(checked.stdout.contains("Stripe at https://api.stripe.com/; limits of plans are enforced"), "{checked:?}");
+    assert!(checked.stdout.contains("Stripe at https://api.stripe.com/; plan limits are enforced"), "{checked:?}");
 }
 
 fn post(server: &Server, event: &Event) -> Reply {

@@ -86,7 +86,7 @@ fn a_click_journal_is_loaded_where_no_server_uses_it() {
     let key = home.key("owner@example.com");
     let missing = home.run(&["clicks", "load", "no-such-folder"]);
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(missing.stderr.contains("no-such-folder is not a folder"), "{missing:?}");
+    assert!(missing.stderr.contains("no-such-folder is not a directory"), "{missing:?}");
     let server = home.serve();
     let link = server.link(&key);
     assert_eq!(server.tap(&link), 302);
@@ -138,7 +138,7 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
             .lines()
             .any(|line| { line.starts_with(expiry) && line.contains("DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0") })
     );
-    assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     server keys")));
+    assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     master keys")));
     assert!(home.ok(&["check"]).lines().any(|line| line.starts_with("ok     TLS             off")));
     home.set("DEEPLINK_ACME_DIRECTORY", "https://acme.example.com/directory");
     home.set("DEEPLINK_TLS_LISTEN", "127.0.0.1:0");
@@ -159,7 +159,7 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  server keys")), "{wrong:?}");
+    assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  master keys")), "{wrong:?}");
     home.set("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@127.0.0.1:1/links");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");

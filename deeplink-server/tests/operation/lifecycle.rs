@@ -41,7 +41,7 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     let entry = banner.split_whitespace().find(|word| word.contains("/signin/once?token=")).expect("a link to sign in");
     assert!(entry.starts_with(&format!("http://{address}/")), "{banner}");
     for part in
-        ["works once, for\n24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
+        ["works once, within\n24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
     {
         assert!(banner.contains(part), "{part}: {banner}");
     }

@@ -120,7 +120,8 @@ fn r6_the_limit_of_open_files_is_raised() {
     drop(server);
     let check = home.command_after("ulimit -n 2000; ulimit -Sn 300; set -- check;").output().expect("check runs");
     let said = String::from_utf8(check.stdout).expect("UTF-8");
-    let line = "note   open files      2000: 1936 connections, 242 of one address unless it is a trusted proxy; ";
+    let line =
+        "note   open files      2000: 1936 connections, at most 242 from each address that is not a trusted proxy; ";
     assert!(said.lines().any(|found| found.starts_with(line)), "{said}");
 }
 

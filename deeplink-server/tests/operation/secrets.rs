@@ -222,12 +222,12 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     assert!(check.code == Some(1) && check.stdout.contains(&needed), "{check:?}");
     home.set("DEEPLINK_MASTER_KEY", format!("{NEW},{OLD}"));
     let check = checked(&home);
-    assert!(check.contains("note   server keys"), "{check}");
+    assert!(check.contains("note   master keys"), "{check}");
     assert!(check.contains(&format!(" {old} decrypts: 1 check value, 1 waiting mail\n")), "{check}");
     assert!(check.contains("set OLD,NEW on every node, then NEW,OLD"), "{check}");
     home.serve().stop();
     let check = checked(&home);
-    assert!(check.contains("ok     server keys"), "{check}");
+    assert!(check.contains("ok     master keys"), "{check}");
     assert!(check.contains(&format!(" {old} decrypts: nothing is encrypted with it\n")), "{check}");
     home.set("DEEPLINK_MASTER_KEY", NEW);
     std::fs::remove_file(&folder).expect("removed");

@@ -108,7 +108,7 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
                 // is for a timeout, which the duration shows anyway.
                 let error = first.error.clone().expect("why it failed");
                 if first.duration_ms > 10_000 {
-                    assert_eq!(error, "there was no answer within 10 seconds", "{what}");
+                    assert_eq!(error, "there was no response within 10 seconds", "{what}");
                 } else {
                     texts.insert(error);
                 }
@@ -116,7 +116,7 @@ async fn w6_an_attempt_ends_within_ten_seconds_whatever_the_receiver_does() {
             }
         }
     }
-    assert_eq!(texts.iter().collect::<Vec<_>>(), ["there was no valid answer"]);
+    assert_eq!(texts.iter().collect::<Vec<_>>(), ["there was no valid response"]);
 }
 
 /// W1: the address is checked at every connection: one that has become private is not called.

@@ -1,4 +1,4 @@
-//! The server key is replaced while nodes run: no source's URL and no webhook's secret is lost on the way, and one that is
+//! The master key is replaced while nodes run: no source's URL and no webhook's secret is lost on the way, and one that is
 //! damaged fails alone.
 
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ async fn assert_whole(scene: &Scene, node: usize, sources: &[Source], hooks: &[H
     }
 }
 
-/// A rotation of the server key loses nothing, though one node encrypts with the new key while another only has the old
+/// A rotation of the master key loses nothing, though one node encrypts with the new key while another only has the old
 /// one: values that cannot be read there are shown as such, no node starts without a key that a value needs, and in the
 /// end every URL can be read and every delivery is signed. On SQLite one process follows another, and the other node's
 /// writes are simulated by restoring the values that the old key sealed.
@@ -166,7 +166,7 @@ async fn r10_a_webhook_without_its_secret_fails_alone() {
     scene.attempted(&broken, 1).await;
     let shown = scene.deliveries(a, &broken).await;
     let error = serde_json::to_value(&shown[0]).expect("JSON")["attempts"][0]["error"].clone();
-    assert_eq!(error, "the webhook's secret cannot be opened");
+    assert_eq!(error, "the webhook's secret cannot be decrypted");
     let secret = whole.secret.clone();
     assert_whole(&scene, 0, &[], &[whole], &receiver).await;
     assert!(receiver.heard().iter().all(|post| is_signed_with(post, &secret).0), "nothing is sent without a signature");

@@ -94,7 +94,7 @@ async fn w3_a_rotation_between_attempts_signs_with_both() {
     assert_eq!(is_signed_with(&last, &hook.secret), (false, false));
 }
 
-/// X18: deliveries still verify after the server key has changed.
+/// X18: deliveries still verify after the master key has changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x18_deliveries_verify_after_the_server_key_has_changed() {
     use base64::Engine as _;

@@ -130,7 +130,7 @@ async fn d4_dns_that_fails_lies_or_hangs_changes_nothing() {
         if is_owned {
             assert!(reason.ends_with("; the domain stays verified"), "{how:?}: {reason}");
         } else {
-            assert!(reason.starts_with("DNS could not be asked for _deeplink-verify.claim"), "{how:?}: {reason}");
+            assert!(reason.starts_with("DNS lookup failed for _deeplink-verify.claim"), "{how:?}: {reason}");
             assert!(reason.ends_with("nothing was changed, try again"), "{how:?}: {reason}");
         }
     }

@@ -171,9 +171,9 @@ async fn what_failed_is_named_and_sent_again() {
             world.db.execute(format!("UPDATE deliveries SET state = 2, log = '{log}' WHERE id = '{delivery}'")).await;
         }
     };
-    fail(2, "there was no valid answer").await;
+    fail(2, "there was no valid response").await;
     world.clock.advance(Duration::from_hours(30));
-    fail(4, "there was no answer within 10 seconds").await;
+    fail(4, "there was no response within 10 seconds").await;
     // One event that failed twice.
     world.db.execute(
         "UPDATE deliveries SET replay_of = (SELECT MIN(id) FROM deliveries WHERE state = 2 AND log LIKE '%10 seconds%'),
@@ -219,7 +219,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     let delivery = settled_delivery(&world, &world.a, &id).await;
     let log = json!([
         {"at": 1_000, "ms": 250, "status": 500, "error": "x", "answer": "earlier"},
-        {"at": 2_000, "ms": 12, "error": "there was no valid answer"},
+        {"at": 2_000, "ms": 12, "error": "there was no valid response"},
         {"at": 3_000, "ms": 13, "status": 200, "answer": "<b>thanks</b>"},
     ]);
     world.db.execute(format!("UPDATE deliveries SET log = '{log}'")).await;

@@ -1,4 +1,4 @@
-//! Payments whose row outlives its circumstances: the price, the server key, the retention time.
+//! Payments whose row outlives its circumstances: the price, the master key, the retention time.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn px5_a_changed_price_takes_nothing_away() {
     assert_eq!(scene.facilitator.calls().moved, 3);
 }
 
-/// PX15: when the server key is replaced, the sealed values of payments are resealed: a reply, and the payment to
+/// PX15: when the master key is replaced, the sealed values of payments are resealed: a reply, and the payment to
 /// settle.
 #[tokio::test]
 async fn px15_payments_outlive_the_servers_key() {

@@ -37,7 +37,7 @@ pub(crate) struct Account {
 pub(crate) struct Seeds {
     pub(crate) a: Account,
     pub(crate) b: Account,
-    /// The server key, in base64.
+    /// The master key, in base64.
     pub(crate) master: String,
     sql: String,
 }
@@ -51,9 +51,9 @@ impl Seeds {
         Self { a, b, master: STANDARD.encode(random.bytes::<32>()), sql }
     }
 
-    /// The server key.
+    /// The master key.
     pub(crate) fn master_key(&self) -> MasterKey {
-        self.master.parse().expect("a server key")
+        self.master.parse().expect("a master key")
     }
 
     /// Says which schema and seeds a template was made from.

@@ -215,7 +215,7 @@ impl World {
     }
 
     /// Starts a stopped node, with settings that `adjust` changes for it alone; the error says why it refuses its
-    /// server keys.
+    /// master keys.
     pub async fn start_node(&mut self, at: usize, adjust: impl Fn(&mut Config)) -> Result<(), String> {
         let mut config = self.config.clone();
         config.listen = self.port.local_addr().expect("an address");
@@ -404,7 +404,7 @@ fn sealed_values(row: &str) -> usize {
 }
 
 /// X17, X18: at the end of each test, no secret is in the logs or in the database, and sealed values are only where a
-/// rotation of the server key finds them.
+/// rotation of the master key finds them.
 impl Drop for World {
     fn drop(&mut self) {
         let (secrets, db) = (Arc::clone(&self.secrets), self.db.apart());
@@ -451,7 +451,7 @@ async fn assert_not_stored(secrets: &Secrets, db: &Database) {
         let unlisted = rows.iter().find(|row| sealed_values(row) > columns);
         assert_eq!(
             unlisted, None,
-            "{table} has a column with sealed values that is not among those of the server keys"
+            "{table} has a column with sealed values that is not among those of the master keys"
         );
     }
 }

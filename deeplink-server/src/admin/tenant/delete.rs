@@ -21,13 +21,13 @@ use crate::work::erasure::erase;
 const POLL: Duration = Duration::from_millis(500);
 
 pub(super) const ABOUT: &str = "\
-Deletes an account with everything in it, at once
+Deletes an account and everything in it immediately
 
-The account is suspended, and half a minute later, when requests under way are done, everything in it is deleted. Its links stop \
-working, and its clicks, reports, domains, keys, people and webhooks are deleted. This cannot be undone; \
-`tenant suspend` stops an account and keeps it. On a terminal the command asks first. If interrupted, it is completed by the \
-running service, or by the same command. Payments and replies to repeated requests are kept as long as for other accounts, \
-without the account.
+The command suspends the account, waits half a minute for requests in progress to finish, and then deletes everything in the \
+account: its links stop working, and its clicks, reports, domains, keys, team members and webhooks are deleted. This cannot be \
+undone. To stop an account without deleting it, use `tenant suspend`. On a terminal, the command asks for confirmation. If it is \
+interrupted, the running server completes the deletion, or you can run the command again. Payments and responses to repeated \
+requests are kept for the usual periods, but no longer linked to the account.
 
 Example:
   deeplink-server tenant delete --tenant someone@example.com";
@@ -36,7 +36,7 @@ Example:
 pub(in crate::admin) struct Delete {
     #[command(flatten)]
     named: Named,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     /// Print JSON; needs --yes
@@ -79,7 +79,7 @@ async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Con
     };
     let mut contents = contents_of(db, &tenant, clock.now()).await?;
     if !delete.yes && !std::io::stdin().is_terminal() {
-        return Err(Failure::Refused("this deletes the account with everything in it; confirm with --yes".to_owned()));
+        return Err(Failure::Refused("this deletes the account and everything in it; confirm with --yes".to_owned()));
     }
     if !delete.json {
         output::print(&described(&contents));
@@ -95,12 +95,12 @@ async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Con
         Scheduled::NoAccount => return Err(missing(&tenant)),
         Scheduled::Subscribed => {
             return Err(Failure::Refused(format!(
-                "{tenant} has a subscription that would be renewed; cancel it at Stripe, or forget it with `tenant unsubscribe`"
+                "{tenant} has a subscription that will renew; cancel it at Stripe, or clear it with `tenant unsubscribe`"
             )));
         }
     }
     if !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
-        output::print_error("Waiting half a minute until requests and counts that are under way are done.");
+        output::print_error("Waiting half a minute for requests and counts in progress to finish.");
         while !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
             tokio::time::sleep(POLL).await;
         }

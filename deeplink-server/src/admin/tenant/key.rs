@@ -15,10 +15,10 @@ use crate::db::audit::NewEntry;
 use crate::db::keys::{self, NewKey};
 
 pub(super) const ABOUT: &str = "\
-Creates a secret key for an account and prints it once
+Creates a secret key for an account and prints it; it is not shown again
 
-For people who have lost their keys. The new key works at once, and the account's other keys still work; its people see it in \
-their list of keys.
+For people who have lost their keys. The new key works immediately, and the account's other keys keep working. Team members see \
+the new key in their list of keys.
 
 Example:
   deeplink-server tenant key --tenant someone@example.com";

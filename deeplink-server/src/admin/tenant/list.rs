@@ -15,7 +15,7 @@ use crate::db::account_list::{self, Account};
 const PAGE: usize = 500;
 
 pub(super) const ABOUT: &str = "\
-Lists all accounts, the oldest first
+Lists all accounts, oldest first
 
 Examples:
   deeplink-server tenant list

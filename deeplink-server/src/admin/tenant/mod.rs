@@ -35,33 +35,33 @@ use crate::shares::Share;
 pub(super) enum Command {
     /// Creates an account and prints its secret key; creates the database if needed
     Create(Create),
-    /// Lists all accounts, the oldest first
+    /// Lists all accounts, oldest first
     #[command(long_about = list::ABOUT)]
     List(list::List),
-    /// Shows an account: its status, people and usage
+    /// Shows an account: its status, team members and usage
     #[command(long_about = show::ABOUT)]
     Show(show::Show),
-    /// Creates a secret key for an account and prints it once
+    /// Creates a secret key for an account and prints it; it is not shown again
     #[command(long_about = key::ABOUT)]
     Key(key::Key),
-    /// Prints a one-time link that signs a person in to an account, without sending an email
+    /// Prints a one-time link that signs someone in to an account, without sending an email
     #[command(long_about = signin::ABOUT)]
     Signin(signin::Signin),
-    /// Stops an account: its links are disabled, and nothing in it can be changed
+    /// Suspends an account: its links are disabled, and nothing in it can be changed
     #[command(long_about = suspend::ABOUT_SUSPEND)]
     Suspend(suspend::Target),
-    /// Ends the suspension of an account; everything is as it was before
+    /// Ends the suspension of an account, and restores everything to the way it was
     #[command(long_about = suspend::ABOUT_RESUME)]
     Resume(suspend::Target),
-    /// Deletes an account with everything in it, at once
+    /// Deletes an account and everything in it immediately
     #[command(long_about = delete::ABOUT)]
     Delete(delete::Delete),
-    /// Grants an account a plan that it does not pay for, or ends the grant
+    /// Grants an account a plan without payment, or ends the grant
     Comp(Comp),
     /// Shows an account's plan and usage
     Plan(Plan),
-    /// Forgets an account's customer and subscription that Stripe does not know, so that it can subscribe again; reads
-    /// and changes nothing at Stripe
+    /// Clears an account's stored Stripe customer and subscription, for when Stripe no longer has them, so that the account
+    /// can subscribe again; does not contact Stripe
     Unsubscribe(Unsubscribe),
 }
 
@@ -77,10 +77,10 @@ pub(super) struct Create {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Comp {
-    /// ID of the account, or the email address of one of its people
+    /// ID of the account, or the email address of a team member
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
-    /// The plan: pro, business or scale. If the account pays for a higher plan, that one applies
+    /// The plan: pro, business or scale. If the account pays for a higher plan, the higher plan applies
     #[arg(long, value_name = "TIER", value_parser = paid_tier, required_unless_present = "end")]
     tier: Option<Tier>,
     /// End the grant
@@ -90,7 +90,7 @@ pub(super) struct Comp {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Plan {
-    /// ID of the account, or the email address of one of its people
+    /// ID of the account, or the email address of a team member
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
     /// Print JSON
@@ -100,7 +100,7 @@ pub(super) struct Plan {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Unsubscribe {
-    /// ID of the account, or the email address of one of its people
+    /// ID of the account, or the email address of a team member
     #[arg(value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     account: Account,
 }
@@ -108,7 +108,7 @@ pub(super) struct Unsubscribe {
 /// The account that a command acts on.
 #[derive(Debug, clap::Args)]
 struct Named {
-    /// ID of the account, or the email address of one of its people
+    /// ID of the account, or the email address of a team member
     #[arg(long, value_name = "TENANT_ID|ADDRESS", value_parser = account)]
     tenant: Account,
 }
@@ -144,7 +144,7 @@ impl Account {
                 several => {
                     let list = several.iter().map(TenantId::as_str).collect::<Vec<_>>().join("\n  ");
                     Err(Failure::Refused(format!(
-                        "several accounts were opened with {email}, and none has proved it; choose one by its ID:\n  {list}"
+                        "several accounts were created with {email}, and none has confirmed it; choose one by its ID:\n  {list}"
                     )))
                 }
             },
@@ -227,7 +227,7 @@ async fn grant(comp: Comp, config: &Config, clock: &Clock) -> Result<(), Failure
     let tenant = granted?;
     output::print(&match tier {
         Some(tier) => format!("{tenant} is granted the plan {tier}\n"),
-        None => format!("{tenant} is granted no plan\n"),
+        None => format!("{tenant} has no granted plan\n"),
     });
     Ok(())
 }
@@ -278,7 +278,7 @@ fn unsubscribed_text(account: &BillingAccount) -> String {
         return format!("{tenant} has neither a customer nor a subscription\n");
     }
     format!(
-        "{tenant} no longer has a subscription; forgotten: {}\nNothing was changed at Stripe: cancel there what is still paid.\n",
+        "{tenant} no longer has a subscription; cleared: {}\nNothing was changed at Stripe: cancel any active subscription there.\n",
         named.join(", ")
     )
 }
@@ -322,7 +322,7 @@ fn described(status: &BillingStatus) -> String {
         ("granted", if status.comp_active { "yes" } else { "no" }.to_owned()),
         ("subscription", subscription),
         ("paid by", status.billing_method.to_string()),
-        ("limits", format!("{enforced} with the settings of this command; a running service goes by its own")),
+        ("limits", format!("{enforced} with the settings of this command; a running server uses its own settings")),
         ("links", of(usage.links, limits.max_links)),
         ("events", of(usage.events_this_month, limits.max_events_per_month)),
         ("domains", of(usage.domains, limits.max_domains)),

@@ -16,7 +16,7 @@ use crate::db::tenants::{self, Usage};
 use crate::db::{Db, account_list, suspensions, users};
 
 pub(super) const ABOUT: &str = "\
-Shows an account: its status, people and usage
+Shows an account: its status, team members and usage
 
 Examples:
   deeplink-server tenant show --tenant someone@example.com

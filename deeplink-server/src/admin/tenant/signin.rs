@@ -17,15 +17,19 @@ use crate::db::audit::NewEntry;
 use crate::db::one_time_links::{self, OneTimeLink};
 
 pub(super) const ABOUT: &str = "\
-Prints a one-time link that signs a person in to an account, without sending an email
+Prints a one-time link that signs someone in to an account, without sending an email
 
-The link works once, within 24 hours. Its page asks for the person's email address: one that the account has signs that \
-person in. A new one joins as a member, or as the owner of an account without people; but on a public service where \
-people prove their addresses by mail or with an identity provider, only addresses are taken that are confirmed in the \
-account. If nobody has confirmed an address of the account, only the address that it was opened with is taken there, \
-and its keys, webhooks and sources end when the link is used, because anyone may have created it. The account of a first \
-start takes any address, which becomes its owner's. Run the command with the settings of the server: the link begins \
-with its public URL.
+The link works once, within 24 hours. Its page asks for an email address:
+
+  - The address of a team member signs in that person.
+  - A new address joins the account as a member, or as its owner if the account has no team members.
+  - On a public service where people confirm their addresses by email or with an identity provider, only addresses that \
+are confirmed in the account are accepted.
+  - If the account has no confirmed address, such a service accepts only the address that the account was created with. \
+Because anyone may have created the account, using the link revokes its keys and removes its webhooks and sources.
+  - The account from the first start accepts any address, which becomes the owner's address.
+
+Run the command with the server's settings, because the link begins with the public URL.
 
 Example:
   deeplink-server tenant signin --tenant someone@example.com";
@@ -48,7 +52,7 @@ struct Json<'a> {
 
 pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Result<(), Failure> {
     if !config.sessions {
-        return Err(Failure::Refused("sign-in is switched off by DEEPLINK_SESSIONS".into()));
+        return Err(Failure::Refused("sign-in is disabled by DEEPLINK_SESSIONS".into()));
     }
     let db = open_existing(config).await?;
     let made = make(&db, signin.named, clock).await;

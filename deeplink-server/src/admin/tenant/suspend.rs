@@ -15,17 +15,17 @@ use crate::db::suspensions::{self, Changed};
 use crate::shares::Share;
 
 pub(super) const ABOUT_SUSPEND: &str = "\
-Stops an account: its links are disabled, and nothing in it can be changed
+Suspends an account: its links are disabled, and nothing in it can be changed
 
-Visitors of its links are told that they are disabled, requests that would change something are refused (403 account_suspended), \
-and no events are sent to its webhooks. Reads are still answered, and its people can sign in and out. Nothing is deleted: \
-`tenant resume` brings everything back, and sends what webhooks have missed.
+Visitors to its links see that the link is disabled. Requests that would change something get 403 account_suspended, and no \
+events are sent to its webhooks. Reads keep working, and team members can sign in and out. Nothing is deleted: \
+`tenant resume` restores everything, and sends the events that webhooks have missed.
 
 Example:
   deeplink-server tenant suspend --tenant someone@example.com --reason \"phishing\"";
 
 pub(super) const ABOUT_RESUME: &str = "\
-Ends the suspension of an account; everything is as it was before
+Ends the suspension of an account, and restores everything to the way it was
 
 Example:
   deeplink-server tenant resume --tenant someone@example.com --reason \"explained\"";

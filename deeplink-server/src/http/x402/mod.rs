@@ -388,7 +388,7 @@ async fn buffered(body: Body, limit: usize, mut share: BodyShare) -> Result<Byte
     let mut body = std::pin::pin!(body);
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::bad_request("the body was cut off"))?;
+        let frame = frame.map_err(|_| ApiError::bad_request("the body was truncated"))?;
         if let Ok(data) = frame.into_data() {
             let data = &data[..data.len().min(limit + 1 - read.len())];
             share.take(data.len())?;

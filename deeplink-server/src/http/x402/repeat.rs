@@ -106,7 +106,7 @@ impl Checkout {
             State::Done => {
                 let response = if stored.is_read {
                     if read_until(&stored) <= now {
-                        let message = "this payment has been used and can no longer be used to read again";
+                        let message = "this payment has already been used and can no longer repeat the read";
                         return Err(said(ErrorCode::PaymentReplayed, message).into());
                     }
                     self.look(&stored.payer).await?
@@ -171,5 +171,5 @@ fn read_until(stored: &StoredPayment) -> Timestamp {
 
 /// The payment was used for something else.
 fn conflict() -> Answered {
-    said(ErrorCode::IdempotencyConflict, "this Idempotency-Key was used for another request").into()
+    said(ErrorCode::IdempotencyConflict, "this Idempotency-Key was already used for a different request").into()
 }

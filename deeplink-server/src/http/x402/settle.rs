@@ -116,7 +116,7 @@ impl Checkout {
             }
             Inserted::Busy => return Err(other_in_progress().into()),
             Inserted::Unused => {
-                let message = "an earlier payment under this Idempotency-Key is settled and was not used yet; repeat the \
+                let message = "an earlier payment with this Idempotency-Key is settled but has not been used yet; repeat the \
                     request with that payment, or send another key";
                 return Err(said(ErrorCode::IdempotencyConflict, message).into());
             }
@@ -218,7 +218,7 @@ pub(super) fn in_progress() -> ApiError {
 
 /// The payer has another payment under way under the same key.
 fn other_in_progress() -> ApiError {
-    let message = "another payment under this Idempotency-Key may still be in progress; this one is not charged";
+    let message = "another payment with this Idempotency-Key may still be in progress; this one is not charged";
     ApiError::TryLater(ErrorCode::PaymentInProgress, message, 1)
 }
 

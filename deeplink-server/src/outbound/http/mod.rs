@@ -43,22 +43,22 @@ pub(crate) enum CallError {
     #[error(transparent)]
     Dns(#[from] Unanswered),
     /// The host has no address.
-    #[error("the host has no address")]
+    #[error("the host has no IP address")]
     NoAddress,
     /// An address of the host is not public.
-    #[error("the host has the address {0}, which is not public")]
+    #[error("the host has the IP address {0}, which is not public")]
     NotPublic(IpAddr),
     /// The port may not be called.
-    #[error("port {0} is not 80, 443 or from 1024 on")]
+    #[error("port {0} is not 80, 443 or at least 1024")]
     Port(u16),
     /// No connection could be made.
-    #[error("no connection: {0}")]
+    #[error("connection failed: {0}")]
     Connect(std::io::Error),
     /// There was no connection in time.
     #[error("no connection within 3 seconds")]
     NotConnected,
     /// The other side has no valid certificate, or does not speak TLS.
-    #[error("no secure connection: {0}")]
+    #[error("TLS connection failed: {0}")]
     Tls(std::io::Error),
     /// TLS does not work here.
     #[error("TLS cannot be used: {0}")]
@@ -67,19 +67,19 @@ pub(crate) enum CallError {
     #[error("the request cannot be written: {0}")]
     Request(http::Error),
     /// The answer is incomplete or invalid.
-    #[error("no valid answer: {0}")]
+    #[error("invalid response: {0}")]
     Answer(hyper::Error),
     /// The answer's status is not an accepted one.
-    #[error("the answer's status is {0}")]
+    #[error("the response status is {0}")]
     Status(StatusCode),
     /// The answer's body is encoded.
-    #[error("the answer has a content encoding")]
+    #[error("the response has a content encoding")]
     Encoded,
     /// The answer's body is too large.
-    #[error("the answer is larger than {0} bytes")]
+    #[error("the response is larger than {0} bytes")]
     TooLarge(usize),
     /// The time was over.
-    #[error("no whole answer within {0:?}")]
+    #[error("no complete response within {0:?}")]
     Late(Duration),
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum StripeError {
     #[error("{0}")]
     Unavailable(String),
     /// Too many calls were waiting, so this one was not made.
-    #[error("{0}: too many calls wait")]
+    #[error("{0}: too many pending calls")]
     TooMany(String),
     /// Stripe refuses the request.
     #[error("{call}: refused with {status} ({reason})")]
@@ -62,7 +62,7 @@ pub(crate) enum StripeError {
         reason: String,
     },
     /// Stripe's answer is not understood.
-    #[error("{0}: the answer is not understood")]
+    #[error("{0}: the response is not understood")]
     Malformed(String),
 }
 
@@ -361,7 +361,7 @@ struct Failure {
 }
 
 fn busy(call: &str, status: StatusCode) -> StripeError {
-    StripeError::Unavailable(format!("{call}: the answer's status is {status}"))
+    StripeError::Unavailable(format!("{call}: the response status is {status}"))
 }
 
 /// The reason that an error gives. Its message is left out: it may quote what was sent.

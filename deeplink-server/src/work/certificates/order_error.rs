@@ -22,7 +22,7 @@ pub(super) enum OrderError {
     /// The authority does not know the account, or no longer does.
     #[error("{}", Causes(.0))]
     Account(Error),
-    #[error("the account's key cannot be opened: {0}")]
+    #[error("the account's key cannot be decrypted: {0}")]
     Sealed(#[from] DecryptError),
     #[error("the account is not what was stored")]
     Stored,
@@ -35,13 +35,13 @@ pub(super) enum OrderError {
     /// It concerns only the ordered name.
     #[error("{}", Causes(.0))]
     Refused(Error),
-    #[error("the name was not proved to lead here: {0}")]
+    #[error("the name was not verified to point here: {0}")]
     Unproved(String),
     #[error("the authority offers no http-01 challenge")]
     NoChallenge,
     #[error("the authority took too long")]
     TooLate,
-    #[error("what was issued cannot be used: {0}")]
+    #[error("the issued certificate cannot be used: {0}")]
     Unfit(#[from] Unfit),
 }
 
@@ -166,7 +166,10 @@ mod tests {
     fn a_problem_is_one_short_line() {
         let long = format!("Invalid response: \"\u{1b}[2J\nwell{}\"", "x".repeat(5_000));
         let said = OrderError::Unproved(long).in_one_line();
-        assert!(said.starts_with("the name was not proved to lead here: Invalid response: \" [2J wellxxx"), "{said}");
+        assert!(
+            said.starts_with("the name was not verified to point here: Invalid response: \" [2J wellxxx"),
+            "{said}"
+        );
         assert!(said.ends_with("x…") && said.chars().count() == LONGEST_PROBLEM + 1);
         assert_eq!(OrderError::NoChallenge.in_one_line(), OrderError::NoChallenge.to_string());
     }

@@ -17,11 +17,11 @@ use crate::state::App;
 
 /// The recorded error of an attempt without an answer: the same for every reason, so that it reveals nothing about the
 /// network behind the webhook's URL.
-const NO_ANSWER: &str = "there was no valid answer";
+const NO_ANSWER: &str = "there was no valid response";
 /// The recorded error of a timeout. Connecting has a shorter limit, so this tells no closed port from a filtered one.
-const TIMED_OUT: &str = "there was no answer within 10 seconds";
-const NOT_SUCCESS: &str = "the answer's status is not one from 200 to 299";
-const NOT_SIGNED: &str = "the webhook's secret cannot be opened";
+const TIMED_OUT: &str = "there was no response within 10 seconds";
+const NOT_SUCCESS: &str = "the response status is not 2xx";
+const NOT_SIGNED: &str = "the webhook's secret cannot be decrypted";
 
 /// Makes an attempt.
 pub(super) async fn make(app: &App, target: &Target, due: &DueDelivery, body: &str) -> AttemptRecord {
