@@ -19,38 +19,38 @@ pub const DELETION_DAYS: i64 = 7;
 reply! {
     /// An account.
     Account {
-        /// The account's id.
+        /// The account's ID.
         id: TenantId,
-        /// Its name, shown only to its team.
+        /// The account's name, shown only to its team.
         name: Option<String>,
-        /// The time zone whose days the account pages show, as a name of the IANA time zone database; `null`: UTC. Reports of the
-        /// API have the zone that their `tz` names.
+        /// Time zone of the days on the account pages, an IANA time zone name; `null` means UTC. API reports use the
+        /// time zone in their `tz` parameter.
         time_zone: Option<String>,
-        /// Address of the icon on landing pages of links whose app has none.
+        /// URL of the icon on landing pages of links whose app has none.
         icon_url: Option<String>,
         /// Color of the primary button on landing pages of links whose app has none: `#` and 3 or 6 hex digits.
         theme_color: Option<String>,
-        /// When it was opened.
+        /// When the account was created.
         created_at: Timestamp,
-        /// When it will be deleted with everything in it; `null` unless its deletion was requested.
+        /// When the account and everything in it will be deleted; `null` unless deletion was requested.
         deletes_at: Option<Timestamp>,
     }
 }
 
-/// The body of an update: an absent field keeps its value, `null` clears it.
+/// The request body of an update: absent fields keep their values, and `null` clears a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateAccount {
-    /// Its name, shown only to its team; at most 100 characters.
+    /// The account's name, shown only to its team, at most 100 characters.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
     pub name: Patch<String>,
-    /// A name of the IANA time zone database, such as `Europe/Berlin`, in any case.
+    /// An IANA time zone name, such as `Europe/Berlin`, case-insensitive.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub time_zone: Patch<String>,
-    /// An http or https address of an icon; pages show it only from https.
+    /// An http or https URL of an icon; pages show only https icons.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub icon_url: Patch<String>,
@@ -115,7 +115,7 @@ fn zone(name: &str) -> Result<String, Invalid> {
 /// An update with its rules applied; at least one member changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountChange {
-    /// Its name, shown only to its team.
+    /// The account's name, shown only to its team.
     pub name: Patch<String>,
     /// The time zone whose days its pages show.
     pub time_zone: Patch<String>,
@@ -138,12 +138,12 @@ impl AccountChange {
     }
 }
 
-/// The body of a request to delete the account.
+/// The request body to delete the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct DeleteAccount {
-    /// The account's id, to confirm that this account is meant.
+    /// The account's ID, as confirmation.
     pub confirm: String,
 }
 

@@ -87,15 +87,15 @@ impl FromStr for AffiliateName {
     }
 }
 
-/// The body of a create.
+/// The request body to create a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateAffiliate {
-    /// What people call the partner: 1 to 64 characters.
+    /// Display name of the partner, 1 to 64 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 64))]
     pub name: String,
-    /// What programs call the partner; unique within the account.
+    /// Identifier of the partner for use in code; unique within the account.
     #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 32, pattern = "^[a-z0-9-]{2,32}$"))]
     pub partner_key: String,
 }
@@ -112,12 +112,12 @@ impl CreateAffiliate {
     }
 }
 
-/// The body of an update: an absent field keeps its value. Nothing can be cleared.
+/// The request body of an update: absent fields keep their values. Fields cannot be cleared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateAffiliate {
-    /// What people call the partner.
+    /// Display name of the partner.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, min_length = 1, max_length = 64))]
     pub name: Patch<String>,
@@ -164,17 +164,17 @@ impl UpdateAffiliate {
     }
 }
 
-/// An affiliate as the API returns it.
+/// An affiliate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AffiliateDetail {
-    /// The affiliate's id.
+    /// The affiliate's ID.
     pub id: AffiliateId,
     /// Display name.
     pub name: String,
-    /// Identifier for programs.
+    /// Identifier for use in code.
     pub partner_key: String,
-    /// Whether its credentials work.
+    /// Whether the affiliate's credentials work.
     pub status: AffiliateStatus,
     /// When it was created.
     pub created_at: Timestamp,
@@ -194,9 +194,9 @@ paged! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CredentialDetail {
-    /// The credential's id.
+    /// The credential's ID.
     pub id: SecretKeyId,
-    /// Its first 18 characters and three dots.
+    /// The key's first 18 characters and three dots.
     pub key_prefix: String,
     /// When it was created.
     pub created_at: Timestamp,
@@ -210,18 +210,18 @@ paged! {
     }
 }
 
-/// A new credential, shown this once.
+/// A new credential; the key is shown only once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreatedCredential {
-    /// The credential's id.
+    /// The credential's ID.
     pub id: SecretKeyId,
-    /// Whose it is.
+    /// ID of the affiliate that the credential belongs to.
     pub affiliate_id: AffiliateId,
     /// The key itself; it is not shown again.
     pub api_key: SecretKey,
-    /// Its first 18 characters and three dots, as lists show it.
+    /// The key's first 18 characters and three dots, as shown in lists.
     pub key_prefix: String,
     /// When it was created.
     pub created_at: Timestamp,

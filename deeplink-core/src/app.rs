@@ -34,9 +34,9 @@ words! {
     }
 }
 
-/// The body of a create. `platform` is always needed; iOS needs `bundle_id` and `team_id`, Android `package_name` and at
-/// least one of `sha256_fingerprints`. Fields of the other platform are ignored. The same bundle or package again replaces
-/// the app.
+/// The request body to register an app. `platform` is required; iOS also requires `bundle_id` and `team_id`,
+/// and Android requires `package_name` and at least one of `sha256_fingerprints`. Fields of the other platform
+/// are ignored. Registering the same bundle ID or package name again replaces the app.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -44,11 +44,11 @@ pub struct CreateApp {
     /// `ios` or `android`, in any case.
     #[cfg_attr(feature = "openapi", schema(required = true, value_type = String))]
     pub platform: Option<String>,
-    /// What people call it, at most 100 characters.
+    /// Display name, at most 100 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 100))]
     pub app_name: Option<String>,
-    /// iOS: the bundle id, such as `com.example.app`, case kept.
+    /// iOS: the bundle ID, such as `com.example.app`; case is preserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 155))]
     pub bundle_id: Option<String>,
@@ -56,15 +56,15 @@ pub struct CreateApp {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 255))]
     pub package_name: Option<String>,
-    /// iOS: the team id, 10 upper-case letters and digits.
+    /// iOS: the team ID, 10 uppercase letters and digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z0-9]{10}$"))]
     pub team_id: Option<String>,
-    /// Android: SHA-256 of each signing certificate, 64 hex digits or 32 pairs joined by `:`; at most 20.
+    /// Android: SHA-256 of each signing certificate, 64 hex digits or 32 pairs separated by `:`; at most 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub sha256_fingerprints: Option<Vec<String>>,
-    /// An http or https address of its icon; pages show it only from https.
+    /// An http or https URL of the app's icon; pages show only https icons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub icon_url: Option<String>,
@@ -172,35 +172,35 @@ pub struct NewApp {
     pub identity: Identity,
     /// Display name.
     pub app_name: Option<String>,
-    /// Address of its icon.
+    /// URL of the app's icon.
     pub icon_url: Option<String>,
     /// `#` and 3 or 6 hex digits.
     pub theme_color: Option<String>,
 }
 
-/// An app as its owner sees it. Fields of the other platform are null.
+/// An app. Fields of the other platform are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppDetail {
-    /// The app's id.
+    /// The app's ID.
     pub id: AppId,
-    /// The platform that it runs on.
+    /// The app's platform.
     pub platform: AppPlatform,
     /// Display name.
     pub app_name: Option<String>,
-    /// iOS: the bundle id.
+    /// iOS: the bundle ID.
     pub bundle_id: Option<String>,
     /// Android: the package name.
     pub package_name: Option<String>,
-    /// iOS: the team id.
+    /// iOS: the team ID.
     pub team_id: Option<String>,
-    /// Android: SHA-256 of each signing certificate, upper-case hex pairs joined by `:`.
+    /// Android: SHA-256 of each signing certificate, uppercase hex pairs separated by `:`.
     pub sha256_fingerprints: Option<Vec<String>>,
-    /// Address of its icon.
+    /// URL of the app's icon.
     pub icon_url: Option<String>,
     /// Color of the primary button.
     pub theme_color: Option<String>,
-    /// When it was registered; a replacement keeps it.
+    /// When the app was first registered; replacing the app does not change this.
     pub created_at: Timestamp,
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `/.well-known/apple-app-site-association`: which iOS apps open a host's links. Both generations of keys are there, and
-/// each system reads its own (Apple, "Supporting associated domains").
+/// `/.well-known/apple-app-site-association`: the iOS apps that open a host's links. It contains the keys of
+/// both formats, before and since iOS 13 (Apple, "Supporting associated domains").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppleAssociation {
@@ -30,16 +30,16 @@ pub struct AppLinkDetail {
     /// `{team_id}.{bundle_id}`, since iOS 13.
     #[serde(rename = "appIDs")]
     pub app_ids: Vec<String>,
-    /// Which paths, since iOS 13: all.
+    /// Paths that open the app, since iOS 13: all paths.
     pub components: Vec<Component>,
     /// `{team_id}.{bundle_id}`, before iOS 13.
     #[serde(rename = "appID")]
     pub app_id: String,
-    /// Which paths, before iOS 13: all.
+    /// Paths that open the app, before iOS 13: all paths.
     pub paths: Vec<String>,
 }
 
-/// A pattern that a URL's path is matched with.
+/// A pattern that a URL's path is matched against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Component {
@@ -84,7 +84,7 @@ pub struct AssetStatement {
     pub target: AssetTarget,
 }
 
-/// The app that a statement is about.
+/// The app that a statement refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssetTarget {
@@ -92,7 +92,7 @@ pub struct AssetTarget {
     pub namespace: String,
     /// The package name.
     pub package_name: String,
-    /// SHA-256 of each signing certificate, upper-case hex pairs joined by `:`.
+    /// SHA-256 of each signing certificate, uppercase hex pairs separated by `:`.
     pub sha256_cert_fingerprints: Vec<String>,
 }
 

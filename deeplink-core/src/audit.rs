@@ -8,7 +8,7 @@ use crate::words::{paged, reply, words};
 pub const AUDIT_DAYS: i64 = 365;
 
 words! {
-    /// What was done.
+    /// The action that was taken.
     AuditAction {
         /// The account was opened.
         AccountCreated = "account.created",
@@ -110,22 +110,22 @@ words! {
 }
 
 reply! {
-    /// An entry of the audit log. It stays as it is when what it names is renamed or deleted.
+    /// An entry of the audit log. It does not change when the resource it refers to is renamed or deleted.
     AuditEntry {
-        /// The entry's id.
+        /// The entry's ID.
         id: AuditEntryId,
-        /// When it was done.
+        /// Time of the action.
         at: Timestamp,
-        /// What was done.
+        /// The action that was taken.
         action: AuditAction,
         /// Type of the actor.
         actor_type: AuditActor,
-        /// Who did it: the start of a key, as lists of keys show it, a person's address, or a wallet's; `null` for the operator
-        /// and the service.
+        /// Who did it: a key prefix, as in lists of keys, a team member's email address, or a wallet address; `null`
+        /// for the operator and the service.
         actor: Option<String>,
-        /// What it was done to: an id, or a domain's name.
+        /// The resource that was affected: an ID, or a domain name.
         target: Option<String>,
-        /// A name, an address, or a reason; what it is depends on the action. Of a webhook's URL it is the origin.
+        /// A name, an address or a reason, depending on the action. For a webhook, the origin of its URL.
         detail: Option<String>,
     }
 }

@@ -29,15 +29,16 @@ words! {
 }
 
 reply! {
-    /// Usage of what plans limit.
+    /// Usage of limited resources.
     Usage {
         /// Links that exist.
         links: i64,
-        /// Clicks and conversions since the start of the calendar month (UTC). Counted only where plans are enforced.
+        /// Clicks and conversions since the start of the calendar month (UTC). Counted only if plan limits are
+        /// enforced.
         events_this_month: i64,
         /// Custom domains, verified or not.
         domains: i64,
-        /// People in the team, invited ones included.
+        /// Team members, including pending invitations.
         team_members: i64,
         /// Webhooks.
         webhooks: i64,
@@ -47,26 +48,27 @@ reply! {
 reply! {
     /// An account's plan and its usage.
     BillingStatus {
-        /// The plan of the subscription, until that ends.
+        /// The plan of the subscription, until the subscription ends.
         plan_tier: Tier,
-        /// The plan whose limits apply: the highest of the subscription's, if it grants one, and the operator's grant.
+        /// The plan whose limits apply: the higher of the subscription's plan, if it grants one, and the plan granted
+        /// by the operator.
         effective_tier: Tier,
-        /// Whether the operator grants a plan.
+        /// Whether the operator has granted a plan.
         comp_active: bool,
         /// How the account pays.
         billing_method: BillingMethod,
-        /// When the current period of the subscription ends, in unix milliseconds; null without a subscription, and where
-        /// the processor does not say.
+        /// When the current period of the subscription ends, in Unix milliseconds; null without a subscription, or if
+        /// the payment processor does not report it.
         current_period_end: Option<i64>,
         /// State of the subscription.
         status: SubscriptionStatus,
-        /// Whether the subscription ends with its period.
+        /// Whether the subscription ends at the end of the current period.
         cancel_scheduled: bool,
         /// Whether this service enforces the limits.
         quotas_enforced: bool,
-        /// What the effective plan includes.
+        /// Limits of the effective plan.
         limits: Limits,
-        /// How much of it is used.
+        /// Current usage.
         usage: Usage,
     }
 }
@@ -99,29 +101,29 @@ macro_rules! session {
 }
 
 session! {
-    /// A page of the payment processor on which a plan is paid for.
+    /// A checkout page of the payment processor.
     CheckoutSession {
-        /// Where to send the person who pays. Anyone who has it can use it.
+        /// URL to open in the payer's browser. Anyone who has the URL can use it.
         checkout_url
     }
 }
 
 session! {
-    /// A page of the payment processor on which cards and invoices are managed.
+    /// A page of the payment processor for managing cards and invoices.
     PortalSession {
-        /// Where to send the person who pays. Anyone who has it can use it.
+        /// URL to open in the payer's browser. Anyone who has the URL can use it.
         portal_url
     }
 }
 
-/// The subscription ends with its period.
+/// The subscription ends at the end of its current period.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CancelScheduled {
     /// `cancel_scheduled`.
     pub status: String,
-    /// When the period ends, in unix milliseconds; null when the processor does not say.
+    /// When the period ends, in Unix milliseconds; null if the payment processor does not report it.
     pub current_period_end: Option<i64>,
 }
 

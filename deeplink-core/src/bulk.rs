@@ -13,23 +13,24 @@ use crate::object;
 /// Maximum links in one request.
 pub const MAX_ROWS: usize = 100;
 
-/// The body of a bulk create: `template` with exactly one of `custom_ids` and `count`, or `links` alone.
+/// The request body of a bulk create: `template` with exactly one of `custom_ids` and `count`, or `links`
+/// alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct BulkCreate {
-    /// What all links of the batch share; its `custom_id` is ignored.
+    /// Fields that all links of the batch share; its `custom_id` is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub template: Option<CreateLink>,
-    /// The ids, 1 to 100.
+    /// The IDs, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "ids")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub custom_ids: Option<Vec<String>>,
-    /// How many ids to generate, 1 to 100.
+    /// Number of IDs to generate, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1, maximum = 100))]
     pub count: Option<u64>,
-    /// Links that differ, 1 to 100.
+    /// The individual links, 1 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "rows")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub links: Option<Vec<CreateLink>>,
@@ -220,7 +221,7 @@ pub enum BatchRefused {
     Rows(Vec<RowError>),
 }
 
-/// The reply to a bulk create.
+/// The response to a bulk create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkCreated {
@@ -232,7 +233,7 @@ pub struct BulkCreated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkLink {
-    /// The link's id: the last segment of its URL.
+    /// The link's ID: the last segment of its URL.
     pub link_id: String,
     /// The short link to share.
     pub url: String,

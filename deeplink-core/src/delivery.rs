@@ -56,42 +56,41 @@ impl DeliveryStatus {
 reply! {
     /// One attempt of a delivery.
     Attempt {
-        /// When it began.
+        /// When the attempt started.
         at: Timestamp,
         /// Duration in milliseconds.
         duration_ms: i64,
-        /// The status of the answer; null when there was none.
+        /// HTTP status of the response; null if there was no response.
         status: Option<u16>,
-        /// Why it failed; null when the receiver accepted it.
+        /// Why the attempt failed; null if the endpoint accepted the event.
         error: Option<String>,
     }
 }
 
-/// A delivery as the API returns it: an event on its way to a webhook. The receiver's response is shown only on the
-/// account page.
+/// A delivery of an event to a webhook. The endpoint's response is shown only on the account page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct DeliveryDetail {
-    /// The delivery's id.
+    /// The delivery's ID.
     pub id: DeliveryId,
     /// The webhook.
     pub webhook_id: WebhookId,
-    /// The event: the value of `webhook-id`, the same in every attempt and every replay.
+    /// The event's ID: the value of `webhook-id`, the same in every attempt and every replay.
     pub event_id: EventId,
     /// The event's kind.
     pub event: EventKind,
     /// Whether this is a test event.
     pub test: bool,
-    /// The delivery that this one replays; null when it is not a replay.
+    /// The delivery that this one replays; null if it is not a replay.
     pub replay_of: Option<DeliveryId>,
     /// The state of the delivery.
     pub status: DeliveryStatus,
-    /// The body that is sent, to the byte.
+    /// The exact request body.
     pub request_body: String,
     /// The attempts so far, oldest first.
     pub attempts: Vec<Attempt>,
-    /// When the next attempt is due; null when there is none.
+    /// Time of the next attempt; null if none is scheduled.
     pub next_attempt_at: Option<Timestamp>,
     /// When it was created.
     pub created_at: Timestamp,

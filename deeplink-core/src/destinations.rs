@@ -6,13 +6,13 @@ use crate::url::{self, Refused};
 /// One value for each destination of a link; by default its URL, in the parser's serialisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Destinations<T = Option<String>> {
-    /// Opens the iOS app.
+    /// Deep link that opens the iOS app.
     pub ios_deep_link: T,
     /// The App Store page.
     pub ios_store_url: T,
-    /// Opens the Android app.
+    /// Deep link that opens the Android app.
     pub android_deep_link: T,
-    /// The Play Store page.
+    /// The Google Play page.
     pub android_store_url: T,
     /// The web page for desktops and everything else.
     pub web_url: T,

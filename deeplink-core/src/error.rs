@@ -276,30 +276,30 @@ impl utoipa::ToSchema for ErrorCode {}
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ErrorBody {
-    /// A message for people.
+    /// A human-readable message.
     pub error: String,
     /// The error code.
     pub code: ErrorCode,
-    /// The request's id, to find it in the service's logs.
+    /// The request's ID, to find it in the service's logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The field or parameter at fault, if there is one.
+    /// The invalid field or parameter, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// With `invalid_batch`: every row that failed, by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RowError>,
-    /// With `quota_exceeded`: what ran out, such as `links`.
+    /// With `quota_exceeded`: the limited resource, such as `links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// With `quota_exceeded`: how many the plan includes.
+    /// With `quota_exceeded`: the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
-    /// With `quota_exceeded`: how many there are.
+    /// With `quota_exceeded`: the current number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<i64>,
-    /// With `payment_required`: 1, because `accepts` is a challenge of x402 version 1. That of version 2 is in the header
-    /// `PAYMENT-REQUIRED`.
+    /// With `payment_required`: 1, because `accepts` is an x402 version 1 challenge. The version 2 challenge is in
+    /// the `PAYMENT-REQUIRED` header.
     #[serde(rename = "x402Version", default, skip_serializing_if = "Option::is_none")]
     pub x402_version: Option<u64>,
     /// With `payment_required`: the ways to pay for the request.
@@ -367,11 +367,11 @@ pub struct RowError {
     pub index: u64,
     /// The error code.
     pub code: ErrorCode,
-    /// A message for people.
+    /// A human-readable message.
     pub message: String,
-    /// The row's id, if it named one; of a longer text the first 128 bytes.
+    /// The row's ID, if it has one, truncated to 128 bytes.
     pub custom_id: Option<String>,
-    /// The field at fault, if it is not the id.
+    /// The invalid field, if it is not the ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }

@@ -38,18 +38,18 @@ words! {
 }
 
 reply! {
-    /// One thing that an account has.
+    /// One record of an account.
     ExportRecord {
-        /// What it is.
+        /// Type of the record.
         r#type: RecordType,
-        /// The thing, with the members that the list of its kind shows.
+        /// The record, with the same fields as in the list of its type.
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
         data: Value,
     }
 }
 
 paged! {
-    /// Records of an export: all of one type follow each other.
+    /// Records of an export, grouped by type.
     AccountExport {
         /// The records.
         records: ExportRecord,

@@ -138,7 +138,7 @@ pub struct FunnelScope {
     pub from: Timestamp,
     /// End, included.
     pub to: Timestamp,
-    /// Which touch is credited.
+    /// The touch that is credited.
     pub credit: Credit,
     /// What the report is broken down by.
     pub group_by: Option<GroupBy>,
@@ -248,36 +248,37 @@ impl FunnelQuery {
     }
 }
 
-/// What a set of links led to.
+/// Results of a set of links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct FunnelReport {
-    /// Start of the window, included.
+    /// Start of the window, inclusive.
     pub from: Timestamp,
-    /// End of the window, included.
+    /// End of the window, inclusive.
     pub to: Timestamp,
-    /// The links, each once, in the order asked; empty in a report on the whole account.
+    /// The links, without duplicates, in the requested order; empty in a report on the whole account.
     pub link_ids: Vec<String>,
-    /// Which touch is credited.
+    /// The touch that is credited.
     pub credit: Credit,
-    /// The counts of all of them together.
+    /// Totals of all links.
     pub funnel: Funnel,
-    /// In a report on the whole account: conversions of known users whom no link touched before, by type. They are not in
-    /// `funnel`.
+    /// In a report on the whole account: conversions of known users with no earlier touch, by type. They are not
+    /// included in `funnel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<BTreeMap<String, i64>>,
     /// The revenue of those conversions, by currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed_revenue: Option<Vec<Revenue>>,
-    /// What the groups are, when they were asked for.
+    /// What the report is grouped by, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
-    /// Whose days the groups are, when a zone was asked for.
+    /// Time zone of the groups' days, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// The groups, unless an order was asked for: stretches of time oldest first and without gaps, links in the order asked,
-    /// others by clicks. The clicks of what has no group of its own are the group `other`.
+    /// The groups, in the requested order. By default, days and hours are oldest first and without gaps, links are
+    /// in the requested order, and all others are sorted by clicks. Clicks without a group of their own are in the
+    /// group `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<FunnelGroup>>,
 }
@@ -315,11 +316,11 @@ fn distinct(list: &str) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Funnel {
-    /// Clicks of people and agents.
+    /// Clicks by people and agents.
     pub clicks: i64,
-    /// Installs that were new.
+    /// New installs.
     pub new_users: NewUsers,
-    /// Installs that were not new.
+    /// Returning installs.
     pub returning_users: ReturningUsers,
     /// Conversions by type.
     pub conversions: BTreeMap<String, i64>,
@@ -331,7 +332,7 @@ pub struct Funnel {
 reply! {
     /// Revenue in one currency.
     Revenue {
-        /// The currency, a code of ISO 4217.
+        /// The currency, an ISO 4217 code.
         currency: String,
         /// The sum in hundredths of the currency.
         amount_cents: i64,
@@ -354,23 +355,23 @@ impl fmt::Display for Revenue {
     }
 }
 
-/// Distinct installs that were new.
+/// Distinct new installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewUsers {
     /// First opened by a link.
     pub installed: i64,
-    /// Bound to a user who had no install before.
+    /// Bound to a user who had no earlier install.
     pub identified: i64,
 }
 
-/// Distinct installs that were not new.
+/// Distinct returning installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReturningUsers {
-    /// Bound to a user who had an install before, on a device that is not known to be different.
+    /// Bound to a user with an earlier install on a device that is not known to be different.
     pub reinstalled: i64,
-    /// Bound to a user who had installs before, all on other models.
+    /// Bound to a user whose earlier installs were all on other device models.
     pub new_device: i64,
     /// Opened again by a link.
     pub engaged: i64,
@@ -381,20 +382,20 @@ pub struct ReturningUsers {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct FunnelGroup {
-    /// A date, the start of an hour, a link's id, a platform, a kind or a host.
+    /// A date, the start of an hour, a link's ID, a platform, a kind or a host.
     pub key: String,
-    /// Clicks of people and agents; grouped by kind, those of the kind.
+    /// Clicks by people and agents; if grouped by kind, clicks of that kind.
     pub clicks: i64,
-    /// Installs that were new; absent where groups hold clicks only.
+    /// New installs; absent if groups contain only clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_users: Option<NewUsers>,
-    /// Installs that were not new; absent where groups hold clicks only.
+    /// Returning installs; absent if groups contain only clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returning_users: Option<ReturningUsers>,
-    /// Conversions by type; absent where groups hold clicks only.
+    /// Conversions by type; absent if groups contain only clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversions: Option<BTreeMap<String, i64>>,
-    /// Revenue of those conversions, by currency; absent where groups hold clicks only.
+    /// Revenue of those conversions, by currency; absent if groups contain only clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revenue: Option<Vec<Revenue>>,
 }
@@ -419,22 +420,22 @@ impl FunnelGroup {
     }
 }
 
-/// Everything that one link has led to, by its last touch (the earlier form of the report).
+/// Results of a single link, by last touch (legacy form of the report).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct LinkStats {
     /// The link.
     pub link_id: String,
-    /// Clicks of people and agents.
+    /// Clicks by people and agents.
     pub click_count: i64,
-    /// Installs that it opened first.
+    /// Installs that were first opened by the link.
     pub install_count: i64,
     /// Installs that were bound to a user.
     pub identify_count: i64,
     /// Conversions.
     pub convert_count: i64,
-    /// Conversions for each click, 0 without clicks.
+    /// Conversions per click, 0 without clicks.
     pub conversion_rate: f64,
     /// Conversions by type and currency.
     pub conversions: Vec<ConversionSum>,
@@ -457,13 +458,13 @@ impl LinkStats {
 reply! {
     /// Conversions of one type and currency.
     ConversionSum {
-        /// What happened.
+        /// Type of conversion.
         conversion_type: String,
         /// Number of conversions.
         count: i64,
         /// Revenue in hundredths; null without amounts. A sum beyond 64 bits is clamped.
         sum_cents: Option<i64>,
-        /// Its currency; null without amounts.
+        /// Currency of the revenue; null without amounts.
         currency: Option<String>,
     }
 }

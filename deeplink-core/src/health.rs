@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The reply of `/health` (`ok`) and `/ready` (`ready`).
+/// The response of `/health` (`ok`) and `/ready` (`ready`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {

@@ -29,7 +29,7 @@ pub const MAX_CONVERSION_AGE_DAYS: i64 = 400;
 /// How far a sender's clock may be ahead, in milliseconds.
 pub const MAX_CLOCK_AHEAD_MILLIS: i64 = 5 * 60_000;
 
-/// The body of a click.
+/// The request body of a click.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -51,28 +51,28 @@ impl TrackClick {
 }
 
 reply! {
-    /// The reply to a click: what resolving the link says, and where the click came from.
+    /// The response to a click: the resolved link, and the visitor's platform.
     TrackedClick {
         /// The link.
         #[serde(flatten)]
         link: ResolvedLink,
-        /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
+        /// Operating system of the visitor: `ios`, `android`, `macos`, `windows` or `other`.
         platform: String,
     }
 }
 
-/// The body of an attribution: an install was opened by a link.
+/// The request body of an attribution: a link opened an install.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Attribute {
-    /// The link that opened it.
+    /// The link that opened the install.
     pub link_id: String,
-    /// The app's own name for this install, at most 255 characters.
+    /// Install ID assigned by the app, at most 255 characters.
     pub install_id: String,
     /// The app's version, at most 255 characters.
     pub app_version: String,
-    /// What it runs on. Distinguishes a reinstall from a new device.
+    /// Device and system of the install. Distinguishes a reinstall from a new device.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub context: Option<InstallContext>,
 }
@@ -106,7 +106,8 @@ impl Attribute {
 
 macro_rules! context {
     ($($(#[$doc:meta])* $field:ident = $path:literal,)+) => {
-        /// What an install runs on. Everything is optional, and blank is absent; at most 255 characters each.
+        /// Device and system of an install. All fields are optional, at most 255 characters each; blank fields count as
+        /// absent.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[non_exhaustive]
@@ -142,7 +143,7 @@ context! {
     app_version = "context.app_version",
     /// The device's manufacturer.
     device_manufacturer = "context.device_manufacturer",
-    /// The device's model; a user's next install on another model is a new device.
+    /// The device's model; a user's next install on a different model counts as a new device.
     device_model = "context.device_model",
     /// Language and region of the device, such as `en-GB`.
     locale = "context.locale",
@@ -158,14 +159,14 @@ context! {
     timezone = "context.timezone",
 }
 
-/// The body of an identification: an install belongs to a user.
+/// The request body of an identification: an install belongs to a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Identify {
-    /// The app's own name for the install, at most 255 characters.
+    /// Install ID assigned by the app, at most 255 characters.
     pub install_id: String,
-    /// The app's own name for the user, at most 255 characters.
+    /// User ID in the app, at most 255 characters.
     pub user_id: String,
 }
 
@@ -182,7 +183,7 @@ impl Identify {
     }
 }
 
-/// The reply when there is nothing to return but success.
+/// The response if there is nothing to return but success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -204,34 +205,35 @@ impl Default for Done {
     }
 }
 
-/// The body of a conversion, from an app, a server or a source.
+/// The request body of a conversion, from an app, a server or a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Convert {
-    /// The app's own name for the user, at most 255 characters.
+    /// User ID in the app, at most 255 characters.
     pub user_id: String,
-    /// What happened, such as `purchase`: at most 64 characters.
+    /// Type of conversion, such as `purchase`, at most 64 characters.
     #[serde(rename = "type")]
     pub conversion_type: String,
-    /// The same key within 30 days is the same conversion. At most 256 characters. Secret keys and sources share their
-    /// keys; publishable keys have others, since visitors can read them.
+    /// The same key within 30 days means the same conversion. At most 256 characters. Keys sent with secret keys
+    /// and sources are shared; those sent with publishable keys are separate, because visitors can read publishable
+    /// keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The sender's own data: an object of at most 1,024 bytes.
+    /// Custom data: a JSON object of at most 1,024 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(schema_with = metadata_schema))]
     pub metadata: Option<Metadata>,
-    /// Revenue in hundredths of the currency, negative for a refund; within ±(2^53 - 1).
+    /// Revenue in hundredths of the currency, negative for a refund; must be within ±(2^53 - 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = -9_007_199_254_740_991_i64, maximum = 9_007_199_254_740_991_i64))]
     pub amount_cents: Option<i64>,
-    /// The amount's currency, a code of ISO 4217 in capitals; needed with an amount.
+    /// Currency of the amount, an uppercase ISO 4217 code; required with an amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z]{3}$"))]
     pub currency: Option<String>,
-    /// When it happened: at most 400 days ago, and at most 5 minutes ahead, which counts as the time of arrival. The
-    /// time of arrival if absent.
+    /// Time of the conversion: at most 400 days in the past and at most 5 minutes in the future, which is replaced
+    /// by the time of arrival. Default: the time of arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Timestamp>,
 }
@@ -240,7 +242,7 @@ pub struct Convert {
 fn metadata_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
     use utoipa::openapi::schema::{SchemaType, Type};
     let kind = SchemaType::Array(vec![Type::Object, Type::Null]);
-    crate::metadata::any_object(kind, "The sender's own data: an object of at most 1,024 bytes.")
+    crate::metadata::any_object(kind, "Custom data: a JSON object of at most 1,024 bytes.")
 }
 
 impl Convert {
@@ -330,9 +332,9 @@ fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, I
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewConversion {
-    /// The app's own name for the user.
+    /// User ID in the app.
     pub user_id: String,
-    /// What happened.
+    /// Type of conversion.
     pub conversion_type: String,
     /// The key by which repeats are recognised.
     pub idempotency_key: Option<String>,
@@ -351,20 +353,20 @@ impl NewConversion {
     }
 }
 
-/// The reply to a conversion. Exactly one of the counts is 1.
+/// The response to a conversion. Exactly one of the counts is 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Converted {
-    /// Stored; an install belongs to its user.
+    /// 1 if the conversion was stored and its user has an install.
     pub accepted: i64,
-    /// Already stored under the same idempotency key; nothing was done.
+    /// 1 if a conversion with the same idempotency key is already stored; nothing was done.
     pub deduped: i64,
-    /// Stored. No install belongs to its user yet; it is credited once one does.
+    /// 1 if the conversion was stored but its user has no install yet; it is credited once the user has one.
     pub unattributed: i64,
-    /// Not stored: the plan's events for this month are used up.
+    /// 1 if the conversion was not stored because the plan's monthly event limit is reached.
     pub failed: i64,
-    /// The stored conversion's id: the first one's for a repeat, null when nothing is stored.
+    /// ID of the stored conversion: for a repeat, the ID of the first one; null if nothing was stored.
     pub event_id: Option<EventId>,
 }
 

@@ -17,7 +17,8 @@ pub const MAX_KEYS: usize = 64;
 /// Deepest nesting of any JSON the service takes.
 pub const MAX_DEPTH: usize = 32;
 
-/// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent but for white space between tokens.
+/// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for white space between
+/// tokens.
 // What was parsed may be any JSON value until `Metadata::check` has accepted it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Metadata(Box<str>);
@@ -28,8 +29,7 @@ impl utoipa::ToSchema for Metadata {}
 #[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for Metadata {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let description = "A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent but for white space \
-                           between tokens.";
+        let description = "A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for white space between tokens.";
         any_object(utoipa::openapi::schema::Type::Object.into(), description)
     }
 }

@@ -22,21 +22,21 @@ words! {
     }
 }
 
-/// What a plan includes; `None` is unlimited.
+/// Limits of a plan; null means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Limits {
-    /// Links that exist at once.
+    /// Links.
     pub max_links: Option<i64>,
     /// Clicks and conversions in a calendar month.
     pub max_events_per_month: Option<i64>,
     /// Custom domains.
     pub max_domains: Option<i64>,
-    /// People.
+    /// Team members.
     pub max_team_members: Option<i64>,
     /// Webhooks.
     pub max_webhooks: Option<i64>,
-    /// Days that individual clicks and other events are kept.
+    /// Number of days that individual clicks and other events are kept.
     pub analytics_retention_days: Option<i64>,
 }
 
@@ -75,7 +75,7 @@ impl Tier {
 pub struct PlanBasis {
     /// The plan that the operator grants.
     pub comp: Option<Tier>,
-    /// The plan of the subscription, until that ends.
+    /// The plan of the subscription, until the subscription ends.
     pub subscribed: Tier,
     /// State of the subscription; `None` if there never was one.
     pub status: Option<SubscriptionStatus>,

@@ -12,12 +12,12 @@ use crate::words::{paged, reply};
 /// Maximum publishable keys of an account, across all its domains.
 pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
 
-/// The body of a create.
+/// The request body to create a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreatePublishableKey {
-    /// A verified domain of the account. The key does not work while the domain is not verified.
+    /// A verified domain of the account. The key works only while the domain is verified.
     #[cfg_attr(feature = "openapi", schema(max_length = 253))]
     pub domain: String,
 }
@@ -40,13 +40,13 @@ impl CreatePublishableKey {
 }
 
 reply! {
-    /// A new publishable key, shown in full only this once.
+    /// A new publishable key, shown in full only once.
     CreatedPublishableKey {
-        /// The key's id.
+        /// The key's ID.
         id: PublishableKeyId,
         /// The key itself; it is not shown again.
         key: PublishableKey,
-        /// Its domain.
+        /// The key's domain.
         domain: String,
         /// When it was created.
         created_at: Timestamp,
@@ -57,11 +57,11 @@ reply! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PublishableKeyDetail {
-    /// The key's id.
+    /// The key's ID.
     pub id: PublishableKeyId,
-    /// Its first 18 characters and three dots.
+    /// The key's first 18 characters and three dots.
     pub key_prefix: String,
-    /// Its domain.
+    /// The key's domain.
     pub domain: String,
     /// When it was created.
     pub created_at: Timestamp,

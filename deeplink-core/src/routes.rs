@@ -74,11 +74,11 @@ routes! {
     ASSET_LINKS = "asset_links" GET "/.well-known/assetlinks.json" Public;
     /// Opens an account and returns its first key.
     SIGNUP = "signup" POST "/v1/auth/signup" Public;
-    /// Mails a link to sign in with.
+    /// Emails a sign-in link.
     SIGNIN = "signin" POST "/v1/auth/signin" Public;
     /// Shows the form of a mailed link; consumes nothing.
     CALLBACK_PAGE = "callback_page" GET "/v1/auth/callback" Browser;
-    /// Signs in with a mailed link's token.
+    /// Signs in with the token of an emailed link.
     CALLBACK = "callback" POST "/v1/auth/callback" Public;
     /// Redirects to an identity provider.
     OAUTH_START = "oauth_start" GET "/v1/auth/oauth/{provider}/start" Browser;
@@ -96,7 +96,7 @@ routes! {
     ISSUE_SECRET_KEY = "issue_secret_key" POST "/v1/auth/secret-keys/issue" Session;
     /// Lists the people of the team.
     LIST_USERS = "list_users" GET "/v1/auth/users" SecretKey;
-    /// Invites a person to the team.
+    /// Invites someone to the team.
     INVITE_USER = "invite_user" POST "/v1/auth/users" SecretKey;
     /// Removes a person from the team.
     REMOVE_USER = "remove_user" DELETE "/v1/auth/users/{user_id}" SecretKey;
@@ -144,11 +144,11 @@ routes! {
     UPDATE_LINK = "update_link" PUT "/v1/links/{link_id}" SecretKey;
     /// Deletes a link.
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
-    /// Draws a link as a QR code.
+    /// Returns a QR code for a link.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
     /// Says what a visitor of a link would get, and why.
     EXPLAIN_LINK = "explain_link" GET "/v1/links/{link_id}/explain" LinkWriter;
-    /// Counts a link's clicks over time.
+    /// Returns a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
     /// Sums up everything a link has led to.
     LINK_STATS = "link_stats" GET "/v1/links/{link_id}/stats" SecretKey;
@@ -210,9 +210,9 @@ routes! {
     DELETE_APP = "delete_app" DELETE "/v1/apps/{app_id}" SecretKey;
     /// Lists domains.
     LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;
-    /// Claims a domain.
+    /// Adds a domain.
     CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
-    /// Changes where a domain sends people who open no link.
+    /// Changes where a domain redirects visitors without a valid link.
     UPDATE_DOMAIN = "update_domain" PATCH "/v1/domains/{domain}" SecretKey;
     /// Releases a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;

@@ -136,9 +136,9 @@ macro_rules! keys {
 }
 
 keys! {
-    /// A secret key: `dl_live_` and 48 lowercase hex digits, 24 bytes from a cryptographic generator.
+    /// A secret key: `dl_live_` followed by 48 lowercase hex digits, 24 bytes from a cryptographic generator.
     SecretKey = "dl_live_";
-    /// A publishable key, which apps and pages carry: `pk_live_` and 48 lowercase hex digits.
+    /// A publishable key, for apps and web pages: `pk_live_` followed by 48 lowercase hex digits.
     PublishableKey = "pk_live_";
 }
 

@@ -20,15 +20,15 @@ pub const MAX_ATTEMPTS: i64 = 5;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecretKeyDetail {
-    /// The key's id.
+    /// The key's ID.
     pub id: SecretKeyId,
-    /// Its first 18 characters and three dots.
+    /// The key's first 18 characters and three dots.
     pub key_prefix: String,
-    /// Who requested it; null when no one did, or when they have left the team.
+    /// Who requested the key; null if no one did, or if they have left the team.
     pub created_by: Option<UserId>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last used, to the minute; null when it never was.
+    /// When the key was last used, to the minute; null if never.
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -41,14 +41,14 @@ paged! {
 }
 
 email_request! {
-    /// Asks for a confirmation code by mail.
+    /// The request body for an emailed confirmation code.
     RequestSecretKey {
-        /// A verified address of the account's team.
+        /// Verified email address of a team member.
         email
     }
 }
 
-/// The reply: a code is on its way.
+/// The response: a code has been sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -70,15 +70,15 @@ impl Default for CodeSent {
     }
 }
 
-/// Asks for a key with a code.
+/// The request body for a new key, with a confirmation code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ConfirmSecretKey {
-    /// Who received the code.
+    /// Email address that received the code.
     #[cfg_attr(feature = "openapi", schema(max_length = 254))]
     pub email: String,
-    /// The code: 6 letters and digits; case and space around it do not matter.
+    /// The code: 6 letters and digits; case and surrounding spaces are ignored.
     pub token: String,
 }
 
@@ -111,7 +111,7 @@ impl ConfirmSecretKey {
     }
 }
 
-/// The body of a request for a new key; no field is required.
+/// The request body of a request for a new key; no field is required.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -124,16 +124,16 @@ impl IssueSecretKey {
     }
 }
 
-/// A new secret key, shown this once.
+/// A new secret key, shown only once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreatedSecretKey {
-    /// The key's id.
+    /// The key's ID.
     pub id: SecretKeyId,
     /// The key itself; it is not shown again.
     pub key: SecretKey,
-    /// Its first 18 characters and three dots, as lists show it.
+    /// The key's first 18 characters and three dots, as shown in lists.
     pub key_prefix: String,
     /// When it was created.
     pub created_at: Timestamp,

@@ -18,15 +18,15 @@ pub const SESSION_SECS: i64 = 30 * 86_400;
 /// How long a magic link works, in seconds.
 pub const MAGIC_LINK_SECS: i64 = 15 * 60;
 
-/// The body of a sign-in by mail.
+/// The request body to sign in by email.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Signin {
-    /// Where the link goes; trimmed and lower-cased.
+    /// Email address to send the link to; trimmed and lowercased.
     #[cfg_attr(feature = "openapi", schema(max_length = 254))]
     pub email: String,
-    /// Path of this service to go to after the sign-in; `/account` when it is absent or leads elsewhere.
+    /// Path on this service to redirect to after sign-in; `/account` if absent or not on this service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -48,7 +48,7 @@ impl Signin {
     }
 }
 
-/// The reply to a sign-in by mail. It is the same whether the address has an account or not.
+/// The response to a sign-in by email. It is the same whether or not the address has an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -133,40 +133,40 @@ impl fmt::Display for NextPath {
 }
 
 reply! {
-    /// Who is signed in.
+    /// The signed-in user.
     Me {
-        /// The person.
+        /// The user.
         user: MyUser,
         /// The account.
         tenant: MyTenant,
     }
 }
 
-/// The person who is signed in.
+/// The signed-in user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MyUser {
-    /// The person's id.
+    /// The team member's ID.
     pub id: UserId,
-    /// Their email address.
+    /// The user's email address.
     pub email: String,
     /// Whether the address is confirmed.
     pub verified: bool,
-    /// Whether they opened the account.
+    /// Whether the user is the account's owner.
     pub is_owner: bool,
 }
 
-/// The account of the person who is signed in.
+/// The account of the signed-in user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MyTenant {
-    /// The account's id.
+    /// The account's ID.
     pub id: TenantId,
-    /// Its name; null if it has none, and for an affiliate's credential.
+    /// The account's name; null if it has none, and for an affiliate's credential.
     pub name: Option<String>,
-    /// When it was opened.
+    /// When the account was created.
     pub created_at: Timestamp,
-    /// When it will be deleted with everything in it; null unless its deletion was requested.
+    /// When the account and everything in it will be deleted; null unless deletion was requested.
     pub deletes_at: Option<Timestamp>,
 }
 

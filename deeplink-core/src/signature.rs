@@ -33,7 +33,7 @@ const PREFIX: &str = "whsec_";
 /// Bytes of a secret.
 const LENGTH: usize = 32;
 
-/// A webhook's secret: `whsec_` and the base64 of 32 bytes.
+/// A webhook's secret: `whsec_` followed by the base64 of 32 bytes.
 #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^whsec_[A-Za-z0-9+/]{43}=$"))]

@@ -25,7 +25,7 @@ words! {
     }
 }
 
-/// Where conversions are posted to. The URL itself is the credential: keep it secret.
+/// URL that conversions are posted to. The URL itself is the credential: keep it secret.
 #[derive(Clone, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(value_type = String, format = Uri))]
@@ -69,12 +69,12 @@ impl fmt::Display for SourceUrl {
     }
 }
 
-/// The body of a create.
+/// The request body to create a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateSource {
-    /// What people call it, 1 to 64 characters without the space around it; unique in the account.
+    /// Display name, 1 to 64 characters after trimming; unique within the account.
     pub name: String,
     /// `custom`.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -112,15 +112,15 @@ impl CreateSource {
 reply! {
     /// A source.
     SourceDetail {
-        /// The source's id.
+        /// The source's ID.
         id: SourceId,
         /// Display name.
         name: String,
-        /// What posts to it.
+        /// Type of the source.
         source_type: SourceType,
-        /// Where conversions are posted to. The address is the only credential; for a new one, create a new source.
-        /// `null` if the service cannot read it, because the master key that encrypted it is missing; it can still be
-        /// posted to.
+        /// URL that conversions are posted to. The URL is the only credential; to change it, create a new source.
+        /// `null` if the service cannot decrypt the URL because the master key is missing; the URL still accepts
+        /// conversions.
         webhook_url: Option<SourceUrl>,
         /// When it was created.
         created_at: Timestamp,

@@ -76,7 +76,7 @@ impl TimeseriesQuery {
 }
 
 reply! {
-    /// Clicks of one link over time. Buckets without clicks are included, with 0.
+    /// Clicks of a link over time. Buckets without clicks are included, with 0.
     Timeseries {
         /// The link.
         link_id: String,
@@ -86,18 +86,19 @@ reply! {
         from: Timestamp,
         /// End of the window.
         to: Timestamp,
-        /// The buckets that touch the window, oldest first.
+        /// The buckets that overlap the window, oldest first.
         data: Vec<Bucket>,
     }
 }
 
-/// Clicks in one stretch of time.
+/// Clicks in one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Bucket {
-    /// Start of the bucket: a date (`2026-11-20`) by day, a moment (`2026-11-20T09:00:00.000Z`) by hour.
+    /// Start of the interval: a date (`2026-11-20`) for daily, a time (`2026-11-20T09:00:00.000Z`) for hourly
+    /// buckets.
     pub date: String,
-    /// Clicks of the kind that was asked for; else those of people and agents, without previews and crawlers.
+    /// Clicks of the requested kind; by default, clicks by people and agents, excluding previews and crawlers.
     pub clicks: i64,
 }
 

@@ -78,28 +78,28 @@ fn lower(text: &str) -> String {
 }
 
 email_request! {
-    /// The body of a sign-up.
+    /// The request body of a sign-up.
     Signup {
-        /// Where the confirmation goes; trimmed and lower-cased.
+        /// Email address to send the confirmation to; trimmed and lowercased.
         email
     }
 }
 
-/// The reply to a sign-up: the account and its first secret key, shown this once. The key works until the mailed link is
-/// confirmed; the page that confirms it shows a new one.
+/// The response to a sign-up: the account and its first secret key, shown only once. The key works until the
+/// emailed link is confirmed; the confirmation page shows a new key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct SignedUp {
     /// The account.
     pub tenant_id: TenantId,
-    /// Its first user, unverified until the mailed link is confirmed.
+    /// The account's first user, unverified until the emailed link is confirmed.
     pub user_id: UserId,
-    /// The key's id.
+    /// The key's ID.
     pub id: SecretKeyId,
-    /// The key itself; it is not shown again. It ends when the mailed link is confirmed.
+    /// The key itself; it is not shown again. It stops working when the emailed link is confirmed.
     pub api_key: SecretKey,
-    /// The key's first 18 characters and three dots, as lists show it.
+    /// The key's first 18 characters and three dots, as shown in lists.
     pub key_prefix: String,
     /// When the account was created.
     pub created_at: Timestamp,
@@ -139,17 +139,17 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserDetail {
-    /// The person's id.
+    /// The team member's ID.
     pub id: UserId,
-    /// Their email address.
+    /// The user's email address.
     pub email: String,
     /// Whether the address is confirmed.
     pub verified: bool,
     /// Whether they have joined.
     pub status: UserStatus,
-    /// Whether they opened the account.
+    /// Whether the user is the account's owner.
     pub is_owner: bool,
-    /// When they were invited or opened the account.
+    /// When they were invited or created the account.
     pub created_at: Timestamp,
 }
 
@@ -162,21 +162,21 @@ paged! {
 }
 
 email_request! {
-    /// The body of an invitation.
+    /// The request body of an invitation.
     InviteUser {
-        /// Where the invitation goes; trimmed and lower-cased.
+        /// Email address to send the invitation to; trimmed and lowercased.
         email
     }
 }
 
-/// The reply to an invitation.
+/// The response to an invitation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct InvitedUser {
-    /// The person's id in the team.
+    /// The team member's ID.
     pub id: UserId,
-    /// Where the invitation goes.
+    /// Email address that the invitation is sent to.
     pub email: String,
     /// `invited`.
     pub status: String,

@@ -27,12 +27,12 @@ pub const OVERLAP_MILLIS: i64 = 24 * 3_600_000;
 /// How long a webhook may fail before it is paused, in days.
 pub const PAUSE_AFTER_DAYS: i64 = 3;
 
-/// Filters on the events of the subscribed kinds; by default all are sent.
+/// Filters on the events of the subscribed kinds; by default, all events are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct WebhookFilters {
-    /// Only conversions whose last touch was by a link of this affiliate; other kinds are not narrowed.
+    /// Sends only conversions whose last touch was a link of this affiliate; other kinds are not filtered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<AffiliateId>))]
     pub affiliate_id: Option<String>,
@@ -73,17 +73,17 @@ impl WebhookFilters {
     }
 }
 
-/// The body of a create.
+/// The request body to create a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateWebhook {
-    /// Where events are posted to: https, a public host, at most 2,048 bytes.
+    /// URL that events are posted to: https, with a public host, at most 2,048 bytes.
     #[cfg_attr(feature = "openapi", schema(format = Uri, max_length = 2_048))]
     pub url: String,
-    /// The kinds of events that are sent: `click`, `attribute` (or `attribution`), `identify`, `conversion`.
+    /// The kinds of events to send: `click`, `attribute` (or `attribution`), `identify`, `conversion`.
     pub events: Vec<String>,
-    /// Which of them.
+    /// Filters on the events that are sent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub filters: Option<WebhookFilters>,
 }
@@ -127,24 +127,24 @@ pub struct NewWebhook {
     pub affiliate: Option<AffiliateId>,
 }
 
-/// The body of an update: absent fields keep their values.
+/// The request body of an update: absent fields keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateWebhook {
-    /// Where events are posted to.
+    /// URL that events are posted to.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2_048))]
     pub url: Patch<String>,
-    /// The kinds of events that are sent; replaces the list.
+    /// The kinds of events to send; replaces the list.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
     pub events: Patch<Vec<String>>,
-    /// Which of them; replaces all filters, `null` and `{}` remove them.
+    /// Filters on the events that are sent; replaces all filters, and `null` or `{}` removes them.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<WebhookFilters>))]
     pub filters: Patch<WebhookFilters>,
-    /// Whether events are sent. Pending deliveries are canceled when it is turned off.
+    /// Whether the webhook is enabled. Disabling it cancels pending deliveries.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub active: Patch<bool>,
@@ -160,7 +160,7 @@ pub struct WebhookChange {
     pub events: Option<Vec<EventKind>>,
     /// The only affiliate whose conversions are sent from now on; the inner `None` means all conversions.
     pub affiliate: Option<Option<AffiliateId>>,
-    /// Whether events are sent.
+    /// Whether the webhook is enabled.
     pub active: Option<bool>,
 }
 
@@ -258,11 +258,10 @@ words! {
 reply! {
     /// Delivery health of a webhook.
     WebhookHealth {
-        /// Whether deliveries succeed, in one word.
+        /// Delivery status.
         status: WebhookStatus,
-        /// Time of the first failed attempt since the last success; null when none has failed. It restarts with the
-        /// first attempt after a day without any or after the webhook was switched on, and at once when the URL
-        /// changes.
+        /// Time of the first failed attempt since the last success; null if none has failed. It restarts with the first
+        /// attempt after a day without attempts or after the webhook is enabled, and immediately when the URL changes.
         failing_since: Option<Timestamp>,
         /// When a delivery last succeeded.
         delivered_at: Option<Timestamp>,
@@ -272,11 +271,11 @@ reply! {
 }
 
 reply! {
-    /// A webhook as the API returns it.
+    /// A webhook.
     WebhookDetail {
-        /// The webhook's id.
+        /// The webhook's ID.
         id: WebhookId,
-        /// Where events are posted to.
+        /// URL that events are posted to.
         #[cfg_attr(feature = "openapi", schema(format = Uri))]
         url: String,
         /// The kinds of events that are sent.
@@ -285,11 +284,11 @@ reply! {
         #[serde(default, skip_serializing_if = "WebhookFilters::is_empty")]
         #[cfg_attr(feature = "openapi", schema(required = false))]
         filters: WebhookFilters,
-        /// Whether events are sent.
+        /// Whether the webhook is enabled.
         active: bool,
         /// When it was created.
         created_at: Timestamp,
-        /// Whether its deliveries succeed.
+        /// Delivery health.
         health: WebhookHealth,
     }
 }
@@ -303,22 +302,22 @@ paged! {
 }
 
 reply! {
-    /// A new webhook, with its secret, which is shown this once.
+    /// A new webhook, with its secret, which is shown only once.
     CreatedWebhook {
         /// The webhook.
         #[serde(flatten)]
         webhook: WebhookDetail,
-        /// The secret that signs its events; it is not shown again.
+        /// The secret that signs the webhook's events; it is not shown again.
         secret: WebhookSecret,
     }
 }
 
 reply! {
-    /// A webhook's new secret, which is shown this once. The previous one also signs for 24 hours.
+    /// A webhook's new secret, which is shown only once. The previous secret keeps signing for 24 hours.
     RotatedSecret {
         /// The webhook.
         id: WebhookId,
-        /// The secret that signs its events from now on.
+        /// The secret that signs the webhook's events from now on.
         secret: WebhookSecret,
     }
 }
@@ -326,14 +325,14 @@ reply! {
 /// Maximum deliveries that one request sends again.
 pub const MAX_REPLAYED: u32 = 1_000;
 
-/// The body of a replay of what failed.
+/// The request body to replay failed deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ReplayDeliveries {
-    /// Deliveries that were created at this time or later; they are kept for 30 days.
+    /// Replays deliveries created at this time or later; deliveries are kept for 30 days.
     pub since: Timestamp,
-    /// Their status, which can only be `failed`; `failed` when absent.
+    /// Status of the deliveries: only `failed`, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DeliveryStatus>,
 }
@@ -354,21 +353,21 @@ impl ReplayDeliveries {
 }
 
 reply! {
-    /// How many deliveries are sent again.
+    /// Number of deliveries that are sent again.
     ReplayedDeliveries {
         /// Number of new deliveries. An event that failed several times is sent once.
         count: u32,
-        /// Whether others were left: there are more than 1,000, or too many are pending.
+        /// Whether any deliveries were left out because there are more than 1,000, or too many are pending.
         has_more: bool,
     }
 }
 
-/// The body of a test: which kind of event to send.
+/// The request body to send a test event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TestWebhook {
-    /// The kind of event to send; by default the first that the webhook subscribes to.
+    /// Kind of event to send; by default, the first kind that the webhook subscribes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
 }

@@ -18,33 +18,33 @@ words! {
 }
 
 reply! {
-    /// Who the key of a request acts for.
+    /// The identity behind a request's key.
     Whoami {
-        /// Email address of the person who created the key; the account's owner's, else its oldest member's, if no one
-        /// did or they have left. Null for an affiliate's credential, and if the account has
-        /// no people, as after a first start.
+        /// Email address of the team member who created the key. If no one did, or they have left, the address of the
+        /// account's owner or, failing that, of its longest-standing member. Null for an affiliate's credential, and if
+        /// the account has no team members, as after the first start.
         email: Option<String>,
         /// The account.
         tenant: MyTenant,
-        /// The plan in effect; null for an affiliate's credential, and if the service has no plans.
+        /// The effective plan; null for an affiliate's credential, and if the service has no plans.
         plan: Option<Tier>,
-        /// The key's id.
+        /// The key's ID.
         key_id: SecretKeyId,
         /// The key's first 18 characters and three dots.
         key_prefix: String,
-        /// What the key reaches.
+        /// Scope of the key.
         scope: KeyScope,
-        /// Whose credential the key is; null for a key of the account.
+        /// The affiliate that the credential belongs to; null for a key of the account.
         affiliate: Option<MyAffiliate>,
     }
 }
 
-/// The affiliate whose credential a request has.
+/// The affiliate whose credential was used for the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MyAffiliate {
-    /// The affiliate's id.
+    /// The affiliate's ID.
     pub id: AffiliateId,
-    /// Its name.
+    /// The affiliate's name.
     pub name: String,
 }

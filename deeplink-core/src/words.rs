@@ -112,7 +112,7 @@ macro_rules! paged {
             $(#[$meta])*
             $name {
                 $(#[$items_meta])* $items: Vec<$item>,
-                /// Where the next page begins; null on the last.
+                /// Cursor for the next page; null on the last page.
                 next_cursor: Option<String>,
             }
         }
@@ -167,22 +167,22 @@ macro_rules! shown_link {
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub struct $name {
-            /// The link's id: the last segment of its URL.
+            /// The link's ID: the last segment of its URL.
             pub link_id: String,
             $($before)*
-            /// Opens the iOS app.
+            /// Deep link that opens the iOS app.
             pub ios_deep_link: Option<String>,
             /// The App Store page.
             pub ios_store_url: Option<String>,
-            /// Opens the Android app.
+            /// Deep link that opens the Android app.
             pub android_deep_link: Option<String>,
-            /// The Play Store page.
+            /// The Google Play page.
             pub android_store_url: Option<String>,
             /// The web page.
             pub web_url: Option<String>,
             /// Any JSON object that the link's creator attached.
             pub metadata: Option<Metadata>,
-            /// What the link is for, as its creator says.
+            /// What the link is for, according to its creator.
             pub agent_context: Option<AgentContext>,
             /// How the link looks when it is shared.
             pub social_preview: Option<SocialPreview>,

@@ -48,7 +48,7 @@ impl DomainName {
         &self.0
     }
 
-    /// Name of the TXT record that proves the claim.
+    /// Name of the TXT record that verifies the domain.
     pub fn txt_record(&self) -> String {
         format!("{TXT_LABEL}.{}", self.0)
     }
@@ -139,12 +139,12 @@ fn is_name(host: &url::Host<String>) -> bool {
     matches!(host, url::Host::Domain(_))
 }
 
-/// The body of a create.
+/// The request body to create a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateDomain {
-    /// The host name, such as `go.example.com`; stored in lower case and A-label form.
+    /// The host name, such as `go.example.com`; stored in lowercase A-label form.
     #[cfg_attr(feature = "openapi", schema(max_length = 253))]
     pub domain: String,
     /// `primary` when absent.
@@ -180,45 +180,46 @@ impl CreateDomain {
     }
 }
 
-/// The reply to a create: what to write into DNS.
+/// The response to adding a domain: the DNS records to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedDomain {
-    /// The name, in lower case and A-label form.
+    /// The domain name, in lowercase A-label form.
     pub domain: String,
-    /// What it does.
+    /// The domain's role.
     pub role: DomainRole,
-    /// Whether it is proved: false for a new claim, true for a name under `.localhost`, which needs no proof.
+    /// Whether the domain is verified: false for a new domain, true for a name under `.localhost`, which needs no
+    /// verification.
     pub verified: bool,
     /// Value of the TXT record: 64 hex digits.
     pub verification_token: String,
-    /// Name of the TXT record that proves the claim.
+    /// Name of the TXT record that verifies the domain.
     pub txt_record: String,
-    /// Target of the CNAME record that brings visits here.
+    /// Target of the CNAME record that directs visitors to this service.
     pub cname_target: String,
 }
 
-/// A domain as its owner sees it.
+/// A domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainDetail {
-    /// The name, in lower case and A-label form.
+    /// The domain name, in lowercase A-label form.
     pub domain: String,
-    /// What it does.
+    /// The domain's role.
     pub role: DomainRole,
-    /// Whether its DNS has shown the token.
+    /// Whether the domain is verified.
     pub verified: bool,
-    /// When it was claimed.
+    /// When the domain was added.
     pub created_at: Timestamp,
     /// Value of the TXT record: 64 hex digits.
     pub verification_token: Option<String>,
-    /// Name of the TXT record that proves the claim.
+    /// Name of the TXT record that verifies the domain.
     pub txt_record: Option<String>,
-    /// Target of the CNAME record that brings visits here.
+    /// Target of the CNAME record that directs visitors to this service.
     pub cname_target: Option<String>,
-    /// Where people who open `/` on it are sent; null shows them a page.
+    /// URL that visitors to `/` on the domain are redirected to; if null, they see a page.
     pub root_url: Option<String>,
-    /// Where people who open a link on it that does not exist are sent; null shows them a page.
+    /// URL that visitors to a nonexistent link on the domain are redirected to; if null, they see a page.
     pub not_found_url: Option<String>,
 }
 
@@ -249,15 +250,16 @@ impl<'a> DnsRoute<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainVerification {
-    /// The name.
+    /// The domain name.
     pub domain: String,
-    /// Whether it is verified now.
+    /// Whether the domain is now verified.
     pub verified: bool,
     /// When DNS was queried.
     pub checked_at: Timestamp,
-    /// The values of the TXT record, each cut to 255 characters, at most 20; none from an alias that leaves the domain.
+    /// Up to 20 values of the TXT record, each truncated to 255 characters; none if an alias points outside the
+    /// domain.
     pub txt_found: Vec<String>,
-    /// Why it is not verified; null when it is.
+    /// Why the domain is not verified; null if it is.
     pub reason: Option<String>,
 }
 

@@ -9,16 +9,17 @@ use crate::patch::Patch;
 use crate::url;
 use crate::words::setters;
 
-/// The body of an update: an absent field keeps its value, `null` clears it.
+/// The request body of an update: absent fields keep their values, and `null` clears a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateDomain {
-    /// Where people who open `/` on the domain are sent, with 302: an http or https URL with a public host.
+    /// URL that visitors to `/` on the domain are redirected to, with 302: an http or https URL with a public host.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub root_url: Patch<String>,
-    /// Where people who open a link that does not exist are sent, with 302: an http or https URL with a public host.
+    /// URL that visitors to a nonexistent link are redirected to, with 302: an http or https URL with a public
+    /// host.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub not_found_url: Patch<String>,

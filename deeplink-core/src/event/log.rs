@@ -77,15 +77,15 @@ impl utoipa::PartialSchema for StoredEvent {
         let moment = ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("When it happened."));
+            .description(Some("When the event happened."));
         let data = ["ClickEvent", "AttributeEvent", "IdentifyEvent", "ConversionEvent"].into_iter();
         let data = data.fold(AnyOfBuilder::new(), |any, name| any.item(Ref::from_schema_name(name)));
         let object = ObjectBuilder::new()
-            .description(Some("An event of the log: the body that webhooks get, with its id."))
+            .description(Some("An event in the log: the body that webhooks receive, with its ID."))
             .property("id", EventId::schema())
             .property("event", Ref::from_schema_name("EventKind"))
             .property("timestamp", moment)
-            .property("data", data.description(Some("What happened; its members depend on `event`.")));
+            .property("data", data.description(Some("Data of the event; its fields depend on `event`.")));
         ["id", "event", "timestamp", "data"].into_iter().fold(object, ObjectBuilder::required).into()
     }
 }
@@ -94,7 +94,7 @@ impl utoipa::PartialSchema for StoredEvent {
 impl utoipa::ToSchema for StoredEvent {}
 
 paged! {
-    /// Events of the account, in the order in which the service stored them.
+    /// Events of the account, in the order in which they were stored.
     EventList {
         /// The events.
         events: StoredEvent,

@@ -28,7 +28,7 @@ words! {
         Attribute = "attribute",
         /// An install was bound to a user.
         Identify = "identify",
-        /// A user whose install is known did something.
+        /// A user with a known install converted.
         Conversion = "conversion",
     }
 }
@@ -65,13 +65,13 @@ pub struct ClickData {
     pub tenant_id: TenantId,
     /// The link.
     pub link_id: String,
-    /// The visitor's `User-Agent`, cut to 512 characters.
+    /// The visitor's `User-Agent`, truncated to 512 characters.
     pub user_agent: Option<String>,
-    /// The page that led here, cut to 512 characters.
+    /// The page that the visitor came from, truncated to 512 characters.
     pub referer: Option<String>,
-    /// The system that the click came from: `ios`, `android`, `macos`, `windows` or `other`.
+    /// Operating system of the visitor: `ios`, `android`, `macos`, `windows` or `other`.
     pub platform: String,
-    /// When it happened.
+    /// When the event happened.
     pub timestamp: Timestamp,
 }
 
@@ -84,13 +84,13 @@ pub struct AttributeData {
     pub tenant_id: TenantId,
     /// The link.
     pub link_id: String,
-    /// The app's own name for the install.
+    /// Install ID assigned by the app.
     pub install_id: String,
     /// The app's version.
     pub app_version: String,
     /// When the service received it.
     pub timestamp: Timestamp,
-    /// The user that the install was bound to at that time; absent when there was none.
+    /// The user that the install was bound to at that time; absent if it was not bound to a user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
 }
@@ -102,15 +102,15 @@ pub struct AttributeData {
 pub struct IdentifyData {
     /// The account.
     pub tenant_id: TenantId,
-    /// The app's own name for the user.
+    /// User ID in the app.
     pub user_id: String,
-    /// The app's own name for the install.
+    /// Install ID assigned by the app.
     pub install_id: String,
-    /// The link that opened the install first; null when none did.
+    /// The first link that opened the install; null if none did.
     pub first_touch_link_id: Option<String>,
-    /// That link's metadata at this moment; null when it has none.
+    /// That link's metadata at the time of the event; null if it has none.
     pub first_touch_link_metadata: Option<Metadata>,
-    /// When it happened.
+    /// When the event happened.
     pub timestamp: Timestamp,
 }
 
@@ -119,32 +119,33 @@ pub struct IdentifyData {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = ConversionEvent))]
 pub struct ConversionData {
-    /// The conversion's id, the same in every attempt: use it to recognise repeats.
+    /// The conversion's ID, the same in every attempt: use it to detect duplicates.
     pub event_id: EventId,
     /// The account.
     pub tenant_id: TenantId,
-    /// The source that it came through; null for one that came with a key.
+    /// The source that reported the conversion; null if it was reported with a key.
     pub source_id: Option<SourceId>,
-    /// The link that touched the user first; null when none did. In the earlier form this is `link_id`.
+    /// The link that touched the user first; null if none did. In the legacy form, this is `link_id`.
     pub first_touch_link_id: Option<String>,
-    /// The link that touched the user last before the conversion; null when none did.
+    /// The last link that touched the user before the conversion; null if none did.
     pub last_touch_link_id: Option<String>,
-    /// What happened, such as `purchase`.
+    /// Type of conversion, such as `purchase`.
     pub conversion_type: String,
-    /// The app's own name for the user.
+    /// User ID in the app.
     pub user_id: String,
-    /// The conversion's own metadata; if it has none, that of the last touch's link at this moment.
+    /// The conversion's own metadata; if it has none, the metadata of the last-touch link at the time of the
+    /// conversion.
     pub metadata: Option<Metadata>,
-    /// When it happened.
+    /// When the event happened.
     pub timestamp: Timestamp,
     /// The one link of the earlier form; absent in this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub link_id: Option<String>,
-    /// Revenue in hundredths of the currency; absent when the conversion brought none.
+    /// Revenue in hundredths of the currency; absent if the conversion has no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount_cents: Option<i64>,
-    /// The amount's currency, a code of ISO 4217; absent when there is no amount.
+    /// Currency of the amount, an ISO 4217 code; absent if there is no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
 }
@@ -194,7 +195,7 @@ impl EventData {
 pub struct Event {
     /// What it is about. The earlier `attribution` is [`EventKind::Attribute`].
     pub kind: EventKind,
-    /// When it happened.
+    /// When the event happened.
     pub timestamp: Timestamp,
     /// What happened.
     pub data: EventData,

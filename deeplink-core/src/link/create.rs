@@ -10,19 +10,19 @@ use crate::metadata::Metadata;
 use crate::time::Timestamp;
 use crate::words::setters;
 
-/// The body of a create: every field is optional, and `{}` is a valid link.
+/// The request body to create a link: every field is optional, and `{}` is a valid link.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateLink {
-    /// The id, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated when absent.
+    /// The link's ID, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
         schema(min_length = 3, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]$")
     )]
     pub custom_id: Option<String>,
-    /// Opens the iOS app: an absolute URI, at most 2,048 bytes.
+    /// Deep link that opens the iOS app: an absolute URI, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub ios_deep_link: Option<String>,
@@ -30,42 +30,43 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub ios_store_url: Option<String>,
-    /// Opens the Android app: an absolute URI, at most 2,048 bytes.
+    /// Deep link that opens the Android app: an absolute URI, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub android_deep_link: Option<String>,
-    /// The Play Store page (play.google.com).
+    /// The Google Play page (play.google.com).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub android_store_url: Option<String>,
-    /// The web page for desktops and everything else: http or https, a public host.
+    /// The web page for desktops and all other visitors: an http or https URL with a public host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub web_url: Option<String>,
-    /// Any JSON object of at most 4,096 bytes and 64 keys; it comes back as it was sent.
+    /// Any JSON object of at most 4,096 bytes and 64 keys; it is returned as it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// What the link is for, for agents.
+    /// What the link is for, for AI agents.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub agent_context: Option<AgentContext>,
     /// How the link looks when it is shared.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub social_preview: Option<SocialPreview>,
-    /// The affiliate the link counts for; a scoped credential sets its own.
+    /// The affiliate that the link is attributed to; an affiliate's credential always sets its own affiliate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affiliate_id: Option<String>,
-    /// What its owner calls it, at most 120 characters; visitors and affiliates do not see it.
+    /// The owner's name for the link, at most 120 characters; visitors and affiliates do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 120))]
     pub name: Option<String>,
-    /// Whether the link works, true when absent; false makes it `disabled`.
+    /// Whether the link is enabled, true by default; if false, its status is `disabled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// When the link expires (RFC 3339 with an offset): later than now, within 100 years.
+    /// When the link expires (RFC 3339 with an offset): must be in the future, within 100 years.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     pub expires_at: Option<String>,
-    /// Where people are sent who open the link after it expired, by the rules of `web_url`; without it they see a page.
+    /// URL that visitors are redirected to after the link has expired, with the same rules as `web_url`; without
+    /// it, they see a notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub expired_url: Option<String>,
@@ -164,11 +165,11 @@ pub struct NewLink {
     pub destinations: Destinations,
     /// The tenant's own data.
     pub metadata: Option<Metadata>,
-    /// What the link is for, for agents.
+    /// What the link is for, for AI agents.
     pub agent_context: Option<AgentContext>,
     /// How it looks when shared.
     pub social_preview: Option<SocialPreview>,
-    /// The affiliate it counts for.
+    /// The affiliate that the link is attributed to.
     pub affiliate_id: Option<AffiliateId>,
     /// What its owner calls it.
     pub name: Option<String>,

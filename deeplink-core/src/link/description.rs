@@ -36,14 +36,14 @@ words! {
     }
 }
 
-/// What a link is for, in words that an agent can read. The service does not verify them.
+/// What a link is for, in words that an AI agent can read. The service does not verify them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentContext {
     /// What the link is for.
     pub action: Option<Action>,
-    /// Short call to action, at most 120 characters. If it is short enough for a button (some 48), it is the text of
-    /// the landing page's main one.
+    /// Short call to action, at most 120 characters. If it is short enough for a button (about 48 characters), it
+    /// is also the label of the landing page's main button.
     #[cfg_attr(feature = "openapi", schema(max_length = 120))]
     pub cta: Option<String>,
     /// Free-form context, at most 500 characters.
@@ -79,7 +79,7 @@ pub struct SocialPreview {
     /// At most 300 characters.
     #[cfg_attr(feature = "openapi", schema(max_length = 300))]
     pub description: Option<String>,
-    /// An http or https address of an image.
+    /// An http or https URL of an image.
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub image_url: Option<String>,
 }

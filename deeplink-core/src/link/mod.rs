@@ -53,44 +53,44 @@ impl LinkStatus {
 }
 
 reply! {
-    /// The reply to a create.
+    /// The response to a create request.
     CreatedLink {
-        /// The link's id: the last segment of its URL.
+        /// The link's ID: the last segment of its URL.
         link_id: String,
         /// The short link to share.
         url: String,
-        /// When the link expires: the end that the request set or, without a verified primary domain, 30 days after
-        /// creation, whichever is earlier; else null.
+        /// When the link expires: the expiry set in the request or, without a verified primary domain, 30 days after
+        /// creation, whichever is earlier; otherwise null.
         expires_at: Option<Timestamp>,
     }
 }
 
 shown_link! {
-    /// A link as its owner sees it.
+    /// A link, with all its settings.
     LinkDetail {
         /// The short link to share.
         pub url: String,
     } {
-        /// The affiliate it counts for.
+        /// The affiliate that the link is attributed to.
         pub affiliate_id: Option<AffiliateId>,
-        /// Whether the link is active, and if not, why.
+        /// Whether the link is active and, if not, why.
         pub status: LinkStatus,
-        /// When the link expires; null when it never does.
+        /// When the link expires; null if it never expires.
         pub expires_at: Option<Timestamp>,
         /// When it was created.
         pub created_at: Timestamp,
         /// When it was last changed.
         pub updated_at: Timestamp,
-        /// What its owner calls it; null for an affiliate's key.
+        /// The owner's name for the link; null for an affiliate's key.
         #[serde(default)]
         pub name: Option<String>,
         /// Whether the owner has enabled the link. The operator can disable it separately.
         #[serde(default = "enabled")]
         pub enabled: bool,
-        /// The end that its owner set; `expires_at` may be earlier.
+        /// The expiry set by the owner; `expires_at` may be earlier.
         #[serde(default)]
         pub owner_expires_at: Option<Timestamp>,
-        /// Where people are sent who open it after it expired.
+        /// URL that visitors are redirected to after the link has expired.
         #[serde(default)]
         pub expired_url: Option<String>,
     }
@@ -114,7 +114,7 @@ impl LinkDetail {
 pub struct LinkList {
     /// The links, at most `limit`.
     pub links: Vec<LinkDetail>,
-    /// Where the next page starts; null on the last one.
+    /// Cursor for the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -178,7 +178,7 @@ impl LinkFilter {
 }
 
 shown_link! {
-    /// A link as it is resolved in JSON.
+    /// A link, resolved as JSON.
     ResolvedLink {} {
         /// The source of the contents, and whether the service verified it.
         #[serde(rename = "_service_meta")]
@@ -186,15 +186,15 @@ shown_link! {
     }
 }
 
-/// What the service itself says about a link.
+/// The service's own information about a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceMeta {
-    /// Always `tenant_asserted`: the link's creator supplied its contents, and no one verified them.
+    /// Always `tenant_asserted`: the contents come from the link's creator and are not verified.
     pub source: String,
-    /// Whether the link is active, and if not, why.
+    /// Whether the link is active and, if not, why.
     pub status: LinkStatus,
-    /// The creator's verified domain, if there is one.
+    /// The creator's verified domain, if any.
     pub tenant_domain: Option<String>,
     /// Whether the creator has a verified domain.
     pub tenant_verified: bool,

@@ -9,12 +9,13 @@ use crate::metadata::Metadata;
 use crate::patch::Patch;
 use crate::time::Timestamp;
 
-/// The body of an update: an absent field keeps its value, `null` clears it, a value replaces the whole field.
+/// The request body of an update: absent fields keep their values, `null` clears a field, and a value replaces
+/// the whole field.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct UpdateLink {
-    /// Opens the iOS app.
+    /// Deep link that opens the iOS app.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub ios_deep_link: Patch<String>,
@@ -22,11 +23,11 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub ios_store_url: Patch<String>,
-    /// Opens the Android app.
+    /// Deep link that opens the Android app.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub android_deep_link: Patch<String>,
-    /// The Play Store page.
+    /// The Google Play page.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub android_store_url: Patch<String>,
@@ -34,32 +35,32 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub web_url: Patch<String>,
-    /// The tenant's own data, replaced as a whole.
+    /// The account's own data, replaced as a whole.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Metadata>, required = false))]
     pub metadata: Patch<Metadata>,
-    /// What the link is for, for agents; replaced as a whole.
+    /// What the link is for, for AI agents; replaced as a whole.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<AgentContext>, required = false))]
     pub agent_context: Patch<AgentContext>,
-    /// How the link looks when shared, replaced as a whole.
+    /// How the link looks when it is shared; replaced as a whole.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<SocialPreview>, required = false))]
     pub social_preview: Patch<SocialPreview>,
-    /// What its owner calls it, at most 120 characters.
+    /// The owner's name for the link, at most 120 characters.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 120))]
     pub name: Patch<String>,
-    /// Whether the link works; not null. `true` is refused while the operator has it switched off.
+    /// Whether the link is enabled; not null. `true` is rejected while the operator has disabled the link.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = bool, required = false))]
     pub enabled: Patch<bool>,
-    /// When the link expires (RFC 3339 with an offset): later than now, within 100 years. Null removes this end, not that of
-    /// an account without a verified primary domain.
+    /// When the link expires (RFC 3339 with an offset): must be in the future, within 100 years. Null removes this
+    /// expiry, but not the one that applies to accounts without a verified primary domain.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, format = DateTime))]
     pub expires_at: Patch<String>,
-    /// Where people are sent who open the link after it expired.
+    /// URL that visitors are redirected to after the link has expired.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,
@@ -126,7 +127,7 @@ pub struct LinkPatch {
     pub destinations: Destinations<Patch<String>>,
     /// The tenant's own data.
     pub metadata: Patch<Metadata>,
-    /// What the link is for, for agents.
+    /// What the link is for, for AI agents.
     pub agent_context: Patch<AgentContext>,
     /// How the link looks when shared.
     pub social_preview: Patch<SocialPreview>,

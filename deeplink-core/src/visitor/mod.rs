@@ -72,7 +72,7 @@ impl Platform {
     }
 }
 
-/// What kind of click a visit counts as.
+/// Kind of click.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

@@ -73,11 +73,11 @@ pub struct Requirement {
     pub scheme: String,
     /// The chain, as CAIP-2 (`eip155:8453`), or by its version 1 name (`base`) where it came from a version 1 challenge.
     pub network: String,
-    /// How much, in the smallest unit of the asset.
+    /// Amount, in the smallest unit of the asset.
     pub amount: String,
     /// The token's contract.
     pub asset: String,
-    /// Who is paid.
+    /// Wallet address of the payee.
     pub pay_to: String,
     /// Seconds within which the payment should be settled.
     pub max_timeout_seconds: u64,
@@ -86,31 +86,31 @@ pub struct Requirement {
     pub extra: Option<Value>,
 }
 
-/// What is to be paid, as version 1 writes it.
+/// Payment requirement in x402 version 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementV1 {
-    /// How it is paid: `exact`.
+    /// Payment scheme: `exact`.
     pub scheme: String,
     /// The chain, such as `base`.
     pub network: String,
-    /// How much, in the smallest unit of the asset.
+    /// Amount, in the smallest unit of the asset.
     pub max_amount_required: String,
     /// The token's contract.
     pub asset: String,
-    /// Who is paid.
+    /// Wallet address of the payee.
     pub pay_to: String,
-    /// URL of what is paid for.
+    /// URL of the operation.
     pub resource: String,
-    /// What is paid for.
+    /// Description of the operation.
     pub description: String,
-    /// The answer's media type.
+    /// Media type of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Seconds within which the payment should be settled.
     pub max_timeout_seconds: u64,
-    /// The name and version that the token's signatures cover.
+    /// Name and version in the token's signing domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
 }
@@ -138,7 +138,7 @@ pub struct Resource {
     /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The answer's media type.
+    /// Media type of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }

@@ -16,7 +16,7 @@ const MARGIN_SECS: i64 = 6;
 pub struct Authorization {
     /// Who pays, in lower case.
     pub from: String,
-    /// Who is paid.
+    /// Wallet address of the payee.
     pub to: String,
     /// How much, in the asset's smallest unit.
     pub value: String,

@@ -42,14 +42,14 @@ pub(crate) async fn find(app: &App, caller: &Caller) -> Result<Account, ApiError
 
 /// Changes the account's settings.
 ///
-/// An absent field keeps its value, `null` clears it.
+/// Absent fields keep their values, and `null` clears a field.
 #[utoipa::path(
     patch, path = "/v1/account", operation_id = "update_account", tag = "account", security(("secret_key" = [])),
     request_body = UpdateAccount,
     responses(
         (status = 200, description = "The changed settings", body = Account),
         FullKey, JsonBody,
-        (status = 400, description = "A field breaks a rule (`invalid_name`, `invalid_icon_url`, `invalid_theme_color`, or `bad_request` for an unknown time zone), or no field is named (`empty_update`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_name`, `invalid_icon_url`, `invalid_theme_color`, or `bad_request` for an unknown time zone), or no field is specified (`empty_update`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -88,18 +88,20 @@ async fn changed_in(
 
 /// Schedules the deletion of the account.
 ///
-/// Everything in it is deleted 7 days later and cannot be restored: its links, which stop working, with their clicks and reports, its
-/// domains, keys, people, webhooks and everything else. Until then everything works as before, and the deletion can be canceled. Any
-/// secret key of the account and any person of its team can do both; owners whose address is confirmed are told by mail, if mail is
-/// set up. While the operator has suspended the account, the deletion waits. Scheduled again, it keeps its time.
+/// The account and everything in it are deleted 7 days later and cannot be restored: its links, which stop
+/// working, with their clicks and reports, and its domains, keys, team members, webhooks and all other data.
+/// Until then, everything works as before, and the deletion can be canceled. Any team member, and any secret
+/// key of the account, can request and cancel it. If email is configured, owners with a confirmed address are
+/// notified by email. While the account is suspended by the operator, the deletion is on hold. A repeated
+/// request does not change the scheduled time.
 #[utoipa::path(
     post, path = "/v1/account/deletion", operation_id = "delete_account", tag = "account", security(("secret_key" = [])),
     request_body = DeleteAccount,
     responses(
-        (status = 200, description = "The account, with the time of its deletion", body = Account),
+        (status = 200, description = "The account, with its scheduled deletion time", body = Account),
         FullKey, JsonBody,
         (status = 400, description = "`confirm` is not the account's ID (`bad_request`)", body = ErrorBody),
-        (status = 409, description = "The account has a subscription that would be renewed (`subscription_active`)", body = ErrorBody),
+        (status = 409, description = "The account has a subscription that will renew (`subscription_active`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn delete(
@@ -172,7 +174,7 @@ fn subscription_active() -> ApiError {
 
 /// Cancels the deletion of the account.
 ///
-/// Does nothing if none is scheduled.
+/// Does nothing if no deletion is scheduled.
 #[utoipa::path(
     delete, path = "/v1/account/deletion", operation_id = "cancel_account_deletion", tag = "account",
     security(("secret_key" = [])),

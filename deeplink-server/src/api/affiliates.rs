@@ -28,7 +28,7 @@ use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
-/// Lists affiliates, newest first. There can be 1,000.
+/// Lists affiliates, newest first. Maximum 1,000 per account.
 #[utoipa::path(
     get, path = "/v1/affiliates", operation_id = "list_affiliates", tag = "affiliates", security(("secret_key" = [])),
     params(PageQuery),
@@ -60,16 +60,16 @@ pub(crate) async fn all_of(app: &App, caller: &Caller) -> Result<Vec<AffiliateDe
     all.await
 }
 
-/// Creates an affiliate. There can be 1,000.
+/// Creates an affiliate. Maximum 1,000 per account.
 #[utoipa::path(
     post, path = "/v1/affiliates", operation_id = "create_affiliate", tag = "affiliates", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateAffiliate,
     responses(
         (status = 201, description = "Created", body = AffiliateDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "A field breaks a rule (`invalid_name`, `invalid_partner_key`)", body = ErrorBody),
-        (status = 402, description = "There are 1,000 affiliates", body = ErrorBody),
-        (status = 409, description = "Another affiliate has the partner key (`partner_key_taken`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_name`, `invalid_partner_key`)", body = ErrorBody),
+        (status = 402, description = "The account already has 1,000 affiliates", body = ErrorBody),
+        (status = 409, description = "Another affiliate has this partner key (`partner_key_taken`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -124,7 +124,7 @@ impl Work for Create {
 /// Shows an affiliate.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}", operation_id = "get_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's id")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
     responses((status = 200, description = "The affiliate", body = AffiliateDetail), FullKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -148,16 +148,16 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result
 
 /// Changes an affiliate.
 ///
-/// An absent field keeps its value. The credentials of a disabled affiliate are refused until it is active again; its
-/// links keep working.
+/// Absent fields keep their values. The credentials of a disabled affiliate are rejected until it is active
+/// again; its links keep working.
 #[utoipa::path(
     patch, path = "/v1/affiliates/{affiliate_id}", operation_id = "update_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's id")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
     request_body = UpdateAffiliate,
     responses(
         (status = 200, description = "The changed affiliate", body = AffiliateDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "A field breaks a rule, or no field is named (`empty_update`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid, or no field is specified (`empty_update`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -233,10 +233,10 @@ async fn announce(tx: &mut Conn<'_>, hashes: &[String]) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Deletes an affiliate and its credentials. Its links stay and keep its id.
+/// Deletes an affiliate and its credentials. Its links keep working and keep the affiliate's ID.
 #[utoipa::path(
     delete, path = "/v1/affiliates/{affiliate_id}", operation_id = "delete_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's id")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

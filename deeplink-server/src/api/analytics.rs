@@ -30,35 +30,41 @@ use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
-/// Reports what links led to, from clicks to conversions: all of the account's, or those in `link_ids`.
+/// Reports results from clicks to conversions, for the whole account or for the links in `link_ids`.
 ///
-/// Installs are counted once in the report and once in each group. Revenue is that of the conversions counted, by
-/// currency; with `touched`, several groups by link share a conversion. History before `from` counts for the credit; the
-/// window limits only what is counted, and includes both its ends. Unknown ids count as zero. The 200 largest conversion
-/// types are named and the rest is `other`; so are referring hosts beyond the 100 largest, beyond 200 of one link on one
-/// day, and beyond 1,000 of the account on one day. Hourly platforms, hosts and countries are kept for 35 days; before that,
-/// clicks of a day that the window cuts have the platform and the country `unknown` and the host `other`. Browser, os, device
-/// and in-app browser are those that a person's User-Agent names; they are `unknown` of agents, of clicks from before they were
-/// recorded, and where it names none. By link without `link_ids`: if more than 200 links of the account are clicked in a day,
-/// they are found by sampling, and one with many clicks is almost certainly found; the clicks of deleted links are in `other`.
+/// Each install is counted once in the report and once in each group. Revenue is the sum of the counted
+/// conversions, by currency; with `touched`, several link groups can share a conversion. Credit takes the
+/// history before `from` into account; the window limits only what is counted, and is inclusive at both ends.
+/// Unknown IDs count as zero.
+///
+/// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond
+/// the 100 largest, beyond 200 per link and day, and beyond 1,000 per account and day. Hourly platforms, hosts
+/// and countries are kept for 35 days; before that, clicks of a day that is only partly in the window have the
+/// platform and country `unknown` and the host `other`. Browser, os, device and in-app browser come from the
+/// visitor's User-Agent; they are `unknown` for agents, for clicks from before they were recorded, and if the
+/// User-Agent does not contain them.
+///
+/// If grouped by link without `link_ids`: if more than 200 links of the account are clicked in a day, the top
+/// links are found by sampling, and a link with many clicks is almost certain to be found; the clicks of
+/// deleted links are in `other`.
 #[utoipa::path(
     get, path = "/v1/analytics/stats", operation_id = "funnel", tag = "analytics", security(("secret_key" = [])),
     params(
-        ("link_ids" = Option<String>, Query, description = "1 to 100 link ids, joined by commas; all links of the account, deleted ones included, when absent"),
-        ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
-        ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent"),
-        ("credit" = Option<String>, Query, description = "Which touch is credited: `last_touch`, `first_touch` or `touched`; `last_touch` when absent or unknown"),
-        ("tz" = Option<String>, Query, description = "With `group_by=day`: whose days the groups are, a name of the IANA time zone database such as `Europe/Berlin`; UTC's when absent. Clicks are counted by whole hours: an hour that two days share counts for the day in which it begins, or for the first day of the report"),
-        ("group_by" = Option<GroupBy>, Query, description = "What the report is broken down by: `day` in at most 400 days, `hour` in at most 31, or `link`; all others break down clicks alone"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "How many groups are named, those with the most clicks; the clicks of the rest are the last group, `other`. If groups are left out, a browser or system `other` is among the rest. When absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with `day` and `hour`"),
-        ("order" = Option<GroupOrder>, Query, description = "The order of the groups that are named: `clicks`, the most first, or `-key`, the last key first. When absent: days and hours oldest first, links of `link_ids` as asked, others by clicks"),
-        ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` when absent"),
+        ("link_ids" = Option<String>, Query, description = "1 to 100 link IDs, separated by commas; by default, all links of the account, including deleted ones"),
+        ("from" = Option<String>, Query, description = "Start (RFC 3339); by default, 30 days before `to`"),
+        ("to" = Option<String>, Query, description = "End (RFC 3339); by default, now"),
+        ("credit" = Option<String>, Query, description = "The touch that is credited: `last_touch`, `first_touch` or `touched`; `last_touch` if absent or unknown"),
+        ("tz" = Option<String>, Query, description = "With `group_by=day`: time zone of the days, an IANA time zone name such as `Europe/Berlin`; UTC by default. Clicks are counted by whole hours: an hour that spans midnight counts toward the earlier day; at the start of the report, toward its first day"),
+        ("group_by" = Option<GroupBy>, Query, description = "What the report is grouped by: `day` (at most 400 days), `hour` (at most 31 days) or `link`; all others group only clicks"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Maximum number of groups, starting with those with the most clicks; the clicks of the rest are in the last group, `other`. If groups are left out, a browser or system `other` is part of the rest. Default: 100 hosts or countries, 25 links of the whole account, and all of any others. Not allowed with `day` and `hour`"),
+        ("order" = Option<GroupOrder>, Query, description = "Order of the groups: `clicks` (most clicks first) or `-key` (descending by key). Default: days and hours oldest first, links in the order of `link_ids`, others by clicks"),
+        ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` by default"),
     ),
     responses(
         (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
         FullKey,
-        (status = 400, description = "A parameter is missing, malformed or given twice, or the window is too long", body = ErrorBody),
-        (status = 503, description = "Grouped by country, and the service is not told countries (`geo_not_configured`); otherwise repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 400, description = "A parameter is missing, malformed or repeated, or the window is too long", body = ErrorBody),
+        (status = 503, description = "Grouped by country, but country data is not configured (`geo_not_configured`); otherwise, retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn funnel(
@@ -429,15 +435,15 @@ fn ordered(mut groups: Vec<FunnelGroup>, order: Option<&GroupOrder>) -> Vec<Funn
     groups
 }
 
-/// Sums up everything a link led to.
+/// Returns the total results of a link.
 ///
-/// The earlier form of the report on a set of links: by the last touch, with revenue.
+/// The legacy form of the report on a set of links: by last touch, with revenue.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/stats", operation_id = "link_stats", tag = "analytics",
     security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's id")),
+    params(("link_id" = String, Path, description = "The link's ID")),
     responses(
-        (status = 200, description = "The sums", body = LinkStats, headers(("Deprecation" = String), ("Link" = String))),
+        (status = 200, description = "The totals", body = LinkStats, headers(("Deprecation" = String), ("Link" = String))),
         FullKey, NotFound,
     )
 )]

@@ -28,7 +28,7 @@ use crate::state::{App, Shared};
     get, path = "/v1/apps", operation_id = "list_apps", tag = "apps", security(("secret_key" = [])),
     params(PageQuery),
     responses(
-        (status = 200, description = "One page", body = Vec<AppDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last"))),
+        (status = 200, description = "One page", body = Vec<AppDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last page"))),
         FullKey, Paged,
     )
 )]
@@ -60,18 +60,18 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<AppDeta
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Registers an app, so that links on the tenant's domains open in it.
+/// Registers an app, so that links on the account's domains open in it.
 ///
-/// Registering the same bundle or package again replaces the app, which keeps its id. There can be 50 apps per
-/// platform.
+/// Registering the same bundle ID or package name again replaces the app, which keeps its ID. Maximum 50 apps
+/// per platform.
 #[utoipa::path(
     post, path = "/v1/apps", operation_id = "create_app", tag = "apps", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateApp,
     responses(
         (status = 201, description = "Registered or replaced", body = AppDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, KeyedBody,
-        (status = 400, description = "A field breaks a rule", body = ErrorBody),
-        (status = 402, description = "There are 50 apps of this platform", body = ErrorBody),
+        (status = 400, description = "A field is invalid", body = ErrorBody),
+        (status = 402, description = "The account already has 50 apps of this platform", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -127,10 +127,10 @@ impl Work for Create {
     }
 }
 
-/// Removes an app. Links stop opening in it once the device fetches the association file again.
+/// Removes an app. Links stop opening in the app once the device fetches the association file again.
 #[utoipa::path(
     delete, path = "/v1/apps/{app_id}", operation_id = "delete_app", tag = "apps", security(("secret_key" = [])),
-    params(("app_id" = String, Path, description = "The app's id")),
+    params(("app_id" = String, Path, description = "The app's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -25,9 +25,9 @@ impl App {
     }
 }
 
-/// Lists who changed what in the account, newest first.
+/// Lists the account's audit log, newest first.
 ///
-/// Kept for a year. Changes to links are not in it.
+/// Entries are kept for a year. Changes to links are not included.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_audit_log", tag = "account", security(("secret_key" = [])),
     params(PageQuery),

@@ -27,13 +27,13 @@ const MAX_TRIES: usize = 5;
 
 /// Shows the account's plan and usage.
 ///
-/// The numbers are this service's own, so they are available even while the payment processor is down.
+/// The data comes from this service, so it is available even while the payment processor is down.
 #[utoipa::path(
     get, path = "/v1/billing/status", operation_id = "billing_status", tag = "billing", security(("secret_key" = [])),
     responses(
         (status = 200, description = "Plan, limits and usage", body = BillingStatus),
         FullKey,
-        (status = 503, description = "Billing is switched off (`billing_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Billing is disabled (`billing_not_configured`), or retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn status(
@@ -89,12 +89,12 @@ pub(crate) async fn status_of(
 
 /// Cancels the subscription at the end of its period.
 ///
-/// The plan stays until then. A repeat changes nothing.
+/// The plan remains in effect until then. Repeating the request has no effect.
 #[utoipa::path(
     post, path = "/v1/billing/cancel", operation_id = "cancel_subscription", tag = "billing", security(("secret_key" = [])),
     params(IdempotencyKey),
     responses(
-        (status = 200, description = "The subscription ends with its period", body = CancelScheduled, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The subscription ends at the end of its current period", body = CancelScheduled, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
         (status = 400, description = "There is no subscription to cancel (`no_subscription`), or `Idempotency-Key` is malformed", body = ErrorBody),
     )

@@ -24,15 +24,15 @@ use crate::state::Shared;
 
 /// Creates up to 100 links, all or none.
 ///
-/// Either `template` with `custom_ids`, `template` with `count`, or distinct `links`. If any row is wrong, nothing is
-/// stored and every wrong row is listed.
+/// Send `template` with `custom_ids`, `template` with `count`, or individual `links`. If any row is invalid,
+/// nothing is stored and every invalid row is listed.
 #[utoipa::path(
     post, path = "/v1/links/bulk", operation_id = "bulk_create_links", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = BulkCreate,
     responses(
         (status = 201, description = "All created, in the order of the request", body = BulkCreated, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, KeyedBody,
-        (status = 400, description = "The batch breaks a rule; with `invalid_batch`, `errors` lists every failing row", body = ErrorBody),
+        (status = 400, description = "The batch is invalid; with `invalid_batch`, `errors` lists every invalid row", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),

@@ -39,15 +39,15 @@ pub(crate) const EXPIRED: &str = "/signin?error=link_expired";
 /// Redirect for an address without an account while sign-up is closed.
 pub(crate) const CLOSED: &str = "/signin?error=signup_closed";
 
-/// Signs in with a mailed link's token.
+/// Signs in with the token of an emailed link.
 ///
-/// Of several requests with one token, one gets the session. The browser's previous session ends. A sign-up link does
-/// not work here: it has its own page.
+/// If several requests use the same token, only one gets the session. The browser's previous session ends. A
+/// sign-up link does not work here: it has its own page.
 #[utoipa::path(
     post, path = "/v1/auth/callback", operation_id = "callback", tag = "sessions",
     request_body(content = CallbackForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 303, description = "Signed in: to where the sign-in was to lead, with the cookie `session_token`; else to `/signin?error=link_expired`, `signup_closed` for an address without an account while none are opened, or `invalid_request` for a form of another site", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 303, description = "Signed in: redirect to the requested path, with the cookie `session_token`. Otherwise, redirect to `/signin?error=link_expired`, `signup_closed` for an address without an account if sign-up is closed, or `invalid_request` for a form from another site", headers(("Location" = String), ("Set-Cookie" = String))),
         Unavailable, FormBody,
     )
 )]
@@ -107,14 +107,14 @@ pub(crate) async fn is_dead(app: &App, peer: IpAddr, headers: &HeaderMap, token:
     matches!(misses::look_up(app, app.client_at(peer, headers), false, found).await, Ok(None))
 }
 
-/// The form of a mailed link.
+/// The form behind an emailed sign-in link.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct CallbackForm {
     /// The link's token; without it the sign-in fails.
     #[schema(required = false)]
     token: String,
-    /// Path of this service to go to, unless the sign-in request named one.
+    /// Path on this service to redirect to, unless the sign-in request specified one.
     next: Option<String>,
 }
 

@@ -29,7 +29,7 @@ use crate::state::{App, Shared};
 /// Lists an affiliate's credentials, newest first.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "list_credentials", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's id"), PageQuery),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID"), PageQuery),
     responses(
         (status = 200, description = "One page, without the secrets", body = CredentialList),
         FullKey, NotFound, Paged,
@@ -80,12 +80,12 @@ pub(crate) async fn find_for(
 
 /// Creates a credential for an affiliate.
 ///
-/// The key is in the reply and is never shown again. It can access this affiliate's links only. An affiliate can have
-/// 3.
+/// The key is in the response and is never shown again. It can access only this affiliate's links. Maximum 3
+/// per affiliate.
 #[utoipa::path(
     post, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "create_credential", tag = "affiliates", security(("secret_key" = [])),
     params(
-        ("affiliate_id" = String, Path, description = "The affiliate's id"),
+        ("affiliate_id" = String, Path, description = "The affiliate's ID"),
         IdempotencyKey,
     ),
     responses(
@@ -163,12 +163,12 @@ impl Work for Create {
     }
 }
 
-/// Deletes a credential of an affiliate. It stops working at once.
+/// Deletes a credential of an affiliate. It stops working immediately.
 #[utoipa::path(
     delete, path = "/v1/affiliates/{affiliate_id}/credentials/{key_id}", operation_id = "delete_credential", tag = "affiliates", security(("secret_key" = [])),
     params(
-        ("affiliate_id" = String, Path, description = "The affiliate's id"),
-        ("key_id" = String, Path, description = "The credential's id"),
+        ("affiliate_id" = String, Path, description = "The affiliate's ID"),
+        ("key_id" = String, Path, description = "The credential's ID"),
     ),
     responses(Deleted)
 )]

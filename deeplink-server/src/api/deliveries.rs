@@ -48,19 +48,20 @@ impl Cursor for DeliveryCursor {
 
 /// Lists a webhook's deliveries of the last 30 days, newest first.
 ///
-/// A cursor carries the filter of its list and may be sent alone. The receiver's response is only on the account page.
+/// A cursor contains the filter of its list and may be sent alone. The endpoint's response is shown only on the
+/// account page.
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("webhook_id" = String, Path, description = "The webhook's ID"),
         ("limit" = Option<u32>, Query, description = "Deliveries per page", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
-        ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries of this status"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
+        ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries with this status"),
     ),
     responses(
         (status = 200, description = "One page", body = DeliveryList),
         FullKey, NotFound,
-        (status = 400, description = "A parameter is malformed, or the cursor belongs to another list (`invalid_cursor`)", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed, or the cursor belongs to a different list (`invalid_cursor`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(
@@ -154,21 +155,21 @@ fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
     path.parse().map_err(|_| not_there())
 }
 
-/// Sends a test event to a webhook, like any other: signed, with retries, and in the log.
+/// Sends a test event to a webhook, like any other event: signed, with retries, and logged.
 ///
-/// Its ids are made up, except the account's. The header `X-Service-Test: true` marks it for the receiver, and `test`
-/// in the log. It is not in the event stream.
+/// All IDs in it are made up, except the account's. It is marked by the header `X-Service-Test: true`, and by
+/// `test` in the log. It does not appear in the event stream.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("webhook_id" = String, Path, description = "The webhook's ID"),
         IdempotencyKey,
     ),
     request_body = TestWebhook,
     responses(
-        (status = 200, description = "The delivery: pending and tried at once, or dropped when 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The delivery: pending and attempted immediately, or dropped if 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
         FullKey, KeyedBody, NotFound,
-        (status = 400, description = "There is no such kind of event (`invalid_event`), or the webhook is not active", body = ErrorBody),
+        (status = 400, description = "No such kind of event (`invalid_event`), or the webhook is disabled or paused", body = ErrorBody),
     )
 )]
 pub(crate) async fn test(
@@ -199,20 +200,20 @@ pub(crate) async fn test_for(
     send_on_request(app, caller, once, webhook, Requested::Sample(kind)).await
 }
 
-/// Sends a delivery's event again, as a new delivery: the same bytes with the same `webhook-id`.
+/// Sends a delivery's event again as a new delivery, with the same bytes and the same `webhook-id`.
 ///
-/// `replay_of` names the original delivery. A replay of a test event is a test event too.
+/// `replay_of` is the ID of the original delivery. A replay of a test event is also a test event.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's id"),
-        ("delivery_id" = String, Path, description = "The delivery's id"),
+        ("webhook_id" = String, Path, description = "The webhook's ID"),
+        ("delivery_id" = String, Path, description = "The delivery's ID"),
         IdempotencyKey,
     ),
     responses(
-        (status = 200, description = "The new delivery: pending and tried at once, or dropped when 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The new delivery: pending and attempted immediately, or dropped if 100,000 deliveries of the webhook are already pending", body = DeliveryDetail, headers(("Idempotency-Replayed" = String))),
         FullKey, NotFound,
-        (status = 400, description = "The webhook is not active, or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 400, description = "The webhook is disabled or paused, or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn replay(

@@ -36,21 +36,22 @@ const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Verifies a domain by its DNS record.
 ///
-/// The TXT record `_deeplink-verify.{domain}` must hold the claim's token as one of its values. The first verified
-/// primary domain lifts the expiry of the account's active links. A verified domain stays verified, whatever this
-/// lookup finds. If DNS cannot be asked, the answer is `verified: false` with a reason. A name under `.localhost`, on a
-/// service whose public URL is a loopback address, needs no record.
+/// The TXT record `_deeplink-verify.{domain}` must contain the domain's verification token as one of its
+/// values. The first verified primary domain removes the expiry from the account's active links. A verified
+/// domain remains verified, whatever this lookup finds. If the DNS lookup fails, the response is `verified:
+/// false` with a reason. On a service whose public URL is a loopback address, a name under `.localhost` needs
+/// no record.
 #[utoipa::path(
     post, path = "/v1/domains/{domain}/verify", operation_id = "verify_domain", tag = "domains", security(("secret_key" = [])),
     params(
-        ("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain"),
+        ("domain" = String, Path, description = "The domain name; uppercase, a trailing dot and Unicode refer to the same domain"),
         IdempotencyKey,
     ),
     responses(
         (status = 200, description = "The result of the DNS lookup", body = DomainVerification, headers(("Idempotency-Replayed" = String))),
         FullKey, NotFound,
         (status = 400, description = "`Idempotency-Key` is malformed", body = ErrorBody),
-        (status = 409, description = "Verified by another account (`domain_taken`), or there is a verified alternate (`alternate_limit`)", body = ErrorBody),
+        (status = 409, description = "Verified by another account (`domain_taken`), or the account already has a verified alternate domain (`alternate_limit`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn verify(

@@ -30,12 +30,12 @@ use crate::http::once::{Answer, Once, Outcome, Work, created};
 use crate::http::pages::{ArrayPage, PageRequest};
 use crate::state::{App, Shared};
 
-/// Lists domains, newest first. There can be 1,000.
+/// Lists domains, newest first. Maximum 1,000 per account.
 #[utoipa::path(
     get, path = "/v1/domains", operation_id = "list_domains", tag = "domains", security(("secret_key" = [])),
     params(PageQuery),
     responses(
-        (status = 200, description = "One page", body = Vec<DomainDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last"))),
+        (status = 200, description = "One page", body = Vec<DomainDetail>, headers(("Link" = String, description = "`<URL>; rel=\"next\"` (RFC 8288): the absolute URL of the next page; absent on the last page"))),
         FullKey, Paged,
     )
 )]
@@ -91,20 +91,20 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
     Ok(detail(found, app.config.cname_target_at(&app.public_url)))
 }
 
-/// Claims a domain.
+/// Adds a domain.
 ///
-/// The reply has the DNS records to add. A claim does not prevent others from claiming the name, and expires after 7
-/// days unless it is verified. A service on this machine only, whose public URL is a loopback address, also takes names
-/// under `.localhost`, and they are verified at once.
+/// The response contains the DNS records to create. An unverified domain does not prevent other accounts from
+/// adding the same name, and is removed after 7 days. A service whose public URL is a loopback address also
+/// accepts names under `.localhost`, and treats them as verified.
 #[utoipa::path(
     post, path = "/v1/domains", operation_id = "create_domain", tag = "domains", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateDomain,
     responses(
-        (status = 201, description = "Claimed", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
+        (status = 201, description = "Added", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "Not a name that can be claimed (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached, or there are 1,000 domains, claims included", body = ErrorBody),
-        (status = 409, description = "Claimed by this account or verified by another (`domain_taken`), there is a verified alternate (`alternate_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 400, description = "Not a valid domain (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached, or the account already has 1,000 domains, including unverified ones", body = ErrorBody),
+        (status = 409, description = "Already added by this account or verified by another account (`domain_taken`), the account already has a verified alternate domain (`alternate_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -220,19 +220,19 @@ pub(super) fn alternate_limit() -> ApiError {
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
-/// Changes where a domain sends people who open no link.
+/// Changes where a domain redirects visitors without a valid link.
 ///
-/// An absent field keeps its value, `null` clears it: people then see a page. Programs, which do not ask for HTML, get 404 in
-/// any case. Takes effect once the domain is verified. A URL that is later put on the threat list, or to which a link of the
-/// account was taken down, is not used.
+/// Absent fields keep their values, and `null` clears a field, so that visitors see a page. API clients, which
+/// do not request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is
+/// later added to the threat list, or if a link of the account to it was taken down.
 #[utoipa::path(
     patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain")),
+    params(("domain" = String, Path, description = "The domain name; uppercase, a trailing dot and Unicode refer to the same domain")),
     request_body = UpdateDomain,
     responses(
         (status = 200, description = "The changed domain", body = DomainDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "A URL breaks a rule (`invalid_url`) or is refused (`threat_detected`), or no field is named (`empty_update`)", body = ErrorBody),
+        (status = 400, description = "A URL is invalid (`invalid_url`) or blocked (`threat_detected`), or no field is specified (`empty_update`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -293,10 +293,10 @@ impl Update {
     }
 }
 
-/// Deletes a domain. Links on it stop working, and others may claim the name.
+/// Deletes a domain. Links on it stop working, and other accounts can add the domain.
 #[utoipa::path(
     delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The name; upper case, a final dot and Unicode mean the same domain")),
+    params(("domain" = String, Path, description = "The domain name; uppercase, a trailing dot and Unicode refer to the same domain")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -63,7 +63,7 @@ pub(crate) fn mark(response: &mut Response, Successor { general, asked }: Succes
     response.headers_mut().insert("link", link);
 }
 
-/// Records a click (earlier form of `track_click`).
+/// Records a click (legacy form of `track_click`).
 #[utoipa::path(
     post, path = "/v1/attribution/click", operation_id = "attribution_click", tag = "lifecycle",
     security(("publishable_key" = [])),
@@ -71,7 +71,7 @@ pub(crate) fn mark(response: &mut Response, Successor { general, asked }: Succes
     responses(
         (status = 200, description = "Recorded", body = TrackedClick, headers(("Deprecation" = String), ("Link" = String), ("Idempotency-Replayed" = String))),
         PublishableReporting, KeyedBody,
-        (status = 404, description = "There is no such link, or it is not active", body = ErrorBody),
+        (status = 404, description = "No such link, or the link is not active", body = ErrorBody),
     )
 )]
 pub(crate) async fn click(
@@ -82,7 +82,7 @@ pub(crate) async fn click(
     lifecycle::click_for(&app, &caller, request).await
 }
 
-/// Records that a link opened an install (earlier form of `attribute`).
+/// Records that a link opened an install (legacy form of `attribute`).
 #[utoipa::path(
     post, path = "/v1/attribution/report", operation_id = "attribution_report", tag = "lifecycle",
     security(("publishable_key" = [])),
@@ -100,7 +100,7 @@ pub(crate) async fn report(
     lifecycle::attribute_for(&app, caller, request).await
 }
 
-/// Binds an install to a user (earlier form of `identify`).
+/// Binds an install to a user (legacy form of `identify`).
 #[utoipa::path(
     put, path = "/v1/attribution/link", operation_id = "attribution_link", tag = "lifecycle",
     security(("secret_key" = [])),
@@ -108,7 +108,7 @@ pub(crate) async fn report(
     responses(
         (status = 200, description = "Bound", body = Done, headers(("Deprecation" = String), ("Link" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "A field is missing or breaks a rule", body = ErrorBody),
+        (status = 400, description = "A field is missing or invalid", body = ErrorBody),
         (status = 409, description = "The install belongs to another user (`identify_conflict`)", body = ErrorBody),
     )
 )]

@@ -19,25 +19,26 @@ use crate::state::{App, Shared};
 
 /// Lists events, oldest first.
 ///
-/// Clicks of people and agents, touches, bindings and conversions of known users, each with the body that webhooks get, in the
-/// order in which the service stored them: the same for every reader, so a period never changes from a minute after its end.
-/// Events are stored within about a second of their `timestamp`; clicks may come later after a fault, and conversions when
-/// their user becomes known. They are kept as long as clicks are. A page may be short or empty and still have a `next_cursor`; a cursor
-/// carries the filters of its list and may be sent alone.
+/// Returns clicks by people and agents, touches, bindings and conversions of known users, each with the body
+/// that webhooks receive, in the order in which the service stored them. The order is the same for every
+/// reader, and a period does not change once a minute has passed since its end. Events are stored within about
+/// a second of their `timestamp`; clicks may be stored later after a failure, and conversions once their user
+/// is known. Events are kept as long as clicks. A page may be short or empty and still have a `next_cursor`; a
+/// cursor contains the filters of its list and may be sent alone.
 #[utoipa::path(
     get, path = "/v1/analytics/events", operation_id = "list_events", tag = "analytics", security(("secret_key" = [])),
     params(
-        ("limit" = Option<u32>, Query, description = "Events per page; 100 when absent", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
+        ("limit" = Option<u32>, Query, description = "Events per page, 100 by default", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("kind" = Option<EventKind>, Query, description = "Only events of this kind"),
-        ("link_id" = Option<String>, Query, description = "Only events that name this link: clicks on it, installs it opened or opened first, conversions it touched first or last"),
+        ("link_id" = Option<String>, Query, description = "Only events that refer to this link: clicks on it, installs it opened or opened first, conversions it touched first or last"),
         ("from" = Option<String>, Query, description = "Only events stored at this time or later (RFC 3339)", format = DateTime),
         ("to" = Option<String>, Query, description = "Only events stored before this time (RFC 3339)", format = DateTime),
     ),
     responses(
         (status = 200, description = "One page", body = EventList),
         FullKey,
-        (status = 400, description = "A parameter is malformed, `kind` is unknown (`invalid_event`), or the cursor belongs to another list (`invalid_cursor`)", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed, `kind` is unknown (`invalid_event`), or the cursor belongs to a different list (`invalid_cursor`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(

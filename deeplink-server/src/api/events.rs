@@ -35,22 +35,23 @@ const FULL: &str = "this account already has 10 open streams on this node";
 
 /// Streams events as they happen.
 ///
-/// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`, `event` (the
-/// kind) and `data` (the body that webhooks get, on one line), in the same order for all readers. The stream starts
-/// now, or after the event in `Last-Event-ID`, at most 24 hours back. A comment without data is sent at the start and
-/// after every 15 seconds without an event; its `id` is the position reached. An account can have 10 readers per node.
-/// The stream ends when the service stops, and within 5 seconds of its key's deletion; reconnect with the last id.
+/// Server-sent events: the account's clicks, touches, bindings and conversions, each as a frame with `id`,
+/// `event` (the kind) and `data` (the body that webhooks receive, on one line), in the same order for all
+/// readers. The stream starts now, or after the event in `Last-Event-ID`, at most 24 hours back. A comment
+/// without data is sent at the start and after every 15 seconds without an event; its `id` is the current
+/// position. Maximum 10 streams per account and node. The stream ends when the service shuts down, and within 5
+/// seconds after its key is deleted; reconnect with the last ID.
 #[utoipa::path(
     get, path = "/v1/events/stream", operation_id = "event_stream", tag = "events", security(("secret_key" = [])),
     params(
         ("events" = Option<String>, Query, description = "Only these kinds, separated by commas: `click`, `attribute`, `identify`, `conversion`"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read"),
+        ("Last-Event-ID" = Option<String>, Header, description = "ID of the last event that was read"),
     ),
     responses(
-        (status = 200, description = "The events; the stream does not end", content_type = "text/event-stream", body = String),
+        (status = 200, description = "The events, in an open-ended stream", content_type = "text/event-stream", body = String),
         FullKey,
-        (status = 400, description = "`Last-Event-ID` is not an event of the last day (`bad_request`), or `events` holds an unknown kind (`invalid_event`)", body = ErrorBody),
-        (status = 429, description = "The account already has 10 readers on this node", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 400, description = "`Last-Event-ID` is not an event from the last 24 hours (`bad_request`), or `events` contains an unknown kind (`invalid_event`)", body = ErrorBody),
+        (status = 429, description = "The account already has 10 open streams on this node", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn stream(

@@ -24,20 +24,21 @@ use crate::http::extract::Query;
 use crate::http::pages::{ArrayPage, PageRequest};
 use crate::state::{App, Shared};
 
-/// Lists everything that the account has, record by record.
+/// Exports the account's data, record by record.
 ///
-/// The settings first, then each thing of each list, as the list shows it, and all events that are kept. What is secret is left
-/// out: keys, the secrets of webhooks and the URLs of sources. Totals of reports, deliveries and payments are not in it. A page may be short or empty and still have a `next_cursor`.
+/// Returns the settings first, then each record of each list, in the format of that list, and all stored
+/// events. Secrets are omitted: keys, webhook secrets and source URLs. Report totals, deliveries and payments
+/// are not included. A page may be short or empty and still have a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/account/export", operation_id = "export_account", tag = "account", security(("secret_key" = [])),
     params(
-        ("limit" = Option<u32>, Query, description = "Records per page; 100 when absent. Events come in pages of this length, other records of at most 100", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
+        ("limit" = Option<u32>, Query, description = "Records per page, 100 by default. Pages of events have this length; pages of other records have at most 100", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
     ),
     responses(
         (status = 200, description = "One page", body = AccountExport),
         FullKey,
-        (status = 400, description = "`limit` is out of range, or the cursor belongs to another list (`invalid_cursor`)", body = ErrorBody),
+        (status = 400, description = "`limit` is out of range, or the cursor belongs to a different list (`invalid_cursor`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(

@@ -21,19 +21,20 @@ use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::notifier::Notification;
 use crate::state::Shared;
 
-/// Sends the events of failed deliveries again, each as a new delivery: the same bytes with the same `webhook-id`.
+/// Sends the events of failed deliveries again as new deliveries, with the same bytes and `webhook-id`.
 ///
-/// It is about the newest 1,000 that were created at `since` or later, failed, and are neither on their way again nor have
-/// arrived since; `has_more` says that there are others, which another request sends. An event that failed several times
-/// is sent once. While 100,000 deliveries of the webhook are pending, none is sent.
+/// Replays up to 1,000 of the newest failed deliveries that were created at `since` or later, have not been
+/// delivered since, and are not already being resent. If `has_more` is true, there are others, which another
+/// request replays. An event that failed several times is sent once. While 100,000 deliveries of the webhook
+/// are pending, none are sent.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/replay", operation_id = "replay_deliveries", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's id"), IdempotencyKey),
+    params(("webhook_id" = String, Path, description = "The webhook's ID"), IdempotencyKey),
     request_body = ReplayDeliveries,
     responses(
-        (status = 200, description = "How many deliveries were created; they are tried at once", body = ReplayedDeliveries, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "Number of deliveries that were created; they are attempted immediately", body = ReplayedDeliveries, headers(("Idempotency-Replayed" = String))),
         FullKey, KeyedBody, NotFound,
-        (status = 400, description = "`since` is missing or malformed, `status` is not `failed`, or the webhook is not active", body = ErrorBody),
+        (status = 400, description = "`since` is missing or malformed, `status` is not `failed`, or the webhook is disabled or paused", body = ErrorBody),
     )
 )]
 pub(crate) async fn replay(

@@ -18,18 +18,18 @@ use crate::error::ApiError;
 use crate::http::fixed::Fixed;
 use crate::state::{App, Shared};
 
-/// Reports that the process answers requests.
+/// Reports whether the process is responding.
 ///
-/// Never asks the database, so it distinguishes a stuck process from a database that is down.
+/// Does not query the database, so it distinguishes a stuck process from a database outage.
 #[utoipa::path(
     get, path = "/health", operation_id = "health", tag = "service",
-    responses((status = 200, description = "The process answers", body = Health))
+    responses((status = 200, description = "The process is responding", body = Health))
 )]
 pub(crate) async fn health() -> Json<Health> {
     Json(Health::new("ok"))
 }
 
-/// Reports that requests can be served: the database answers and the process is not stopping.
+/// Reports whether requests can be served: the database responds and the process is not shutting down.
 #[utoipa::path(
     get, path = "/ready", operation_id = "ready", tag = "service",
     responses(

@@ -22,12 +22,12 @@ use crate::http::{csrf, misses};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Accepts an invitation. It does not sign the person in.
+/// Accepts an invitation, without signing in.
 #[utoipa::path(
     post, path = "/v1/auth/verify", operation_id = "accept_invite", tag = "team",
     request_body(content = InviteForm, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 303, description = "Accepted: to the website's `/signin?invite=accepted`; else to its `/signin?error=invite_invalid`, or to `/signin?error=invalid_request` for a form of another site", headers(("Location" = String))),
+        (status = 303, description = "Accepted: redirect to the website's `/signin?invite=accepted`. Otherwise, redirect to its `/signin?error=invite_invalid`, or to `/signin?error=invalid_request` for a form from another site", headers(("Location" = String))),
         Unavailable, FormBody,
     )
 )]
@@ -61,7 +61,7 @@ fn answer(app: &App, outcome: &str) -> Response {
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct InviteForm {
-    /// The invitation's token; without one nothing is accepted.
+    /// The invitation's token; without it, no invitation is accepted.
     #[schema(required = false)]
     token: String,
 }

@@ -28,7 +28,8 @@ use crate::work::mail::Mail;
 
 /// Requests a new secret key.
 ///
-/// A code is mailed to the address, which must be a verified address of the team. It works for 10 minutes.
+/// Emails a code to the address, which must be the verified address of a team member. The code works for 10
+/// minutes.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys", operation_id = "request_secret_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = RequestSecretKey,
@@ -36,10 +37,10 @@ use crate::work::mail::Mail;
         (status = 200, description = "The code was sent", body = CodeSent, headers(("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not an email address", body = ErrorBody),
-        (status = 403, description = "No one in the team has this address (`not_a_member`), it is not verified (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
-        (status = 429, description = "A code is pending (`request_pending`)", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "Not applied: mail is not set up (`secret_keys_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 403, description = "No team member has this address (`not_a_member`), the address is not verified (`user_unverified`), or not allowed with an affiliate's key", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 429, description = "A code is already pending (`request_pending`)", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Not applied: email is not configured (`secret_keys_not_configured`), or retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn request(
@@ -113,19 +114,19 @@ impl Work for Ask {
     }
 }
 
-/// Creates a secret key with a mailed code.
+/// Creates a secret key with an emailed code.
 ///
-/// The key is in the reply and is never shown again. After 5 wrong codes the right one is refused too, and a new one
-/// can be requested once the 10 minutes are over.
+/// The key is in the response and is never shown again. After 5 incorrect codes, the correct code is rejected
+/// too, and a new code can be requested once the 10 minutes are over.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys/confirm", operation_id = "confirm_secret_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = ConfirmSecretKey,
     responses(
         (status = 201, description = "The key, shown only once", body = CreatedSecretKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "The code is wrong or has expired, or none was sent to this address (`invalid_code`)", body = ErrorBody),
-        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
-        (status = 429, description = "5 wrong codes were tried (`too_many_attempts`)", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 400, description = "The code is incorrect or has expired, or no code was sent to this address (`invalid_code`)", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 429, description = "5 incorrect codes were entered (`too_many_attempts`)", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn confirm(

@@ -35,8 +35,8 @@ use crate::visit::{self, report};
 
 /// Records a click.
 ///
-/// For apps and pages that opened a link themselves. The click counts as a person's; the reply is that of resolving the
-/// link as JSON, plus the platform. An acknowledged click is stored.
+/// For apps and web pages that open links themselves. The click counts as a click by a person. The response is
+/// the link resolved as JSON, plus the platform. A 2xx response means the click has been stored.
 #[utoipa::path(
     post, path = "/v1/lifecycle/click", operation_id = "track_click", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -44,7 +44,7 @@ use crate::visit::{self, report};
     responses(
         (status = 200, description = "Recorded", body = TrackedClick, headers(("Idempotency-Replayed" = String))),
         Reporting, KeyedBody,
-        (status = 404, description = "There is no such link, or it is not active", body = ErrorBody),
+        (status = 404, description = "No such link, or the link is not active", body = ErrorBody),
     )
 )]
 pub(crate) async fn click(
@@ -114,8 +114,8 @@ async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Ca
 
 /// Records that a link opened an install.
 ///
-/// The first report of an install creates it, every later one counts as opening it again. A link that is no longer
-/// active counts too: it was tapped earlier.
+/// The first report for an install creates the install, and every later one counts as another open. A link that
+/// is no longer active counts too, because it was tapped earlier.
 #[utoipa::path(
     post, path = "/v1/lifecycle/attribute", operation_id = "attribute", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -203,9 +203,9 @@ fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
 
 /// Binds an install to a user.
 ///
-/// An install belongs to one user forever. The user's earlier conversions are credited to the links that opened the
-/// install: the 500 oldest at once, the others within moments. The 100 most recently bound installs count. Binding an
-/// install to the same user again changes nothing.
+/// An install is bound to a user permanently. The user's earlier conversions are credited to the links that
+/// opened the install: the 500 oldest immediately, the others moments later. Only the user's 100 most recently
+/// bound installs are considered. Binding an install to the same user again has no effect.
 #[utoipa::path(
     put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -284,18 +284,19 @@ impl Binding {
 
 /// Records a conversion.
 ///
-/// It is credited to the links that had touched its user's installs by then; if no install is known yet, once one is.
-/// Of more than 100 links, only the first, the last and the latest are credited. The same `idempotency_key` within 30
-/// days is the same conversion. Publishable keys have a separate namespace of idempotency keys: a page's report never
-/// blocks one by a secret key or a source.
+/// The conversion is credited to the links that touched the user's installs before it; if the user has no
+/// install yet, it is credited once they have one. At most 100 links are credited: the first, the last, and the
+/// most recent touches. The same `idempotency_key` within 30 days means the same conversion. Idempotency keys
+/// sent with publishable keys are separate, so a report from a page never blocks a report with a secret key or
+/// from a source.
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
     params(PublishableKeyQuery, IdempotencyKey), request_body = Convert,
     responses(
-        (status = 200, description = "The outcome", body = Converted, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The result", body = Converted, headers(("Idempotency-Replayed" = String))),
         Reporting, KeyedBody,
-        (status = 400, description = "The conversion is malformed or breaks a rule (`parse_error`)", body = ErrorBody),
+        (status = 400, description = "The conversion is malformed or invalid (`parse_error`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn convert(

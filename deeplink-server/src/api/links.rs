@@ -35,17 +35,17 @@ pub(super) const DRAWS: usize = 16;
 
 /// Creates a link.
 ///
-/// Every field is optional. Without a verified primary domain the link expires 30 days after its creation.
+/// Every field is optional. Without a verified primary domain, the link expires 30 days after creation.
 #[utoipa::path(
     post, path = "/v1/links", operation_id = "create_link", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateLink,
     responses(
         (status = 201, description = "Created", body = CreatedLink, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, JsonBody,
-        (status = 400, description = "A field breaks a rule", body = ErrorBody),
+        (status = 400, description = "A field is invalid", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The id is taken, or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 409, description = "The ID is taken, or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -236,23 +236,23 @@ impl App {
 
 /// Lists links, newest first.
 ///
-/// A cursor carries the filters of its list and may be sent alone.
+/// A cursor contains the filters of its list and may be sent alone.
 #[utoipa::path(
     get, path = "/v1/links", operation_id = "list_links", tag = "links", security(("secret_key" = [])),
     params(
         ("limit" = Option<u32>, Query, description = "Links per page", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "The previous page's `next_cursor`"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
-        ("status" = Option<LinkStatus>, Query, description = "Only links of this status"),
+        ("status" = Option<LinkStatus>, Query, description = "Only links with this status"),
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
-        ("id_prefix" = Option<String>, Query, description = "Only ids that start with this text, case-sensitive"),
-        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters), without case, in id, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
+        ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),
+        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
         AnyKey,
-        (status = 400, description = "A parameter is malformed, or the cursor belongs to another list", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed, or the cursor belongs to a different list", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(
@@ -366,7 +366,7 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
 /// Shows a link.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}", operation_id = "get_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's id")),
+    params(("link_id" = String, Path, description = "The link's ID")),
     responses((status = 200, description = "The link", body = LinkDetail), AnyKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -402,16 +402,16 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
 
 /// Changes a link.
 ///
-/// An absent field keeps its value, `null` clears it, a value replaces the whole field.
+/// Absent fields keep their values, `null` clears a field, and a value replaces the whole field.
 #[utoipa::path(
     put, path = "/v1/links/{link_id}", operation_id = "update_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's id")),
+    params(("link_id" = String, Path, description = "The link's ID")),
     request_body = UpdateLink,
     responses(
         (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "A field breaks a rule, or no field is named", body = ErrorBody),
-        (status = 409, description = "`enabled` is true, but the operator has the link switched off (`disabled_by_operator`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid, or no field is specified", body = ErrorBody),
+        (status = 409, description = "`enabled` is true, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -478,10 +478,10 @@ fn taken_down() -> ApiError {
     Invalid::field(ErrorCode::DisabledByOperator, "enabled", message).into()
 }
 
-/// Deletes a link, effective at once. Its clicks stay in the tenant's totals.
+/// Deletes a link, effective immediately. Its clicks remain in the account's totals.
 #[utoipa::path(
     delete, path = "/v1/links/{link_id}", operation_id = "delete_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's id")),
+    params(("link_id" = String, Path, description = "The link's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

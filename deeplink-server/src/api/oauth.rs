@@ -39,20 +39,21 @@ const STATE_MINUTES: i64 = 10;
 
 /// Redirects to an identity provider.
 ///
-/// The provider is given a state that works once, within ten minutes and only in this browser, which a cookie proves.
+/// The state that is sent to the provider works once, within ten minutes, and only in this browser, which is
+/// identified by a cookie.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",
     params(
         ("provider" = String, Path, description = "`google` or `github`"),
-        ("next" = Option<String>, Query, description = "Path of this service to go to afterwards; `/account` when it is absent or leads elsewhere"),
+        ("next" = Option<String>, Query, description = "Path on this service to redirect to afterwards; `/account` if absent or not on this service"),
     ),
     responses(
-        (status = 302, description = "To the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
-        (status = 303, description = "To `/signin?error=oauth_not_configured`, if `Accept` includes HTML: no such provider, or it is not set up", headers(("Location" = String))),
-        (status = 400, description = "`next` is given more than once", body = ErrorBody),
-        (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
-        (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
-        (status = 503, description = "The provider is not set up (`oauth_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 302, description = "Redirect to the provider, with a state and a PKCE challenge (S256)", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 303, description = "If `Accept` includes HTML: no such provider, or it is not configured; redirect to `/signin?error=oauth_not_configured`", headers(("Location" = String))),
+        (status = 400, description = "`next` is repeated", body = ErrorBody),
+        (status = 404, description = "No such provider (`unknown_provider`)", body = ErrorBody),
+        (status = 429, description = "Too many sign-ins from this IP address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "The provider is not configured (`oauth_not_configured`), or retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn start(
@@ -113,24 +114,24 @@ fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiErro
     Ok((StatusCode::FOUND, [(header::LOCATION, to), NO_STORE]).into_response())
 }
 
-/// Callback of an identity provider.
+/// Handles the callback of an identity provider.
 ///
-/// A person whose address the provider has verified is signed in; an address without an account opens one. Every
-/// failure redirects to `/signin?error=` and one of `oauth_denied`, `oauth_state_invalid`, `oauth_provider_error`,
-/// `oauth_email_unverified`, `oauth_no_email`, `signup_closed`.
+/// Signs in a user whose address the provider has verified; if the address has no account, creates one. Every
+/// failure redirects to `/signin?error=` with one of `oauth_denied`, `oauth_state_invalid`,
+/// `oauth_provider_error`, `oauth_email_unverified`, `oauth_no_email`, `signup_closed`.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", operation_id = "oauth_callback", tag = "sessions",
     params(
         ("provider" = String, Path, description = "`google` or `github`"),
-        ("code" = Option<String>, Query, description = "The authorization code, to be exchanged for a token"),
-        ("state" = Option<String>, Query, description = "The state given at the start"),
+        ("code" = Option<String>, Query, description = "The authorization code"),
+        ("state" = Option<String>, Query, description = "The state from the start of the sign-in"),
         ("error" = Option<String>, Query, description = "Set by the provider if the sign-in failed"),
     ),
     responses(
-        (status = 303, description = "Signed in, or to `/signin?error=`", headers(("Location" = String), ("Set-Cookie" = String))),
+        (status = 303, description = "Signed in, or redirect to `/signin?error=`", headers(("Location" = String), ("Set-Cookie" = String))),
         Unavailable,
-        (status = 400, description = "A parameter is given more than once", body = ErrorBody),
-        (status = 404, description = "There is no such provider (`unknown_provider`)", body = ErrorBody),
+        (status = 400, description = "A parameter is repeated", body = ErrorBody),
+        (status = 404, description = "No such provider (`unknown_provider`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn callback(

@@ -31,7 +31,7 @@ use crate::state::{App, Shared};
 #[utoipa::path(
     get, path = "/v1/auth/publishable-keys", operation_id = "list_publishable_keys", tag = "keys", security(("secret_key" = [])),
     params(PageQuery),
-    responses((status = 200, description = "One page, each key by its prefix", body = PublishableKeyList), FullKey, Paged)
+    responses((status = 200, description = "One page, with the prefix of each key", body = PublishableKeyList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -64,15 +64,15 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<Publish
 
 /// Creates a publishable key for a verified domain.
 ///
-/// The full key is in the reply and is never shown again. It works while the domain is verified.
+/// The full key is in the response and is never shown again. It works while the domain is verified.
 #[utoipa::path(
     post, path = "/v1/auth/publishable-keys", operation_id = "create_publishable_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreatePublishableKey,
     responses(
         (status = 201, description = "The key, shown only once", body = CreatedPublishableKey, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "Not a domain (`invalid_domain`), not the account's (`domain_not_found`), or not verified (`domain_not_verified`)", body = ErrorBody),
-        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 400, description = "Not a valid domain (`invalid_domain`), not a domain of the account (`domain_not_found`), or not verified (`domain_not_verified`)", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -129,10 +129,10 @@ impl Work for Create {
     }
 }
 
-/// Deletes a publishable key. It stops working at once.
+/// Deletes a publishable key. It stops working immediately.
 #[utoipa::path(
     delete, path = "/v1/auth/publishable-keys/{key_id}", operation_id = "delete_publishable_key", tag = "keys", security(("secret_key" = [])),
-    params(("key_id" = String, Path, description = "The key's id")),
+    params(("key_id" = String, Path, description = "The key's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -26,44 +26,45 @@ use crate::state::{App, Shared};
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=300");
 const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
-/// Draws a link as a QR code.
+/// Returns a QR code for a link.
 ///
-/// The code holds only the link's `url`, whatever the link's status; drawing it does not count as a click. For print,
-/// use level `M` or more, a margin of at least 2, dark colors on light ones with a contrast of 3 or more, and at least
-/// 3 pixels for each module. All scanners read `cornerSquareType=square`; scanners that fit straight edges to the
-/// corner squares, such as OpenCV and quirc, do not read rounded ones.
+/// The code contains only the link's `url`, whatever the link's status; requesting it does not count as a
+/// click. For print, use level `M` or higher, a margin of at least 2, dark colors on a light background with a
+/// contrast of at least 3, and at least 3 pixels per module. All scanners read `cornerSquareType=square`;
+/// scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
+/// ones.
 ///
-/// Enumerated values are case-insensitive. A known parameter that is repeated or empty is refused, an unknown one is
-/// ignored.
+/// Enumerated values are case-insensitive. Known parameters that are repeated or empty are rejected; unknown
+/// parameters are ignored.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/qr.{format}", operation_id = "link_qr", tag = "links", security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's id"),
-        ("format" = QrFormat, Path, description = "The file's format"),
-        ("size" = Option<u32>, Query, description = "Whole edge in pixels, margin included; 600 when absent. In a PNG each module has a whole number of pixels, at least 2 (66 in all for a usual link); the remainder widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
-        ("level" = Option<QrLevel>, Query, description = "Error correction; `L` when absent, or `H` with a logo"),
-        ("margin" = Option<u32>, Query, description = "Margin in modules; 2 when absent", minimum = 0, maximum = 16),
-        ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` stands for `margin=0` where `margin` is absent"),
-        ("dotType" = Option<DotType>, Query, description = "How modules are drawn; `rounded` when absent"),
-        ("cornerSquareType" = Option<CornerSquareType>, Query, description = "Shape of the corner squares; `extra-rounded` when absent"),
-        ("cornerDotType" = Option<CornerDotType>, Query, description = "Shape of the corner dots; `dot` when absent"),
-        ("shape" = Option<QrShape>, Query, description = "`circle` fills a disc around the code with decorative dots; `square` when absent"),
-        ("fgColor" = Option<String>, Query, description = "Color of every part that has no color set; black when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("bgColor" = Option<String>, Query, description = "Background; white when absent. Each part needs a contrast (WCAG 2.2) of 2.0 to it and 32 of 255 in brightness (BT.601), all parts darker than it or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("dotColor" = Option<String>, Query, description = "Color of the dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("cornerSquareColor" = Option<String>, Query, description = "Color of the corner squares; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("cornerDotColor" = Option<String>, Query, description = "Color of the corner dots; `fgColor` when absent", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("If-None-Match" = Option<String>, Header, description = "Tags of cached images: 304 instead of the image"),
-        ("hideLogo" = Option<bool>, Query, description = "Leaves the logo out and ignores `logo`"),
-        ("logo" = Option<String>, Query, description = "Public web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels, and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colors), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
+        ("link_id" = String, Path, description = "The link's ID"),
+        ("format" = QrFormat, Path, description = "File format"),
+        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module has a whole number of pixels, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
+        ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
+        ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),
+        ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` means `margin=0` if `margin` is absent"),
+        ("dotType" = Option<DotType>, Query, description = "Style of the modules; `rounded` by default"),
+        ("cornerSquareType" = Option<CornerSquareType>, Query, description = "Shape of the corner squares; `extra-rounded` by default"),
+        ("cornerDotType" = Option<CornerDotType>, Query, description = "Shape of the corner dots; `dot` by default"),
+        ("shape" = Option<QrShape>, Query, description = "Overall shape: `circle` fills a disc around the code with decorative dots; `square` by default"),
+        ("fgColor" = Option<String>, Query, description = "Color of every part without a color of its own; black by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("bgColor" = Option<String>, Query, description = "Background color; white by default. Each part must differ from it by a contrast (WCAG 2.2) of at least 2.0 and by 32 of 255 in brightness (BT.601); all parts must be darker than the background, or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("dotColor" = Option<String>, Query, description = "Color of the dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerSquareColor" = Option<String>, Query, description = "Color of the corner squares; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("cornerDotColor" = Option<String>, Query, description = "Color of the corner dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("If-None-Match" = Option<String>, Header, description = "`ETag` of a cached image; if it matches, the response is 304 without the image"),
+        ("hideLogo" = Option<bool>, Query, description = "Omits the logo and ignores `logo`"),
+        ("logo" = Option<String>, Query, description = "Public URL of a PNG, JPEG or WebP image to show in the middle: at most 512 KiB, 4,096 px per side and 16 megapixels; less if decoding needs more memory, as for a progressive JPEG (2 megapixels, 4 with chroma subsampling), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
     ),
     responses(
         (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),
             headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
-        (status = 304, description = "`If-None-Match` names the image's current tag"),
+        (status = 304, description = "`If-None-Match` matches the image's current `ETag`"),
         AnyKey, NotFound,
-        (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or `field` names an option that is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
-        (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or the option in `field` is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
+        (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn get(

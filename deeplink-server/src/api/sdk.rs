@@ -31,15 +31,15 @@ pub(crate) fn files() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(script)).merge(types.into())
 }
 
-/// The script with which pages report events.
+/// Returns the script that web pages use to report events.
 ///
-/// It defines the global `deeplink`. `/sdk/deeplink.d.ts` has its types.
+/// The script defines the global `deeplink`. Its types are at `/sdk/deeplink.d.ts`.
 #[utoipa::path(
     get, path = "/sdk/deeplink.js", operation_id = "sdk_script", tag = "sdk",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached script")),
     responses(
         (status = 200, description = "The script", content_type = "text/javascript", body = String, headers(("ETag" = String))),
-        (status = 304, description = "It has not changed", headers(("ETag" = String))),
+        (status = 304, description = "Not modified", headers(("ETag" = String))),
     )
 )]
 pub(crate) async fn script(asked: HeaderMap) -> Response {

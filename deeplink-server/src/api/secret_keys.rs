@@ -58,7 +58,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretK
 
 /// Creates a secret key for a signed-in user.
 ///
-/// The key is in the reply and is never shown again. An account can have 5.
+/// The key is in the response and is never shown again. Maximum 5 per account.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys/issue", operation_id = "issue_secret_key", tag = "keys", security(("session" = [])),
     params(IdempotencyKey), request_body = IssueSecretKey,
@@ -67,9 +67,9 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SecretK
         Unavailable, JsonBody,
         (status = 400, description = "The request is malformed", body = ErrorBody),
         (status = 401, description = "Not signed in, or a key was sent", body = ErrorBody),
-        (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
-        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
-        (status = 503, description = "Not applied: sign-in is off (`secret_keys_not_configured`), or repeat after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 403, description = "The request came from another site (`csrf_rejected`)", body = ErrorBody),
+        (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 503, description = "Not applied: sign-in is disabled (`secret_keys_not_configured`), or retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn issue(
@@ -158,15 +158,15 @@ pub(super) async fn refuse_too_many(tx: &mut Conn<'_>, tenant: &TenantId) -> Res
     Err(ApiError::Plain(ErrorCode::KeyLimit, "this account already has 5 secret keys, the maximum; delete one first"))
 }
 
-/// Deletes a secret key. It stops working at once.
+/// Deletes a secret key. It stops working immediately.
 ///
 /// A key cannot delete itself, and the last one cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/auth/secret-keys/{key_id}", operation_id = "delete_secret_key", tag = "keys", security(("secret_key" = [])),
-    params(("key_id" = String, Path, description = "The key's id")),
+    params(("key_id" = String, Path, description = "The key's ID")),
     responses(
         Deleted,
-        (status = 409, description = "The key made this request (`key_in_use`), or is the last one (`last_key`)", body = ErrorBody),
+        (status = 409, description = "The key was used for this request (`key_in_use`), or is the last key (`last_key`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn delete(

@@ -18,11 +18,11 @@ use crate::http::session::{EndingSession, Session, clear_cookie};
 use crate::http::{NO_STORE, csrf};
 use crate::state::Shared;
 
-/// Shows who is signed in.
+/// Shows the signed-in user.
 #[utoipa::path(
     get, path = "/v1/auth/me", operation_id = "me", tag = "sessions", security(("session" = [])),
     responses(
-        (status = 200, description = "The person and their account", body = Me),
+        (status = 200, description = "The user and their account", body = Me),
         Unavailable,
         (status = 401, description = "Not signed in: no session, or one that has ended", body = ErrorBody),
     )
@@ -46,7 +46,7 @@ pub(crate) async fn me(Session(who): Session) -> Response {
         (status = 204, description = "Signed out; the cookie is cleared", headers(("Set-Cookie" = String))),
         Unavailable,
         (status = 401, description = "Not signed in", body = ErrorBody),
-        (status = 403, description = "Another site made this request (`csrf_rejected`)", body = ErrorBody),
+        (status = 403, description = "The request came from another site (`csrf_rejected`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn signout(

@@ -30,20 +30,21 @@ use crate::work::mail::Mail;
 /// Refusal of a client's address over its limit.
 pub(super) const TOO_MANY: &str = "too many sign-ins from this address";
 
-/// Mails a link to sign in with.
+/// Emails a sign-in link.
 ///
-/// The reply is the same whether the address has an account or not, and whether it has been sent enough links for this
-/// hour: five, and one more for an address with an account if requested from a network that none of the five came from
-/// (IPv4: /24, IPv6: /48). `a+b@example.com` counts as `a@example.com`, and a domain in which no account has an address
-/// gets 200 mails an hour of all kinds. The link works once, for 15 minutes; for a new address it opens an account.
+/// The response is the same whether or not the address has an account, and whether or not it has reached its
+/// hourly limit: five links, and one more for an address with an account if requested from a network that none
+/// of the five came from (IPv4: /24, IPv6: /48). `a+b@example.com` counts as `a@example.com`. A domain in which
+/// no account has an address gets at most 200 emails of any kind per hour. The link works once, within 15
+/// minutes; for a new address, it creates an account.
 #[utoipa::path(
     post, path = "/v1/auth/signin", operation_id = "signin", tag = "sessions",
     request_body = Signin,
     responses(
-        (status = 200, description = "The link was sent, unless the address or its domain has had its mails for this hour", body = SigninSent),
+        (status = 200, description = "The link was sent, unless the address or its domain has reached its hourly email limit", body = SigninSent),
         JsonBody, NeedsMail,
         (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
-        (status = 429, description = "Too many sign-ins from this address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many sign-ins from this IP address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(

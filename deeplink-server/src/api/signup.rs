@@ -38,22 +38,23 @@ use crate::work::mail::Mail;
 /// How long the mailed link works.
 const TOKEN_DAYS: i64 = 7;
 
-/// Opens an account.
+/// Creates an account.
 ///
-/// Its secret key is in the reply and is never shown again. The address counts as unverified until the mailed link is
-/// confirmed on the page that it leads to, within 7 days. Until then anyone could have entered the address, so
-/// confirming it ends everything that could act for the account: its keys and sessions, invitations, webhooks and
-/// sources. Links, domains, apps and affiliates stay. The page then shows a new secret key, once.
+/// The account's secret key is in the response and is never shown again. The address is unverified until it is
+/// confirmed on the page of the emailed link, within 7 days. Until then, anyone could have entered the address,
+/// so confirming it revokes everything that could act for the account: its keys, sessions, invitations,
+/// webhooks and sources. Links, domains, apps and affiliates are kept. The page then shows a new secret key,
+/// once.
 #[utoipa::path(
     post, path = "/v1/auth/signup", operation_id = "signup", tag = "account",
     request_body = Signup,
     responses(
-        (status = 201, description = "Opened", body = SignedUp, headers(("Location" = String))),
+        (status = 201, description = "Created", body = SignedUp, headers(("Location" = String))),
         JsonBody, NeedsMail,
         (status = 400, description = "Not an email address", body = ErrorBody),
-        (status = 403, description = "This service takes no new sign-ups (`signup_closed`)", body = ErrorBody),
-        (status = 409, description = "The address belongs to an account (`email_exists`)", body = ErrorBody),
-        (status = 429, description = "Too many sign-ups from this network address, or the email address had five within an hour (`a+b@example.com` counts as `a@example.com`), or its domain, in which no account has an address, 200 mails", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 403, description = "Sign-up is closed on this service (`signup_closed`)", body = ErrorBody),
+        (status = 409, description = "The address already belongs to an account (`email_exists`)", body = ErrorBody),
+        (status = 429, description = "Too many sign-ups from this IP address, or five for this email address within an hour (`a+b@example.com` counts as `a@example.com`), or 200 emails to its domain, in which no account has an address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(

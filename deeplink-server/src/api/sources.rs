@@ -35,7 +35,7 @@ use crate::state::{App, Shared};
 #[utoipa::path(
     get, path = "/v1/sources", operation_id = "list_sources", tag = "sources", security(("secret_key" = [])),
     params(PageQuery),
-    responses((status = 200, description = "One page, with the sources' addresses", body = SourceList), FullKey, Paged)
+    responses((status = 200, description = "One page, with the sources' URLs", body = SourceList), FullKey, Paged)
 )]
 pub(crate) async fn list(
     State(app): State<Shared>,
@@ -70,16 +70,17 @@ fn address(app: &App, token: &Token) -> SourceUrl {
 
 /// Creates a URL that accepts conversions.
 ///
-/// Anyone who has the URL can post to it. To replace it, delete the source and create a new one. There can be 100.
+/// Anyone who has the URL can post to it. To replace the URL, delete the source and create a new one. Maximum
+/// 100 per account.
 #[utoipa::path(
     post, path = "/v1/sources", operation_id = "create_source", tag = "sources", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateSource,
     responses(
         (status = 201, description = "Created", body = SourceDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
-        (status = 400, description = "A field breaks a rule (`invalid_name`, `invalid_source_type`)", body = ErrorBody),
-        (status = 402, description = "There are 100 sources", body = ErrorBody),
-        (status = 409, description = "Another source has the name (`name_taken`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_name`, `invalid_source_type`)", body = ErrorBody),
+        (status = 402, description = "The account already has 100 sources", body = ErrorBody),
+        (status = 409, description = "Another source has this name (`name_taken`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -136,10 +137,10 @@ impl Work for Create {
     }
 }
 
-/// Shows a source with its address.
+/// Shows a source with its URL.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", operation_id = "get_source", tag = "sources", security(("secret_key" = [])),
-    params(("id" = String, Path, description = "The source's id")),
+    params(("id" = String, Path, description = "The source's ID")),
     responses((status = 200, description = "The source", body = SourceDetail), FullKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -158,10 +159,10 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SourceD
     Ok(shown(app, found.ok_or_else(ApiError::not_found)?))
 }
 
-/// Deletes a source. Its URL stops working at once; stored conversions stay.
+/// Deletes a source. Its URL stops working immediately; stored conversions are kept.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", operation_id = "delete_source", tag = "sources", security(("secret_key" = [])),
-    params(("id" = String, Path, description = "The source's id")),
+    params(("id" = String, Path, description = "The source's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(
@@ -194,19 +195,19 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
 
 /// Records a conversion without a key.
 ///
-/// The URL is the only authentication. Repeats with the same `idempotency_key` within 30 days are one conversion, as
-/// are repeats with a secret key.
+/// The URL is the only authentication. Requests with the same `idempotency_key` within 30 days count as one
+/// conversion, whether sent to a source or with a secret key.
 #[utoipa::path(
     post, path = "/in/{token}", operation_id = "send_to_source", tag = "sources",
-    params(("token" = String, Path, description = "The end of the source's address, 64 hex digits")),
+    params(("token" = String, Path, description = "The last part of the source's URL, 64 hex digits")),
     request_body = Convert,
     responses(
-        (status = 200, description = "The outcome", body = Converted),
+        (status = 200, description = "The result", body = Converted),
         Unavailable, JsonBody,
-        (status = 400, description = "The body breaks a rule (`parse_error`)", body = ErrorBody),
+        (status = 400, description = "The body is invalid (`parse_error`)", body = ErrorBody),
         (status = 403, description = "The account is suspended (`account_suspended`)", body = ErrorBody),
         (status = 404, description = "No source has this URL", body = ErrorBody),
-        (status = 429, description = "Too many conversions for this source, or too many unknown URLs from this network address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many conversions for this source, or too many unknown URLs from this IP address", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn receive(

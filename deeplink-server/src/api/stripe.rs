@@ -31,17 +31,17 @@ const PAYABLE_SECS: i64 = 35 * 60;
 
 /// Creates a checkout page for a plan.
 ///
-/// Its URL is valid for one payment, until 35 minutes after the clock hour; within the same clock hour a repeat returns
-/// the same URL. An account with a subscription that has not ended gets the page to manage it, so that no one pays
-/// twice.
+/// The URL is valid for one payment, until 35 minutes after the end of the clock hour; within the same clock
+/// hour, a repeated request returns the same URL. If the account already has a subscription, the URL leads to
+/// the page to manage it, so that no one pays twice.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
     params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
     responses(
-        (status = 200, description = "The page's address", body = CheckoutSession, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The page's URL", body = CheckoutSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
-        (status = 400, description = "There is no such plan to pay for (`invalid_tier`), or `Idempotency-Key` is malformed", body = ErrorBody),
-        (status = 409, description = "The account will be deleted (`deletion_scheduled`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 400, description = "This plan is not available for purchase (`invalid_tier`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 409, description = "The account is scheduled for deletion (`deletion_scheduled`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn checkout(
@@ -117,9 +117,9 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     post, path = "/v1/billing/stripe/portal", operation_id = "create_portal", tag = "billing", security(("secret_key" = [])),
     params(IdempotencyKey),
     responses(
-        (status = 200, description = "The page's address", body = PortalSession, headers(("Idempotency-Replayed" = String))),
+        (status = 200, description = "The page's URL", body = PortalSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,
-        (status = 400, description = "The account has never paid, or Stripe no longer knows its customer (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
+        (status = 400, description = "The account has never paid, or Stripe no longer has its customer (`no_customer`), or `Idempotency-Key` is malformed", body = ErrorBody),
     )
 )]
 pub(crate) async fn portal(

@@ -24,16 +24,16 @@ const MAX_SIGNATURES: usize = 16;
 
 /// Receives an event from Stripe.
 ///
-/// Stripe posts here what happens to checkouts, subscriptions and invoices, signed in `Stripe-Signature`. An event's
-/// data about a subscription is not stored: the subscription is fetched. Irrelevant events are accepted too. Any
-/// response other than 200 makes Stripe repeat the event.
+/// Stripe posts events about checkouts, subscriptions and invoices here, signed in `Stripe-Signature`. The
+/// subscription data in an event is not stored; the service fetches the subscription instead. Irrelevant events
+/// are accepted too. On any response other than 200, Stripe sends the event again.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/webhook", operation_id = "stripe_webhook", tag = "billing",
-    params(("Stripe-Signature" = Option<String>, Header, description = "`t=` and the time in seconds since 1970, then `,v1=` and the hex HMAC-SHA-256 of the time, a full stop and the body, keyed with the endpoint's secret")),
+    params(("Stripe-Signature" = Option<String>, Header, description = "`t=` and the time in seconds since 1970, then `,v1=` and the hex HMAC-SHA-256 of the time, a period and the body, keyed with the endpoint's secret")),
     responses(
-        (status = 200, description = "Taken"),
+        (status = 200, description = "Accepted"),
         NeedsProcessor,
-        (status = 400, description = "The signature is missing, malformed, wrong, or more than five minutes off, or the body is not an event", body = ErrorBody),
+        (status = 400, description = "The signature is missing, malformed, incorrect, or more than five minutes off, or the body is not an event", body = ErrorBody),
         (status = 413, description = "The body is larger than 256 KiB", body = ErrorBody),
     )
 )]

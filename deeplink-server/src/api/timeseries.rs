@@ -19,22 +19,22 @@ use crate::http::documented::{FullKey, NotFound};
 use crate::http::extract::{Path, Query};
 use crate::state::Shared;
 
-/// Counts a link's clicks over time.
+/// Returns a link's clicks over time.
 ///
-/// Clicks of people and agents, or of one kind, in UTC. The window includes both ends, and the first and the last
-/// bucket count only what lies inside it.
+/// Clicks by people and agents, or of one kind, in UTC. The window is inclusive at both ends, and the first and
+/// last buckets count only clicks within it.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/timeseries", operation_id = "link_timeseries", tag = "links",
     security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's id"),
-        ("from" = Option<String>, Query, description = "Start, RFC 3339; 30 days before `to` when absent"),
-        ("to" = Option<String>, Query, description = "End, RFC 3339; now when absent. At most 400 days after `from`"),
-        ("granularity" = Option<Granularity>, Query, description = "Width of a bucket; `daily` when absent"),
-        ("kind" = Option<ClickKind>, Query, description = "Only clicks of this kind; those of people and agents together when absent"),
+        ("link_id" = String, Path, description = "The link's ID"),
+        ("from" = Option<String>, Query, description = "Start (RFC 3339); by default, 30 days before `to`"),
+        ("to" = Option<String>, Query, description = "End (RFC 3339), at most 400 days after `from`; by default, now"),
+        ("granularity" = Option<Granularity>, Query, description = "Width of a bucket; `daily` by default"),
+        ("kind" = Option<ClickKind>, Query, description = "Only clicks of this kind; by default, clicks by people and agents"),
     ),
     responses(
-        (status = 200, description = "The buckets that the window touches, oldest first, including empty ones", body = Timeseries,
+        (status = 200, description = "The buckets that overlap the window, oldest first, including empty ones", body = Timeseries,
             headers(("Deprecation" = String), ("Link" = String))),
         FullKey, NotFound,
         (status = 400, description = "The window is malformed, reversed or too long", body = ErrorBody),

@@ -27,7 +27,7 @@ use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
-/// Lists team members and invited people, newest first. There can be 1,000.
+/// Lists team members, including pending invitations, newest first. Maximum 1,000 per account.
 #[utoipa::path(
     get, path = "/v1/auth/users", operation_id = "list_users", tag = "team", security(("secret_key" = [])),
     params(PageQuery),
@@ -57,12 +57,13 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Invites a person to the team.
+/// Invites someone to the team.
 ///
-/// The mailed link works for 7 days. Inviting a person again sends a new link and invalidates the old one. An address
-/// gets at most five invitations in an hour, with and without a tag (`a+b@example.com` counts as `a@example.com`); a
-/// domain in which no account has an address gets 200 mails an hour of all kinds. A team sends at most 50 in an hour.
-/// The reply does not say whether the address belongs to another account; then the invitation cannot be accepted.
+/// The emailed link works for 7 days. Inviting someone again sends a new link and invalidates the old one. An
+/// address gets at most five invitations per hour, with or without a tag (`a+b@example.com` counts as
+/// `a@example.com`); a domain in which no account has an address gets at most 200 emails of any kind per hour.
+/// A team can send at most 50 invitations per hour. The response does not reveal whether the address belongs to
+/// another account; if it does, the invitation cannot be accepted.
 #[utoipa::path(
     post, path = "/v1/auth/users", operation_id = "invite_user", tag = "team", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = InviteUser,
@@ -70,9 +71,9 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
         (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, NeedsMail, JsonBody,
         (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached, or there are 1,000 people, invited ones included", body = ErrorBody),
-        (status = 403, description = "No one in the team has confirmed their address (`user_unverified`), or an affiliate's key cannot do this", body = ErrorBody),
-        (status = 409, description = "They are already in the team (`user_exists`), or the `Idempotency-Key` was used for another request", body = ErrorBody),
+        (status = 402, description = "The plan's limit is reached, or the account already has 1,000 team members, including pending invitations", body = ErrorBody),
+        (status = 403, description = "No team member has confirmed their address (`user_unverified`), or not allowed with an affiliate's key", body = ErrorBody),
+        (status = 409, description = "They are already in the team (`user_exists`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -179,13 +180,13 @@ pub(super) async fn require_room(
     Err(ApiError::one_too_many("team_members", limit, current, MAX_PEOPLE))
 }
 
-/// Removes a person from the team. Their sessions, codes and invitations end at once; keys that they created stay.
+/// Removes a team member and revokes their sessions, codes and invitations. Keys that they created are kept.
 #[utoipa::path(
     delete, path = "/v1/auth/users/{user_id}", operation_id = "remove_user", tag = "team", security(("secret_key" = [])),
-    params(("user_id" = String, Path, description = "The person's id")),
+    params(("user_id" = String, Path, description = "The team member's ID")),
     responses(
         Deleted,
-        (status = 409, description = "No one with a confirmed address would be left (`last_user`)", body = ErrorBody),
+        (status = 409, description = "No team member with a confirmed address would be left (`last_user`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn remove(

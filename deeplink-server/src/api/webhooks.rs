@@ -53,17 +53,18 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_
     Ok(WebhookList::new(found.into_iter().map(StoredWebhook::detail).collect(), next_cursor))
 }
 
-/// Creates a webhook. There can be 2.
+/// Creates a webhook. Maximum 2 per account.
 ///
-/// Each event of the kinds in `events` is posted to `url` from now on, signed with the secret in the reply, which is
-/// never shown again. A name that resolves to a non-public address is refused; one that does not resolve yet is fine.
+/// From now on, each event of the kinds in `events` is posted to `url`, signed with the secret in the response,
+/// which is never shown again. A host that resolves to a non-public IP address is rejected; a host that does
+/// not resolve yet is accepted.
 #[utoipa::path(
     post, path = "/v1/webhooks", operation_id = "create_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateWebhook,
     responses(
         (status = 201, description = "Created; the secret is shown only once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, KeyedBody,
-        (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or there are 2 webhooks (`webhook_limit`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`), or the account already has 2 webhooks (`webhook_limit`)", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]
@@ -164,17 +165,17 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<S
 
 /// Changes a webhook.
 ///
-/// An absent field keeps its value. While `active` is false nothing is sent, and pending deliveries are canceled;
-/// `active: true` resumes with the next event, even if the service paused the webhook.
+/// Absent fields keep their values. `active: false` disables the webhook: nothing is sent, and pending
+/// deliveries are canceled. `active: true` enables it from the next event on, even if the service paused it.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's id")),
+    params(("webhook_id" = String, Path, description = "The webhook's ID")),
     request_body = UpdateWebhook,
     responses(
         (status = 200, description = "The changed webhook", body = WebhookDetail),
         FullKey, JsonBody,
-        (status = 400, description = "A field breaks a rule (`invalid_url`, `empty_events`, `invalid_event`), or no field is named (`empty_update`)", body = ErrorBody),
-        (status = 404, description = "There is no such webhook, or there is no such affiliate (`affiliate_not_found`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`), or no field is specified (`empty_update`)", body = ErrorBody),
+        (status = 404, description = "No such webhook, or no such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -238,10 +239,10 @@ impl Update {
     }
 }
 
-/// Deletes a webhook, with the log of its deliveries. No further attempt is made.
+/// Deletes a webhook and its delivery log. No further attempts are made.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{webhook_id}", operation_id = "delete_webhook", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's id")),
+    params(("webhook_id" = String, Path, description = "The webhook's ID")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(
@@ -272,14 +273,15 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
     deleted.await
 }
 
-/// Rotates a webhook's secret. The new one is in the reply and is never shown again.
+/// Rotates a webhook's secret. The new secret is in the response and is never shown again.
 ///
-/// `X-Service-Signature` is made with the new one at once. For 24 hours `webhook-signature` has a signature by each, so
-/// a receiver with either can verify. A second rotation within that time invalidates the oldest secret at once.
+/// `X-Service-Signature` switches to the new secret immediately. For 24 hours, `webhook-signature` contains a
+/// signature with each secret, so an endpoint with either secret can verify it. A second rotation within that
+/// time revokes the oldest secret immediately.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", operation_id = "rotate_webhook_secret", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's id"),
+        ("webhook_id" = String, Path, description = "The webhook's ID"),
         IdempotencyKey,
     ),
     responses(

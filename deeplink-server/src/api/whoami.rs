@@ -13,12 +13,13 @@ use crate::http::auth::LinkWriter;
 use crate::http::documented::AnyKey;
 use crate::state::Shared;
 
-/// Says who the key of this request acts for.
+/// Returns the identity behind the key.
 ///
-/// An affiliate's credential is told the account's id and its own affiliate, but not the account's people and plan.
+/// For an affiliate's credential, the response has the account's ID and the affiliate, but not the account's
+/// team members and plan.
 #[utoipa::path(
     get, path = "/v1/auth/whoami", operation_id = "whoami", tag = "keys", security(("secret_key" = [])),
-    responses((status = 200, description = "The key, its account and a person of it", body = Whoami), AnyKey)
+    responses((status = 200, description = "The key, its account and a team member", body = Whoami), AnyKey)
 )]
 pub(crate) async fn get(State(app): State<Shared>, LinkWriter(caller): LinkWriter) -> Result<Response, ApiError> {
     let Actor::Key(key) = &caller.by else { return Err(ApiError::unauthorized()) };

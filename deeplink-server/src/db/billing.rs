@@ -25,7 +25,7 @@ pub(crate) struct BillingAccount {
     pub(crate) basis: PlanBasis,
     /// When the period that is paid for ends.
     pub(crate) current_period_end: Option<Timestamp>,
-    /// Whether the subscription ends with its period.
+    /// Whether the subscription ends at the end of the current period.
     pub(crate) cancel_scheduled: bool,
     /// The processor's id of the account.
     pub(crate) customer: Option<String>,

@@ -107,7 +107,7 @@ pub(crate) struct ConversionRow<'a> {
     pub(crate) position: i64,
     pub(crate) reporter: &'a Reporter,
     pub(crate) new: &'a NewConversion,
-    /// When it happened.
+    /// When the event happened.
     pub(crate) at: Timestamp,
 }
 

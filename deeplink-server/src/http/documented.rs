@@ -27,11 +27,14 @@ fn with(mut set: Responses, own: &[(&str, &str)]) -> Responses {
 /// Refusals of every operation that can be paid for.
 pub(crate) fn paid() -> Responses {
     let own = [
-        ("402", "Where requests can be paid for: without a key or a payment, or the payment was refused"),
+        (
+            "402",
+            "If the operator accepts payments: the request has neither a key nor a payment, or the payment was rejected",
+        ),
         (
             "409",
-            "The payment came with another request or cannot be repeated without its Idempotency-Key \
-             (`payment_replayed`), or it or another one under the key is being settled (`payment_in_progress`)",
+            "The payment was used for a different request or cannot be repeated without its Idempotency-Key \
+             (`payment_replayed`), or it or another payment with the same key is being settled (`payment_in_progress`)",
         ),
     ];
     with(later("429", "Too many payments from this address"), &own)
@@ -58,7 +61,7 @@ pub(crate) struct FullKey;
 
 impl IntoResponses for FullKey {
     fn responses() -> Responses {
-        with(AnyKey::responses(), &[("403", "An affiliate's key cannot do this")])
+        with(AnyKey::responses(), &[("403", "Not allowed with an affiliate's key")])
     }
 }
 
@@ -74,7 +77,7 @@ impl IntoParams for PageQuery {
             .default(Some(MAX_LIMIT.into()));
         let mut both = optional("limit", ParameterIn::Query, "Items per page", limit);
         let cursor = ObjectBuilder::new().schema_type(Type::String);
-        both.extend(optional("cursor", ParameterIn::Query, "Where the previous page ended", cursor));
+        both.extend(optional("cursor", ParameterIn::Query, "Cursor from the previous page", cursor));
         both
     }
 }
@@ -86,7 +89,7 @@ impl IntoResponses for Paged {
     fn responses() -> Responses {
         with(
             Responses::new(),
-            &[("400", "`limit` is not 1 to 100, or the cursor is not this list's (`invalid_cursor`)")],
+            &[("400", "`limit` is not 1 to 100, or the cursor belongs to a different list (`invalid_cursor`)")],
         )
     }
 }
@@ -117,7 +120,7 @@ pub(crate) struct Reporting;
 
 impl IntoResponses for Reporting {
     fn responses() -> Responses {
-        let mut set = with(FullKey::responses(), &[("400", "A field is missing or breaks a rule")]);
+        let mut set = with(FullKey::responses(), &[("400", "A field is missing or invalid")]);
         set.extend(later("429", "Too many reports with this publishable key"));
         set
     }
@@ -151,7 +154,7 @@ pub(crate) struct KeyedBody;
 
 impl IntoResponses for KeyedBody {
     fn responses() -> Responses {
-        with(JsonBody::responses(), &[("409", "The `Idempotency-Key` was used for another request")])
+        with(JsonBody::responses(), &[("409", "The `Idempotency-Key` was already used for a different request")])
     }
 }
 
@@ -174,7 +177,7 @@ pub(crate) struct NeedsMail;
 
 impl IntoResponses for NeedsMail {
     fn responses() -> Responses {
-        later("503", "Not applied: mail is not set up (`sessions_not_configured`), or repeat after `Retry-After`")
+        later("503", "Not applied: email is not configured (`sessions_not_configured`), or retry after `Retry-After`")
     }
 }
 
@@ -183,8 +186,8 @@ pub(crate) struct NeedsProcessor;
 
 impl IntoResponses for NeedsProcessor {
     fn responses() -> Responses {
-        let description = "Not applied: no payment processor is set up (`processor_not_configured`), it does not answer \
-            (`upstream_unavailable`), or repeat after `Retry-After`";
+        let description = "Not applied: no payment processor is configured (`processor_not_configured`), it does not respond \
+            (`upstream_unavailable`), or retry after `Retry-After`";
         later("503", description)
     }
 }
@@ -196,10 +199,10 @@ impl IntoResponses for Unavailable {
     fn responses() -> Responses {
         let mut set = later(
             "503",
-            "Temporarily unavailable, or the account's share is used up (`overloaded`); nothing was changed. Repeat after \
-             `Retry-After`",
+            "Temporarily unavailable, or too many requests from the account are pending (`overloaded`); nothing was \
+             changed. Retry after `Retry-After`",
         );
-        set.extend(later("429", "This address has asked for too many ids, hosts or keys that do not exist"));
+        set.extend(later("429", "This IP address has requested too many IDs, hosts or keys that do not exist"));
         set
     }
 }
@@ -222,7 +225,7 @@ impl IntoParams for IdempotencyKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let types = SchemaType::from_iter([Type::String, Type::Null]);
         let schema = ObjectBuilder::new().schema_type(types).min_length(Some(1)).max_length(Some(255));
-        let description = "A repeat with the same key and body gets the first reply";
+        let description = "A repeated request with the same key and body gets the first response";
         optional("Idempotency-Key", ParameterIn::Header, description, schema)
     }
 }
@@ -232,7 +235,7 @@ pub(crate) struct PublishableKeyQuery;
 
 impl IntoParams for PublishableKeyQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let description = "A publishable key, where no `Authorization` header can be sent";
+        let description = "A publishable key, if no `Authorization` header can be sent";
         optional("key", ParameterIn::Query, description, ObjectBuilder::new().schema_type(Type::String))
     }
 }

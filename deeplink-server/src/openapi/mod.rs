@@ -32,7 +32,7 @@ use crate::state::Shared;
     info(
         title = "deeplink",
         version = "0.1.0",
-        description = "Deep links: one URL takes a person to the right place on iOS, Android or the web, and tells an agent in JSON what it is for.",
+        description = "Deep links: one URL takes people to the right place on iOS, Android or the web, and tells AI agents in JSON what it is for.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     tags(
@@ -40,15 +40,15 @@ use crate::state::Shared;
         (name = "links", description = "Creating and managing links"),
         (name = "lifecycle", description = "Reporting clicks, installs, users and conversions"),
         (name = "apps", description = "Apps that open links"),
-        (name = "domains", description = "Custom domains of links"),
+        (name = "domains", description = "Custom domains"),
         (name = "account", description = "Accounts"),
         (name = "sessions", description = "Signing in and out"),
-        (name = "team", description = "The people of an account"),
-        (name = "keys", description = "Secret keys for programs, and publishable keys for apps and pages"),
+        (name = "team", description = "Team members of an account"),
+        (name = "keys", description = "Secret keys for servers, and publishable keys for apps and web pages"),
         (name = "affiliates", description = "Partners, and credentials limited to their links"),
         (name = "sources", description = "URLs that accept conversions without a key"),
-        (name = "webhooks", description = "URLs that events are posted to, and the log of deliveries"),
-        (name = "events", description = "The stream of events"),
+        (name = "webhooks", description = "URLs that events are posted to, and the delivery log"),
+        (name = "events", description = "The event stream"),
         (name = "billing", description = "Plans, usage and payments"),
         (name = "sdk", description = "The web SDK"),
         (name = "service", description = "The service itself"),
@@ -75,21 +75,19 @@ pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A secret key, such as `dl_live_…`"))
         .build();
-    let cookie = "Set by a sign-in. A request that another site made a browser send is refused (`csrf_rejected`).";
+    let cookie = "Set at sign-in. Requests that come from another site are rejected (`csrf_rejected`).";
     let cookie = ApiKeyValue::with_description(deeplink_core::session::COOKIE, cookie);
     let publishable = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "A publishable key, such as `pk_live_…`; where no header can be set, as the query parameter `key`",
+            "A publishable key, such as `pk_live_…`; if no header can be set, in the query parameter `key`",
         ))
         .build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("secret_key", SecurityScheme::Http(scheme));
     components.add_security_scheme("publishable_key", SecurityScheme::Http(publishable));
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
-    let payment = "A payment for this one request, where the operator takes them. A request without any credential is \
-        answered 402 with what it costs: in the header `PAYMENT-REQUIRED` (x402 version 2) and in the body (version 1, \
-        paid with `X-PAYMENT`). The receipt is in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.";
+    let payment = "A payment for this single request, if the operator accepts payments. A request without a credential gets 402 with the price, in the `PAYMENT-REQUIRED` header (x402 version 2) and in the body (version 1, paid with `X-PAYMENT`). The receipt is in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.";
     let payment = ApiKeyValue::with_description("PAYMENT-SIGNATURE", payment);
     components.add_security_scheme("x402", SecurityScheme::ApiKey(ApiKey::Header(payment)));
     for item in document.paths.paths.values_mut() {
@@ -124,7 +122,7 @@ fn can_be_paid_for(operation: &mut Operation) {
 
 /// Adds that changes to an account are refused while it is suspended.
 fn is_refused_to_the_suspended(operation: &mut Operation) {
-    const SAYS: &str = "The account is suspended, and only reads are answered (`account_suspended`)";
+    const SAYS: &str = "The account is suspended and read-only (`account_suspended`)";
     // Signing out is always allowed.
     if operation.security.as_ref().is_none_or(Vec::is_empty) || operation.operation_id.as_deref() == Some("signout") {
         return;
@@ -164,26 +162,26 @@ static LLMS: LazyLock<Fixed> = LazyLock::new(|| {
     fixed(include_str!("../../templates/llms.txt"), HeaderValue::from_static("text/plain; charset=utf-8"))
 });
 
-/// The OpenAPI description of this API.
+/// Returns the OpenAPI document of this API.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "service",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached document")),
     responses(
         (status = 200, description = "OpenAPI 3.1", content_type = "application/json", body = serde_json::Value, headers(("ETag" = String))),
-        (status = 304, description = "It has not changed", headers(("ETag" = String))),
+        (status = 304, description = "Not modified", headers(("ETag" = String))),
     )
 )]
 pub(crate) async fn document(asked: HeaderMap) -> Response {
     DOCUMENT.answer(&asked)
 }
 
-/// The description of this API for language models.
+/// Returns the description of this API for language models.
 #[utoipa::path(
     get, path = "/llms.txt", operation_id = "llms", tag = "service",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the cached text")),
     responses(
         (status = 200, description = "Markdown", content_type = "text/plain", body = String, headers(("ETag" = String))),
-        (status = 304, description = "It has not changed", headers(("ETag" = String))),
+        (status = 304, description = "Not modified", headers(("ETag" = String))),
     )
 )]
 pub(crate) async fn llms(asked: HeaderMap) -> Response {

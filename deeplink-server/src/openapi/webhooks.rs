@@ -26,15 +26,15 @@ const KINDS: [(EventKind, &str, &str); 4] = [
     (EventKind::Click, "ClickEvent", "A person or an agent clicked or resolved a link."),
     (EventKind::Attribute, "AttributeEvent", "A link opened an install."),
     (EventKind::Identify, "IdentifyEvent", "An install was bound to a user."),
-    (EventKind::Conversion, "ConversionEvent", "A user whose install is known did something."),
+    (EventKind::Conversion, "ConversionEvent", "A user with a known install converted."),
 ];
 
-const HOW: &str = "Posted to the `url` of each webhook that subscribes to this kind. Answer with a status from 200 to 299 within 10 \
-     seconds, once the event is stored; anything else is a failure, including a redirect, and the same bytes are sent again after 0, 1, 5 \
-     and 25 seconds under the same `webhook-id`. Events can arrive more than once and out of order.\n\n\
-     Verify one of the two signatures on the raw body before parsing it, and compare in constant time. Prefer \
-     `webhook-signature` where you can: it also covers the id and the time, so that you can refuse events older than five minutes \
-     and repeats. Any [Standard Webhooks](https://www.standardwebhooks.com) library does that.";
+const HOW: &str = "Posted to the `url` of each webhook that subscribes to this kind. Respond with a 2xx status within 10 seconds, \
+     once the event is stored. Anything else, including a redirect, is a failure, and the same bytes are sent again after 0, 1, 5 and \
+     25 seconds with the same `webhook-id`. Events can arrive more than once and out of order.\n\n\
+     Verify one of the two signatures against the raw body before parsing it, and compare in constant time. Prefer \
+     `webhook-signature` if you can: it also covers the ID and the time, so you can reject duplicates and events older than five \
+     minutes. Any [Standard Webhooks](https://www.standardwebhooks.com) library does this.";
 
 /// Adds the events that receivers get.
 pub(super) fn add(document: &mut OpenApi) {
@@ -49,8 +49,8 @@ pub(super) fn add(document: &mut OpenApi) {
 }
 
 fn operation(kind: &EventKind, data: &str, when: &str) -> Operation {
-    let accepted = ResponseBuilder::new().description("Accepted: it is sent again only on request");
-    let failed = ResponseBuilder::new().description("Failed: it is sent again, up to five attempts in all");
+    let accepted = ResponseBuilder::new().description("Accepted: the event is sent again only on request");
+    let failed = ResponseBuilder::new().description("Failed: the event is sent again, up to five attempts in total");
     let operation = OperationBuilder::new()
         .tag("webhooks")
         .summary(Some(when))
@@ -67,9 +67,9 @@ fn body(kind: &EventKind, data: &str) -> RequestBody {
     let moment =
         ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
     let schema = ObjectBuilder::new()
-        .property("event", event.description(Some("The kind")))
+        .property("event", event.description(Some("Kind of event")))
         .required("event")
-        .property("timestamp", moment.description(Some("When it happened")))
+        .property("timestamp", moment.description(Some("When the event happened")))
         .required("timestamp")
         .property("data", Ref::from_schema_name(data))
         .required("data");
@@ -90,7 +90,7 @@ fn headers() -> impl Iterator<Item = (&'static str, Parameter)> {
     let signed = signed.map(|(event, signer)| signer.sign(EXAMPLE_ID, EXAMPLE_SECONDS, event.raw.as_bytes()));
     let (service, standard) = signed.map(|signed| (signed.service, signed.standard)).unwrap_or_default();
     let of_what = format!(
-        "The example is of the click’s example body without white space, the id `{EXAMPLE_ID}` and the time \
+        "The example is for the click’s example body without white space, the ID `{EXAMPLE_ID}` and the time \
          `{EXAMPLE_SECONDS}`, with the secret `{SECRET}`."
     );
     let all = [
@@ -99,20 +99,20 @@ fn headers() -> impl Iterator<Item = (&'static str, Parameter)> {
             true,
             json!(service),
             format!(
-                "The lower-case hex HMAC-SHA-256 of the body. The key is the whole secret as text, `whsec_` included. {of_what}"
+                "The lowercase hex HMAC-SHA-256 of the body. The key is the whole secret as text, including `whsec_`. {of_what}"
             ),
         ),
         (
             WEBHOOK_ID,
             true,
             json!(EXAMPLE_ID),
-            "The event’s id, the same in every attempt and every replay: use it to recognize repeats.".into(),
+            "The event’s ID, the same in every attempt and every replay: use it to detect duplicates.".into(),
         ),
         (
             WEBHOOK_TIMESTAMP,
             true,
             json!(EXAMPLE_SECONDS.to_string()),
-            "When this attempt was made, in seconds since 1970.".into(),
+            "Time of this attempt, in seconds since 1970.".into(),
         ),
         (
             WEBHOOK_SIGNATURE,
@@ -120,15 +120,16 @@ fn headers() -> impl Iterator<Item = (&'static str, Parameter)> {
             json!(standard),
             format!(
                 "`v1,` and the base64 HMAC-SHA-256 of `webhook-id`, `.`, `webhook-timestamp`, `.` and the body. The key is the bytes \
-             that follow `whsec_` in base64. For 24 hours after a rotation there are two, separated by a space, one for each \
-             secret. {of_what}"
+             that follow `whsec_` in base64. For 24 hours after a rotation there are two signatures, separated by a space, one for \
+             each secret. {of_what}"
             ),
         ),
         (
             SERVICE_TEST,
             false,
             json!("true"),
-            "Only on test events, with the value `true`: nothing happened. This header is not signed.".into(),
+            "Only on test events, with the value `true`: the event did not actually happen. This header is not signed."
+                .into(),
         ),
     ];
     NAMES.into_iter().zip(all.map(|(name, always, example, description)| {

@@ -36,14 +36,14 @@ pub(crate) const GOOGLE: &str = "/.well-known/assetlinks.json";
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Lists the iOS apps that open the links of this host.
+/// Lists the iOS apps that open this host's links.
 ///
-/// A verified domain of a tenant with an iOS app has the file; every other host has none.
+/// Served on the verified domains of accounts with an iOS app; 404 on every other host.
 #[utoipa::path(
     get, path = "/.well-known/apple-app-site-association", operation_id = "apple_association", tag = "resolve",
     responses(
         (status = 200, description = "The apps, oldest first", body = AppleAssociation, headers(("ETag" = String), ("Cache-Control" = String))),
-        (status = 304, description = "`If-None-Match` names the file's current tag"),
+        (status = 304, description = "`If-None-Match` matches the file's current `ETag`"),
         Unavailable,
         (status = 404, description = "The host is not a verified domain, or has no iOS app", body = ErrorBody),
     )
@@ -52,14 +52,14 @@ pub(crate) async fn apple(State(app): State<Shared>, request: Request) -> Respon
     on_any_host(&app, request).await
 }
 
-/// Lists the Android apps that open the links of this host.
+/// Lists the Android apps that open this host's links.
 ///
-/// A verified domain of a tenant with an Android app has the file; every other host has none.
+/// Served on the verified domains of accounts with an Android app; 404 on every other host.
 #[utoipa::path(
     get, path = "/.well-known/assetlinks.json", operation_id = "asset_links", tag = "resolve",
     responses(
         (status = 200, description = "One statement for each app, oldest first", body = Vec<AssetStatement>, headers(("ETag" = String), ("Cache-Control" = String))),
-        (status = 304, description = "`If-None-Match` names the file's current tag"),
+        (status = 304, description = "`If-None-Match` matches the file's current `ETag`"),
         Unavailable,
         (status = 404, description = "The host is not a verified domain, or has no Android app", body = ErrorBody),
     )

@@ -66,23 +66,23 @@ pub(crate) enum VisitedHost {
 
 /// Follows a link.
 ///
-/// A browser gets a redirect or a page in its language, a program that asks for JSON gets the link's data. One click is
-/// counted for each GET of an active link that is not a prefetch.
+/// Browsers get a redirect or a page in the visitor's language; API clients that request JSON get the link's
+/// data. Each GET of an active link counts as one click, unless it is a prefetch.
 #[utoipa::path(
     get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
     params(
-        ("link_id" = String, Path, description = "The link's id"),
-        ("redirect" = Option<String>, Query, description = "`1`: go straight to the store or page, without the landing page"),
-        ("os" = Option<String>, Query, description = "`ios` on an alternate host: what looks like a Mac is an iPad"),
+        ("link_id" = String, Path, description = "The link's ID"),
+        ("redirect" = Option<String>, Query, description = "`1`: redirect to the store or web page, without a landing page"),
+        ("os" = Option<String>, Query, description = "`ios` on an alternate host: a visitor that looks like a Mac is an iPad"),
     ),
     responses(
         (status = 200, description = "The link's data, or a landing or warning page", content(
             (ResolvedLink = "application/json"), (String = "text/html"))),
-        (status = 302, description = "To the destination", headers(("Location" = String))),
+        (status = 302, description = "Redirect to the destination", headers(("Location" = String))),
         Unavailable,
-        (status = 404, description = "There is no such link", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 404, description = "No such link", content((ErrorBody = "application/json"), (String = "text/html"))),
         (status = 410, description = "The link has expired or was disabled", content((String = "text/html"))),
-        (status = 429, description = "This address has asked for too many ids and hosts that do not exist", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 429, description = "This IP address has requested too many IDs and hosts that do not exist", headers(("Retry-After" = u64)), content((ErrorBody = "application/json"), (String = "text/html"))),
     )
 )]
 pub(crate) async fn resolve(State(app): State<Shared>, request: Request) -> Response {

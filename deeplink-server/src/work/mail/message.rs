@@ -53,7 +53,7 @@ enum Content {
     },
     /// The account will be deleted.
     AccountDeletion {
-        /// The account's id.
+        /// The account's ID.
         account: String,
         /// The person who requested it; `None`: it was done with a secret key.
         requested_by: Option<String>,
