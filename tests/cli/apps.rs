@@ -185,7 +185,7 @@ fn an_id_of_no_app_is_refused_and_nothing_is_sent() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("apps delete nope --yes"), @r#"
     --- stderr
-    error[invalid_id]: "nope" is not an id of the form app_ and 24 lowercase hex digits
+    error[invalid_id]: "nope" is not an ID of the form app_ followed by 24 lowercase hex digits
       hint: dl apps list shows the IDs of this account's apps
     --- exit 3
     "#);

@@ -184,7 +184,7 @@ fn what_is_managed_is_sent_as_it_is_said() {
     let unknown = [format!("test {WEBHOOK} --event sale"), "create --url https://example.com/ --event sale".to_owned()];
     for line in unknown {
         let ran = dl.run(&format!("webhooks {line}"));
-        assert!(ran.stderr.starts_with("error[invalid_event]: unknown event \"sale\"; there are click"), "{ran}");
+        assert!(ran.stderr.starts_with("error[invalid_event]: unknown event \"sale\"; expected click"), "{ran}");
     }
     let ran = dl.run(&format!("webhooks update {WEBHOOK} --active false"));
     assert!(ran.says("note: the webhook is disabled: pending deliveries are canceled"), "{ran}");

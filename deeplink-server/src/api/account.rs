@@ -161,7 +161,7 @@ impl Deletion {
         };
         let mail = |owner| Mail::account_deletion(owner, tenant, by.clone(), *at);
         if !mail::to_owners(app, tx, tenant, false, mail).await? {
-            tracing::warn!(%tenant, "account will be deleted, but mail is not set up; its owners were not notified");
+            tracing::warn!(%tenant, "account will be deleted, but email is not configured; its owners were not notified");
         }
         Ok(())
     }

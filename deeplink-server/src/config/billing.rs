@@ -148,19 +148,19 @@ impl StripeAccount {
 /// A key that can be sent in a header.
 fn secret_key(text: &str) -> Result<SecretString, String> {
     if text.starts_with("pk_") {
-        return Err("is a publishable key; the service needs a restricted key (rk_…) or a secret key (sk_…)".into());
+        return Err("is a publishable key; use a restricted key (rk_…) or a secret key (sk_…)".into());
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(text.into())
     } else {
-        Err("is not a key of Stripe, such as rk_live_… or sk_live_…".into())
+        Err("is not a Stripe key, such as rk_live_… or sk_live_…".into())
     }
 }
 
 fn webhook_secrets(text: &str) -> Result<Vec<SecretString>, String> {
     let parts: Vec<_> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Into::into).collect();
     if parts.is_empty() {
-        Err("holds no secret; Stripe shows one for each endpoint (whsec_…)".into())
+        Err("contains no secret; Stripe shows one for each endpoint (whsec_…)".into())
     } else {
         Ok(parts)
     }
@@ -169,13 +169,13 @@ fn webhook_secrets(text: &str) -> Result<Vec<SecretString>, String> {
 fn price_ids(text: &str) -> Result<Vec<String>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let ids = parts.map(price_id).collect::<Result<Vec<_>, _>>()?;
-    if ids.is_empty() { Err("holds no price; Stripe shows the id of each (price_…)".into()) } else { Ok(ids) }
+    if ids.is_empty() { Err("contains no price; Stripe shows the ID of each (price_…)".into()) } else { Ok(ids) }
 }
 
 /// Rejects other ids that Stripe shows beside a price; secrets are not repeated.
 fn price_id(text: &str) -> Result<String, String> {
     if ["sk_", "rk_", "pk_", "whsec_"].iter().any(|prefix| text.starts_with(prefix)) {
-        return Err("holds a key or a secret of Stripe; the ids of prices begin with price_".into());
+        return Err("contains a Stripe key or secret; price IDs begin with price_".into());
     }
     if text.starts_with("prod_") {
         return Err(format!("{text:?} is the id of a product; each of its prices has its own id (price_…)"));

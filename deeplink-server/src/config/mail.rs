@@ -69,7 +69,7 @@ impl FromStr for SmtpUrl {
             ("smtps", None) | ("smtp", Some("tls=required")) => Ok(Self(text.into())),
             ("smtp", None) if local => Ok(Self(text.into())),
             ("smtp", None) => {
-                Err("mails contain sign-in links and must be encrypted: use smtps://, or add ?tls=required".into())
+                Err("emails contain sign-in links and must be encrypted: use smtps://, or add ?tls=required".into())
             }
             _ => Err(form.into()),
         }

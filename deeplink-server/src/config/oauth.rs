@@ -83,7 +83,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if own => Ok(url),
-        "http" => Err("plain http is allowed for this machine only; use https".into()),
+        "http" => Err("plain http is allowed only for this machine; use https".into()),
         _ => Err(form()),
     }
 }

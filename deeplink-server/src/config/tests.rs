@@ -429,7 +429,7 @@ fn products_and_secrets_are_no_prices() {
         ("pk_live_hunter2", "a key or a secret"),
         ("whsec_hunter2+/=", "a key or a secret"),
         ("price 1", "is not the id of a price"),
-        (" , ", "holds no price"),
+        (" , ", "contains no price"),
     ] {
         let error = read(&[&format!("--stripe-price-business={value}")], &STRIPE_SECRETS).expect_err(value);
         assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_BUSINESS", "{value}");

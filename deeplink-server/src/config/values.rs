@@ -89,14 +89,14 @@ pub(super) fn master_keys(text: &str) -> Result<Vec<MasterKey>, String> {
     let keys: Vec<_> =
         parts.map(|part| part.parse::<MasterKey>().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
     // Without this an empty list would count as unset, and the node would create its own key.
-    if keys.is_empty() { Err("holds no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
+    if keys.is_empty() { Err("contains no key; create one with: openssl rand -base64 32".into()) } else { Ok(keys) }
 }
 
 /// Ids of master keys, as the start and `check` show them.
 pub(super) fn key_ids(text: &str) -> Result<Vec<String>, String> {
     let ids = text.split(',').map(|part| match part.trim() {
         id if is_key_id(id) => Ok(id.to_owned()),
-        other => Err(format!("{other:?} is not the id of a master key, 8 hex digits such as 1a2b3c4d")),
+        other => Err(format!("{other:?} is not a master key ID, 8 hex digits such as 1a2b3c4d")),
     });
     ids.collect()
 }
@@ -123,7 +123,7 @@ pub(super) fn country_source(settings: &Settings, proxies: &[IpNet]) -> Result<O
         }
         (Some(_), None) if proxies.is_empty() => Err(BadSetting {
             variable: HEADER.to_owned(),
-            problem: "also needs DEEPLINK_TRUSTED_PROXIES: the header of anybody else is not used".to_owned(),
+            problem: "also needs DEEPLINK_TRUSTED_PROXIES: the header is accepted only from trusted proxies".to_owned(),
         }),
         (Some(header), None) => Ok(Some(CountrySource::Header(header))),
         (None, file) => Ok(file.map(CountrySource::File)),

@@ -132,7 +132,7 @@ fn token(text: String) -> Result<SecretString, BadSetting> {
         return Ok(text.into());
     }
     // Not shown: it is a secret.
-    Err(BadSetting { variable: TOKEN.into(), problem: "holds characters that a token cannot contain".into() })
+    Err(BadSetting { variable: TOKEN.into(), problem: "contains characters that a token cannot contain".into() })
 }
 
 /// The variable with the price of one operation.

@@ -73,10 +73,10 @@ pub(crate) enum Unidentified {
     #[error("{0}")]
     Provider(String),
     /// It knows addresses, but has verified none of them.
-    #[error("none of their addresses is verified")]
+    #[error("none of the user's email addresses is verified")]
     Unverified,
     /// It knows no address.
-    #[error("they have no address at the provider")]
+    #[error("the user has no email address at the provider")]
     NoEmail,
 }
 

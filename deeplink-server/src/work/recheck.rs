@@ -184,7 +184,7 @@ async fn notify_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) 
     let until = now.plus_days(CLAIM_DAYS);
     let lost = |owner| Mail::domain_lost(owner, &due.name, &due.token, until);
     if !mail::to_owners(app, tx, &due.tenant, true, lost).await? {
-        tracing::warn!(domain = %due.name, "domain lost, but mail is not set up; its owner was not notified");
+        tracing::warn!(domain = %due.name, "domain lost, but email is not configured; its owner was not notified");
     }
     Ok(())
 }

@@ -215,7 +215,7 @@ fn st5_a_kill_between_read_and_commit_loses_no_event() {
     stripe.fails_next(&[Fault::Status(402)]);
     assert_eq!(server.post("/v1/billing/stripe/portal", Some(&key), "").status, 503);
     let log = server.log();
-    let named = "POST /v1/billing_portal/sessions (request-id req_of_tests): refused with 402";
+    let named = "POST /v1/billing_portal/sessions (request-id req_of_tests): rejected with 402";
     assert!(log.contains(named), "a failure names the call and what Stripe calls it");
     for secret in [SECRET_KEY, WEBHOOK_SECRET, &url] {
         assert!(!log.contains(secret), "a secret is in the log");

@@ -222,7 +222,7 @@ impl AsyncRead for Metered {
         // One task at a time has the connection.
         let left = self.left.load(Ordering::Relaxed);
         let Some(left) = left.checked_sub(buf.filled().len() - before) else {
-            return Poll::Ready(Err(io::Error::other("the answer is too long")));
+            return Poll::Ready(Err(io::Error::other("the response is too long")));
         };
         self.left.store(left, Ordering::Relaxed);
         read

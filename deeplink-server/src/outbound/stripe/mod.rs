@@ -52,7 +52,7 @@ pub(crate) enum StripeError {
     #[error("{0}: too many pending calls")]
     TooMany(String),
     /// Stripe refuses the request.
-    #[error("{call}: refused with {status} ({reason})")]
+    #[error("{call}: rejected with {status} ({reason})")]
     Refused {
         /// The call, and Stripe's id of the request.
         call: String,
@@ -62,7 +62,7 @@ pub(crate) enum StripeError {
         reason: String,
     },
     /// Stripe's answer is not understood.
-    #[error("{0}: the response is not understood")]
+    #[error("{0}: the response could not be parsed")]
     Malformed(String),
 }
 

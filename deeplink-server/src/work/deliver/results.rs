@@ -135,7 +135,7 @@ async fn store_all(
             if mail::to_owners(app, tx, &tenant, true, |owner| Mail::webhook_paused(owner, &url, since)).await? {
                 has_mail = true;
             } else {
-                tracing::warn!(%tenant, "webhook paused, but mail is not set up; its owners were not notified");
+                tracing::warn!(%tenant, "webhook paused, but email is not configured; its owners were not notified");
             }
         }
     }
