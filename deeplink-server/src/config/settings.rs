@@ -82,7 +82,7 @@ pub struct Settings {
     /// country [default: none]
     #[arg(long, global = true, env = "DEEPLINK_COUNTRY_HEADER", value_name = "NAME")]
     pub(super) country_header: Option<String>,
-    /// IP-to-country database in MaxMind DB format, to count clicks by country; it is reloaded when it changes
+    /// IP-to-country database in MaxMind's DB format, to count clicks by country; it is reloaded when it changes
     /// [default: none]
     #[arg(long, global = true, env = "DEEPLINK_GEO_DB", value_name = "FILE")]
     pub(super) geo_db: Option<String>,
