@@ -143,7 +143,7 @@ impl ApiError {
 
     /// The operator suspended the account.
     pub(crate) fn account_suspended() -> Self {
-        let message = "the operator of this service has suspended this account; you can read its data, but not change \
+        let message = "this account is suspended by the operator of this service; you can read its data, but not change \
             anything";
         Self::Plain(ErrorCode::AccountSuspended, message)
     }

@@ -23,13 +23,14 @@ fn people_read_code_message_hint_and_request_id() {
 #[test]
 fn r12_a_suspended_account_is_said_in_words() {
     let double = Double::new(|_| {
-        let message = "this account is suspended by the operator of this service; reads are answered, but nothing in it can be changed";
+        let message =
+            "this account is suspended by the operator of this service; you can read its data, but not change anything";
         Answer::error(403, "account_suspended", message)
     });
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("links create https://example.com"), @r#"
     --- stderr
-    error[account_suspended]: this account is suspended by the operator of this service; reads are answered, but nothing in it can be changed (HTTP 403)
+    error[account_suspended]: this account is suspended by the operator of this service; you can read its data, but not change anything (HTTP 403)
       hint: contact the operator of this service, who can resume the account
       request id: req-1
     --- exit 4

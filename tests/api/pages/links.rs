@@ -43,7 +43,7 @@ async fn a_link_is_made_changed_and_deleted() {
         (vec![("custom_id", "spring-sale")], 409, "custom-id", "This slug is taken. Choose another one."),
         (vec![("custom_id", "-")], 400, "custom-id", ""),
         (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Enter the full URL"),
-        (vec![("ios_store_url", "https://example.com/")], 400, "ios-store-url", "Must be an App Store address"),
+        (vec![("ios_store_url", "https://example.com/")], 400, "ios-store-url", "Must be an App Store URL"),
         (vec![("agent_context.action", "steal")], 400, "agent-context-action", ""),
         (
             vec![("agent_context.cta", &"x".repeat(121))],

@@ -21,7 +21,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
         ([("url", "http://example.com/"), ("event_click", "yes")], "This must start with https://."),
         (
             [("url", "https://inside.example.com/"), ("event_click", "yes")],
-            "This resolves to an address that is not public.",
+            "This resolves to an IP address that is not public.",
         ),
     ] {
         let reply = visitor.post(LIST, &fields).await;
