@@ -63,7 +63,7 @@ async fn r11_what_was_made_before_the_proof_ends_with_it() {
     world.at_rest().await;
     let before = world.db.dump_without_clicks().await;
     let page = world.nobody.get(&format!("/account/confirm?token={token}")).await;
-    for part in ["Someone created an account", "holds a secret key", "If that was not you", "stop working"] {
+    for part in ["Someone created an account", "has a secret key", "If that was not you", "stop working"] {
         assert!(page.status == 200 && page.text().contains(part), "{part}: {}", page.text());
     }
     assert!(page.session().is_none() && world.db.dump_without_clicks().await == before);

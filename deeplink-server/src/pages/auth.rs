@@ -40,17 +40,17 @@ struct TokenPage<'a> {
     next: Option<&'a str>,
 }
 
-/// Shows the form of a mailed link. Opening it does not use up the token.
+/// Shows the form of an emailed link. Opening it does not use up the token.
 #[utoipa::path(
     get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
     params(
         ("token" = String, Query, description = "The link's token"),
-        ("next" = Option<String>, Query, description = "Path of this service to go to after the sign-in"),
+        ("next" = Option<String>, Query, description = "Path on this service to go to after signing in"),
     ),
     responses(
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
-        (status = 303, description = "The link is used or has expired: to `/signin?error=link_expired`", headers(("Location" = String))),
-        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
+        (status = 303, description = "The link was already used or has expired; redirects to `/signin?error=link_expired`", headers(("Location" = String))),
+        (status = 400, description = "The token is missing or repeated", body = ErrorBody),
     )
 )]
 pub(crate) async fn sign_in(
@@ -103,7 +103,7 @@ pub(super) async fn sign_up(
 
 fn sign_up_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'a> {
     let text = vec![
-        format!("Someone created an account on {host} with this email address and holds a secret key for it."),
+        format!("Someone created an account on {host} with this email address and has a secret key for it."),
         "When you confirm, the account becomes yours: all its keys, webhooks and sources stop working, and you get a \
          new secret key. Its links, domains and apps are kept, so review them."
             .to_owned(),
@@ -154,8 +154,8 @@ pub(super) async fn confirm(
     params(("token" = String, Query, description = "The invitation's token")),
     responses(
         (status = 200, description = "A page with a form", content_type = "text/html", body = String),
-        (status = 303, description = "The invitation is used, withdrawn or has expired: to the website's `/signin?error=invite_invalid`", headers(("Location" = String))),
-        (status = 400, description = "There is no token, or more than one", body = ErrorBody),
+        (status = 303, description = "The invitation was used or withdrawn or has expired; redirects to the website's `/signin?error=invite_invalid`", headers(("Location" = String))),
+        (status = 400, description = "The token is missing or repeated", body = ErrorBody),
     )
 )]
 pub(crate) async fn invitation(

@@ -152,8 +152,8 @@ mod tests {
             (Some("web_url"), "web_url: must start with http:// or https://", "Must start with http:// or https://."),
             (
                 Some("agent_context.cta"),
-                "agent_context.cta has 130 characters; 120 are allowed",
-                "This has 130 characters; 120 are allowed.",
+                "agent_context.cta must be at most 120 characters (currently 130)",
+                "Must be at most 120 characters (currently 130).",
             ),
             (None, "the plan includes 50 links; there are 50", "The plan includes 50 links; there are 50."),
             (

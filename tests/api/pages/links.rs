@@ -49,7 +49,7 @@ async fn a_link_is_made_changed_and_deleted() {
             vec![("agent_context.cta", &"x".repeat(121))],
             400,
             "agent-context-cta",
-            "This must be at most 120 characters (currently 121).",
+            "Must be at most 120 characters (currently 121).",
         ),
     ] {
         let reply = visitor.post("/account/new-link", &change).await;

@@ -11,8 +11,7 @@ use deeplink_testing::{Role, eventually, spawn};
 async fn a_source_is_added_shown_and_deleted() {
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
-    for (name, text) in [("", "This must be 1 to 64 characters"), (&*"x".repeat(65), "This must be 1 to 64 characters")]
-    {
+    for (name, text) in [("", "Must be 1 to 64 characters"), (&*"x".repeat(65), "Must be 1 to 64 characters")] {
         let reply = visitor.post("/account/sources", &[("name", name)]).await;
         assert_eq!(reply.status, 400);
         assert!(reply.text().contains("id=\"name-error\">") && text_of(&reply).contains(text), "{}", reply.text());
