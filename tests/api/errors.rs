@@ -411,6 +411,7 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/links/spring-42/stats"),
         world.a.ask(Method::GET, "/v1/analytics/stats?link_ids=spring-42"),
         world.a.ask(Method::GET, "/v1/links/spring-42/qr.svg"),
+        world.a.ask(Method::GET, "/v1/links/spring-42/explain"),
         world.a.ask(Method::GET, "/v1/domains"),
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "go.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),

@@ -94,7 +94,7 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
         }
     }
     let lists = paths.iter().filter(|(id, _)| LISTS.contains(id)).count();
-    assert_eq!((lists, paths.len()), (LISTS.len(), LISTS.len() + 6), "a new operation reads a list, or one row");
+    assert_eq!((lists, paths.len()), (LISTS.len(), LISTS.len() + 7), "a new operation reads a list, or one row");
 
     let held = world.node(0).hold_reports(&world.a.tenant, true);
     for (id, path) in &paths {

@@ -30,7 +30,7 @@ fn settings_are_sent_as_named() {
     for (line, code, says) in [
         ("account update", 2, "nothing to change"),
         ("account update --name x --unset name", 2, "name is both set and unset"),
-        ("account update --theme red", 3, "theme_color is"),
+        ("account update --theme red", 3, "theme_color must be"),
         ("account update --time-zone Mars/Olympus", 3, "time_zone must be an IANA time zone name"),
     ] {
         let ran = dl.run(line);

@@ -289,7 +289,7 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
     ] {
         assert_eq!(of(id), [found], "{looked}");
     }
-    assert!(of("app.fingerprints")[0].starts_with("warn one signing certificate"), "{looked}");
+    assert!(of("app.fingerprints")[0].starts_with("warn only one signing certificate"), "{looked}");
     assert!(of("link.resolve").iter().all(|found| found.starts_with("ok ")), "{looked}");
     assert_eq!(of("link.resolve").len(), 5);
     assert_eq!(clicks(&dl), 0, "a doctor is not a visitor");

@@ -237,7 +237,7 @@ fn logout_is_local() {
     );
     insta::assert_snapshot!(dl.run("logout"), @"
     --- stderr
-    removed dl_live_3fa91c07be... of profile default
+    removed dl_live_3fa91c07be... from profile default
       it still works: delete it at https://dl.example.com/account
     ");
     assert!(!kept(&dl).contains(KEY) && kept(&dl).contains(OTHER_KEY));
@@ -344,6 +344,9 @@ fn a_log_out_of_all_goes_on_after_a_failure() {
     let ran = dl.run("logout --all");
     assert!(ran.fails(10).contains("2 of 3 failed"), "{ran}");
     assert!(ran.stderr.contains("first: ") && ran.stderr.contains("second: "), "{ran}");
-    assert!(ran.stderr.contains("removed dl_live_3fa91c07be... of profile third") && !kept(&dl).contains(KEY), "{ran}");
+    assert!(
+        ran.stderr.contains("removed dl_live_3fa91c07be... from profile third") && !kept(&dl).contains(KEY),
+        "{ran}"
+    );
     assert!(dl.run("logout --profile first").fails(4).starts_with("error[keyring_unavailable]"));
 }

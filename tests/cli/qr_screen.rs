@@ -298,9 +298,9 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
         ("links qr spring-42 --size 300", "the terminal shows a plain code; --size applies only with --out FILE"),
         (
             "links qr spring-42 --format svg --dot-type dots --hide-logo",
-            "a plain code; --format, --dot-type, --hide-logo apply with --out FILE",
+            "a plain code; --format, --dot-type, --hide-logo apply only with --out FILE",
         ),
-        ("links qr spring-42 --format png", "a plain code; --format applies"),
+        ("links qr spring-42 --format png", "a plain code; --format applies only"),
         ("links qr ends-1", "the link expires 2099-01-01"),
         ("links qr ended-1", "ended-1 is expired: its code leads to a notice"),
     ] {

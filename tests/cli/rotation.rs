@@ -12,7 +12,7 @@ fn a_key_is_rotated() {
     let ran = dl.run_with("keys rotate --email you@example.com --code-stdin", "7gk2qx\n");
     assert_eq!(ran.ok(), "skid_000000000000000000000002\n");
     assert!(ran.stderr.contains("code emailed to you@example.com"), "{ran}");
-    assert!(ran.stderr.ends_with("; dl_live_3fa91c07be... is deleted\n"), "{ran}");
+    assert!(ran.stderr.ends_with("; dl_live_3fa91c07be... deleted\n"), "{ran}");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn wrong_input_and_a_missing_terminal_send_nothing() {
         (at("login --email nobody --link-stdin"), 3, "error[invalid_email]"),
         (at("login --email you@example.com"), 2, "use --link-stdin to read it from stdin"),
         (at("login"), 2, "use --link-stdin to read it from stdin"),
-        (at("login --link-stdin"), 2, "--email is needed"),
+        (at("login --link-stdin"), 2, "--email is required"),
         (at("login --with-key --email you@example.com"), 2, "cannot be used with"),
         (
             at("login --email you@example.com --link-stdin --api-key-file key"),

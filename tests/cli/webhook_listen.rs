@@ -215,7 +215,7 @@ fn events_go_to_this_machine_or_over_https() {
     assert_eq!(json["headers"]["x-service-signature"].as_str().map(str::len), Some(64));
     assert_eq!(json["body"].as_str(), Some(dl.run("webhooks sample click").ok()));
     assert!(
-        dl.run("webhooks trigger click --to http://127.0.0.1:1/ --secret-file s.txt").fails(9).contains("no answer")
+        dl.run("webhooks trigger click --to http://127.0.0.1:1/ --secret-file s.txt").fails(9).contains("no response")
     );
     let liar = Double::new(|_| Answer::new(200, ""));
     let ran = dl.run(&format!("webhooks trigger click --to {} --secret-file s.txt --tamper signature", liar.url));

@@ -217,7 +217,10 @@ fn what_comes_to_nothing_is_said() {
     assert!(!dl.run("webhooks create --url https://hooks.example.com/ --all-events").says(idle));
     for line in [format!("test {WEBHOOK}"), format!("replay {WEBHOOK} {DELIVERY}")] {
         let ran = dl.run(&format!("webhooks {line}"));
-        assert!(ran.fails(3).contains(&format!("hint: dl webhooks update {WEBHOOK} --active true")), "{ran}");
+        assert!(
+            ran.fails(3).contains(&format!("hint: to enable it: dl webhooks update {WEBHOOK} --active true")),
+            "{ran}"
+        );
     }
     let gone = WEBHOOK.replace('7', "8");
     let ran = dl.run(&format!("webhooks replay {gone} {DELIVERY}"));

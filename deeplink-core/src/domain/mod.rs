@@ -348,7 +348,10 @@ mod tests {
         for (text, label) in [("ab--cd.io", "ab--cd"), ("go.xn--a.io", "xn--a"), ("xn--bcher-kva.ab--cd.io", "ab--cd")]
         {
             let message = text.parse::<DomainName>().expect_err(text).message;
-            assert!(message.starts_with(&format!("\"{label}\": '--' in the third and fourth place")), "{message}");
+            assert!(
+                message.starts_with(&format!("\"{label}\": hyphens in the third and fourth positions")),
+                "{message}"
+            );
         }
         let message = "xn--bcher-kva.go_1.io".parse::<DomainName>().expect_err("an underscore").message;
         assert!(message.starts_with("not a host name"), "{message}");

@@ -87,7 +87,7 @@ impl<'a> LandingPlan<'a> {
             open: None,
             ipad: None,
         };
-        plan.intent = plan.build_intent(host, visitor);
+        plan.intent = plan.build_intent(row, host, visitor);
         plan.open = plan.tap(row);
         plan.ipad = if maybe_ipad { plan.tap(Row::on_ios(link, host)) } else { None };
         plan
@@ -120,11 +120,11 @@ impl<'a> LandingPlan<'a> {
         }
     }
 
-    /// The intent of an Android phone.
-    fn build_intent(&self, host: &HostContext<'_>, visitor: Visitor) -> Option<String> {
-        let app = self.link.to.android_deep_link.filter(|_| visitor.platform == Platform::Android)?;
-        let package = self.package.as_deref()?;
-        if NoIntent::of(app, &self.link, host, visitor).is_some() {
+    /// The intent of an Android phone. Row D7 has one, and row D6 may.
+    fn build_intent(&self, row: Row, host: &HostContext<'_>, visitor: Visitor) -> Option<String> {
+        let (app, package) = (self.link.to.android_deep_link?, self.package.as_deref()?);
+        let is_buildable = row == Row::D7 || row == Row::D6 && NoIntent::of(app, &self.link, host, visitor).is_none();
+        if !is_buildable {
             return None;
         }
         intent(app, package, self.first([Target::PlayStore, Target::Web]).and_then(|target| self.address(target)))

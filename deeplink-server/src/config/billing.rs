@@ -178,8 +178,8 @@ fn price_id(text: &str) -> Result<String, String> {
         return Err("contains a Stripe key or secret; price IDs begin with price_".into());
     }
     if text.starts_with("prod_") {
-        return Err(format!("{text:?} is the id of a product; each of its prices has its own id (price_…)"));
+        return Err(format!("{text:?} is the ID of a product; each of its prices has its own ID (price_…)"));
     }
     let is_id = text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if is_id { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the id of a price, such as price_1Nv0FG…")) }
+    if is_id { Ok(text.to_owned()) } else { Err(format!("{text:?} is not the ID of a price, such as price_1Nv0FG…")) }
 }

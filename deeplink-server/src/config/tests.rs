@@ -423,12 +423,12 @@ fn a_plan_has_several_prices() {
 #[test]
 fn products_and_secrets_are_no_prices() {
     for (value, says) in [
-        ("prod_hunter2", "\"prod_hunter2\" is the id of a product"),
-        ("price_1, sk_live_hunter2", "a key or a secret"),
-        ("rk_live_hunter2", "a key or a secret"),
-        ("pk_live_hunter2", "a key or a secret"),
-        ("whsec_hunter2+/=", "a key or a secret"),
-        ("price 1", "is not the id of a price"),
+        ("prod_hunter2", "\"prod_hunter2\" is the ID of a product"),
+        ("price_1, sk_live_hunter2", "a Stripe key or secret"),
+        ("rk_live_hunter2", "a Stripe key or secret"),
+        ("pk_live_hunter2", "a Stripe key or secret"),
+        ("whsec_hunter2+/=", "a Stripe key or secret"),
+        ("price 1", "is not the ID of a price"),
         (" , ", "contains no price"),
     ] {
         let error = read(&[&format!("--stripe-price-business={value}")], &STRIPE_SECRETS).expect_err(value);

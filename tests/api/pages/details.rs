@@ -88,7 +88,7 @@ async fn an_affiliate_is_shown_with_its_links_and_what_they_bring() {
     assert_eq!(numbers(&text_of(&visitor.get("/account/affiliates").await)), ["2", "3", "1"]);
     let page = text_of(&visitor.get(&path).await);
     assert!(page.contains(">partner-1</a>") && page.contains(">partner-2</a>") && !page.contains("own-link"), "{page}");
-    assert!(page.contains("<figcaption><b>3</b> clicks") && page.contains("From click to conversion"), "{page}");
+    assert!(page.contains("<figcaption><b>3</b> clicks") && page.contains("Conversion funnel"), "{page}");
 
     // Beyond one report the newest links count, and the links have pages.
     for number in 0..100 {

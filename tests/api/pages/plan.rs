@@ -209,14 +209,14 @@ async fn a_plan_is_bought_managed_and_canceled() {
     scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
 
     let question = text_of(&visitor.get(CANCEL).await);
-    let until = format!("You keep the plan until {}; it is not renewed.", day(&scene, 30));
+    let until = format!("You keep the plan until {}; it will not renew.", day(&scene, 30));
     for text in ["Cancel your subscription?", "<bdi>Pro</bdi>", &until, KEPT, "the Free plan", "Keep subscription"] {
         assert!(question.contains(text), "{text}: {question}");
     }
     for _ in 0..2 {
         assert_eq!(went(&visitor.post(CANCEL, &[]).await), (303, "/account/plan?done=plan-canceled"));
     }
-    says(&visitor, &["<dt>Ends on</dt>", "is not renewed", "Manage billing"], &["Cancel subscription", "Renews on"])
+    says(&visitor, &["<dt>Ends on</dt>", "will not renew", "Manage billing"], &["Cancel subscription", "Renews on"])
         .await;
     assert_eq!(went(&visitor.get(CANCEL).await), (303, "/account/plan"), "there is nothing left to ask");
 
@@ -250,8 +250,8 @@ async fn a_refusal_is_said_on_the_page() {
     let Scene { world, stripe, .. } = &scene;
     let visitor = Visitor::signed_in(world, &world.a).await;
     for (path, fields, text) in [
-        (CHECKOUT, vec![("tier", "gold")], "This plan cannot be bought."),
-        (CHECKOUT, vec![], "This plan cannot be bought."),
+        (CHECKOUT, vec![("tier", "gold")], "This plan is not available for purchase."),
+        (CHECKOUT, vec![], "This plan is not available for purchase."),
         (PORTAL, vec![], "This account has no billing profile yet"),
         (CANCEL, vec![], "You have no subscription to cancel."),
     ] {

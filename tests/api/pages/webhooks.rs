@@ -18,7 +18,7 @@ async fn a_webhook_is_added_changed_switched_and_deleted() {
     world.dns.addresses("inside.example.com", &["10.0.0.1"]);
     for (fields, text) in [
         ([URL, ("x", "y")], "Choose at least one event."),
-        ([("url", "http://example.com/"), ("event_click", "yes")], "This must start with https://."),
+        ([("url", "http://example.com/"), ("event_click", "yes")], "Must start with https://."),
         (
             [("url", "https://inside.example.com/"), ("event_click", "yes")],
             "This resolves to an IP address that is not public.",
@@ -183,7 +183,7 @@ async fn what_failed_is_named_and_sent_again() {
     )
     .await;
     let page = text_of(&visitor.get(&path).await);
-    assert!(page.contains("Failed deliveries") && page.contains("No answer within 10 seconds"), "{page}");
+    assert!(page.contains("Failed deliveries") && page.contains("No response within 10 seconds"), "{page}");
     assert_eq!(page.matches("/deliveries/dlv_").count(), 5, "the newest: {page}");
     world.clock.advance(Duration::from_millis(1));
     let replays = async || world.db.number("SELECT COUNT(*) FROM deliveries WHERE replay_of IS NOT NULL").await;
@@ -206,7 +206,11 @@ async fn what_failed_is_named_and_sent_again() {
     assert_eq!(went(&none), (303, &*format!("{path}?done=replayed-none")));
     world.a.patch(&format!("/v1/webhooks/{id}"), &json!({"active": false})).await;
     let refused = visitor.post(&replay, &[("form", "off"), ("hours", "24")]).await;
-    assert!(refused.status == 400 && text_of(&refused).contains("The webhook is not active"), "{}", refused.text());
+    assert!(
+        refused.status == 400 && text_of(&refused).contains("The webhook is disabled or paused"),
+        "{}",
+        refused.text()
+    );
     assert_eq!(went(&visitor.get(&replay).await), (303, &*path));
 }
 
@@ -230,7 +234,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     for shown in [
         "Delivery: conversion",
         "HTTP 500",
-        "No valid answer",
+        "No valid response",
         "HTTP 200",
         "1 Jan 1970, 00:00:02",
         "&#60;b&#62;thanks&#60;/b&#62;",
@@ -281,5 +285,9 @@ async fn a_delivery_is_shown_and_sent_again() {
     let off = visitor.get(&format!("{list}/{delivery}")).await;
     assert!(!text_of(&off).contains("Resend"), "{}", off.text());
     let refused = visitor.post(&format!("{list}/{delivery}"), &[("form", "other")]).await;
-    assert!(refused.status == 400 && text_of(&refused).contains("The webhook is not active"), "{}", refused.text());
+    assert!(
+        refused.status == 400 && text_of(&refused).contains("The webhook is disabled or paused"),
+        "{}",
+        refused.text()
+    );
 }

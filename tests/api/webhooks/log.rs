@@ -143,7 +143,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     assert!(format!("{:?}", refusals[0]).contains("this webhook has no such delivery"), "{refusals:?}");
     world.a.patch(&path, &json!({"active": false})).await;
     let off = world.a.post_nothing(&format!("{path}/deliveries/{delivery}/replay")).await;
-    assert!(off.text().contains("switch it on first"), "{}", off.text());
+    assert!(off.text().contains("enable it first"), "{}", off.text());
     assert_eq!(off.outcome(), "400 bad_request active");
     assert_eq!(world.a.get(&format!("{path}/deliveries")).await.status, 200, "the log stays");
     world.a.delete(&path).await;

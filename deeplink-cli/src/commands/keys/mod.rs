@@ -59,7 +59,7 @@ fn check_code(ctx: &Context, from_stdin: bool) -> Outcome {
         return Ok(());
     }
     let what = "the emailed code is needed, and this session cannot prompt for it";
-    Err(Failure::usage(what).code("needs_input").hint("--code-stdin reads it from stdin").into())
+    Err(Failure::usage(what).code("needs_input").hint("use --code-stdin to read it from stdin").into())
 }
 
 /// Requests a code by mail. A code that was already mailed works too.

@@ -72,7 +72,7 @@ async fn the_file_for_apple() {
                 );
             },
             Fail,
-            "lacks ABCDE12345.com.example.app",
+            "does not contain ABCDE12345.com.example.app",
         ),
         (
             "aasa.origin",
@@ -161,12 +161,12 @@ async fn the_file_for_google() {
         ("assetlinks.origin", |_| {}, Ok, "served, with com.example.app"),
         ("assetlinks.origin", |scene| scene.apps.clear(), Skip, "no Android app"),
         ("assetlinks.origin", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
-        ("assetlinks.origin", |scene| scene.instead(|request| request.target == LINKS, Reply::new(200, "application/json", "[]")), Fail, "lacks com.example.app"),
+        ("assetlinks.origin", |scene| scene.instead(|request| request.target == LINKS, Reply::new(200, "application/json", "[]")), Fail, "does not contain com.example.app"),
         ("assetlinks.origin", |scene| {
             let one = serde_json::json!([{"relation": ["delegate_permission/common.handle_all_urls"], "target": {
                 "namespace": "android_app", "package_name": "com.example.app", "sha256_cert_fingerprints": [FINGERPRINT]}}]);
             scene.instead(|request| request.target == LINKS, Reply::json(200, &one));
-        }, Fail, "lacks fingerprint AA:6D:E9:83\u{2026} of com.example.app"),
+        }, Fail, "does not contain fingerprint AA:6D:E9:83\u{2026} of com.example.app"),
         ("assetlinks.origin", |scene| scene.instead(|request| request.target == LINKS && request.six, Reply::new(500, "text/html", "")), Fail, "a visitor over IPv6 gets HTTP 500"),
         ("assetlinks.google", |_| {}, Ok, "lists every app"),
         ("assetlinks.google", |scene| scene.apps.clear(), Skip, "no Android app"),

@@ -13,18 +13,18 @@ use deeplink_doubles::authority::Identity;
 async fn the_proof_in_dns() {
     assert_cases(&[
         ("domain.txt", |_| {}, Ok, "the TXT record exists"),
-        ("domain.txt", |scene| scene.txt.insert(0, "v=spf1 -all".into()), Ok, "there"),
+        ("domain.txt", |scene| scene.txt.insert(0, "v=spf1 -all".into()), Ok, "exists"),
         ("domain.txt", |scene| scene.txt.clear(), Warn, "no TXT record"),
-        ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "says \"a b\""),
+        ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "contains \"a b\""),
         ("domain.txt", |scene| scene.txt = vec!["0".repeat(64)], Warn, "will lose its verification"),
         // The service compares byte for byte too.
-        ("domain.txt", |scene| scene.txt[0].insert(0, ' '), Warn, "says \" 3fa91c07be5d2846"),
+        ("domain.txt", |scene| scene.txt[0].insert(0, ' '), Warn, "contains \" 3fa91c07be5d2846"),
         ("domain.txt", |scene| scene.txt[0].push('\n'), Warn, "will lose its verification"),
         (
             "domain.txt",
             |scene| scene.txt = vec!["v=spf1 -all".into(), scene.txt[0].to_uppercase()],
             Warn,
-            "says \"3FA91C07BE5D2846",
+            "contains \"3FA91C07BE5D2846",
         ),
         (
             "domain.txt",
@@ -35,7 +35,7 @@ async fn the_proof_in_dns() {
             Warn,
             "will lose its verification",
         ),
-        ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "there"),
+        ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "exists"),
         ("domain.txt", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
     ])
     .await;
@@ -74,7 +74,7 @@ async fn the_way_to_a_host() {
             "no response within",
         ),
         ("domain.tls", |_| {}, Ok, "valid for 90 more days"),
-        ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "another 14 days"),
+        ("domain.tls", |scene| scene.identity = Identity::Days(14), Ok, "14 more days"),
         ("domain.tls", |scene| scene.identity = Identity::Days(13), Warn, "expires in 13 days"),
         ("domain.tls", |scene| scene.identity = Identity::Ended, Fail, "expired"),
         ("domain.tls", |scene| scene.identity = Identity::Other, Fail, "for another name"),
@@ -91,7 +91,7 @@ async fn the_way_to_a_host() {
                 );
             },
             Ok,
-            "leaves",
+            "allows",
         ),
         (
             "domain.robots",

@@ -103,7 +103,10 @@ async fn a_link_as_each_visitor_sees_it() {
     let mut unknown = Scene::default();
     unknown.asked_links.push("nope");
     assert!(
-        resolves(unknown).await.iter().all(|(status, message)| *status == Fail && message.contains("cannot be read"))
+        resolves(unknown)
+            .await
+            .iter()
+            .all(|(status, message)| *status == Fail && message.contains("could not be read"))
     );
     let mut hidden = rich();
     hidden.reachable = false;

@@ -69,7 +69,7 @@ fn a_bad_record_names_line_and_column_and_the_next_is_read() {
     let open_quote = format!("id,web\nabc,\"{}\nabd,x\n", "x\n".repeat(1 << 19));
     check(&[
         ("x.csv", "id,web\nabc\nabd,x\n", &["2 the line has 1 values, but the header has 2", next]),
-        ("x.csv", "id,web\nabc,x,y\nabd,x\n", &["2:7 the line has 3 values, the header 2", next]),
+        ("x.csv", "id,web\nabc,x,y\nabd,x\n", &["2:7 the line has 3 values, but the header has 2", next]),
         (
             "x.csv",
             "id,web\nabc,\"x\"y\nabd,x\n",
@@ -251,7 +251,7 @@ fn malformed_json_names_line_and_column() {
         ("{\"links\":[1", "line 1, column 12: the input ends inside the value that begins on line 1, column 10"),
         (
             "{\"template\":{}}",
-            "line 1, column 1: the input is a list of links, or an object with `links`, or one with `template` and `custom_ids`",
+            "line 1, column 1: the input must be a list of links, or an object with `links`, or one with `template` and `custom_ids`",
         ),
         (
             "{\"a\":1}",
@@ -340,7 +340,7 @@ fn a_file_is_read_from_its_path_and_a_pipe_is_copied() {
     let source = FileOptions::new().open(&path).expect("a source");
     assert_eq!((source.name(), read(&source)), ("links.csv".to_owned(), vec!["2 abc {}".to_owned()]));
     let missing = FileOptions::new().open(dir.path().join("nix.csv")).expect_err("missing");
-    assert!(missing.to_string().ends_with("nix.csv cannot be read"), "{missing}");
+    assert!(missing.to_string().ends_with("nix.csv could not be read"), "{missing}");
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(b"id\nabc\n").expect("written");
     drop(writer);
