@@ -231,7 +231,7 @@ fn people_see_bars_and_shares() {
     spring-42     120         31          12            3  84.00 EUR  ██████████████
     spring-43     120         31          12            3  84.00 EUR  ██████████████
 
-    for more columns, use -o csv or a wider terminal
+    some columns are hidden; use -o csv
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by day", 40, true, false), @r"
     spring-42, by last touch
@@ -241,7 +241,7 @@ fn people_see_bars_and_shares() {
     2026-11-19       0          0
     2026-11-20     120         31  █████████
 
-    for more columns, use -o csv or a wider terminal
+    some columns are hidden; use -o csv
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by referer_host", 40, false, false), @r"
     spring-42, by last touch

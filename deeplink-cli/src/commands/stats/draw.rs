@@ -177,7 +177,7 @@ fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
         out.push(if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) });
     }
     if skipped {
-        out.extend([String::new(), "for more columns, use -o csv or a wider terminal".to_owned()]);
+        out.extend([String::new(), "some columns are hidden; use -o csv".to_owned()]);
     }
     out.push(String::new());
     out.join("\n")
@@ -237,7 +237,7 @@ mod tests {
              2026-11-01       0          0\n\
              2026-11-02       1          0  ██▎\n\
              2026-11-03       4          1  █████████\n\
-             \nfor more columns, use -o csv or a wider terminal\n"
+             \nsome columns are hidden; use -o csv\n"
         );
     }
 
