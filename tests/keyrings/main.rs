@@ -86,7 +86,7 @@ fn somebody(double: &Double) -> Dl {
     dl.secret_file("key.txt", KEY);
     dl.secret_file("other.txt", OTHER_KEY);
     let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");
-    assert!(code == Some(0) && text.contains("kept in the keyring (profile default)"), "{text}");
+    assert!(code == Some(0) && text.contains("stored in the keyring (profile default)"), "{text}");
     dl
 }
 
@@ -110,7 +110,7 @@ fn a_key_is_kept_in_the_keyring_and_used_from_there() {
 
     let (_, text) = session(&dl, "a password", "$DL logout; $DL token; echo $?");
     assert!(
-        text.contains("forgot dl_live_3fa91c07be...") && text.contains("error[no_key]") && text.starts_with("4\n"),
+        text.contains("removed dl_live_3fa91c07be...") && text.contains("error[no_key]") && text.starts_with("4\n"),
         "{text}"
     );
 }
@@ -134,7 +134,7 @@ fn a_good_write_takes_the_older_copy_out_of_the_file() {
     let (code, text) = session(&dl, "a password", "$DL login --with-key < key.txt");
     assert!(code == Some(0) && text.contains("credentials.toml"), "{text}");
     let (code, text) = session(&dl, "a password", "$DL login --with-key --store keyring < key.txt && $DL token");
-    assert!(code == Some(0) && text.contains("kept in the keyring") && text.contains(KEY), "{text}");
+    assert!(code == Some(0) && text.contains("stored in the keyring") && text.contains(KEY), "{text}");
     let kept = file(&dl, "credentials.toml");
     assert!(!kept.contains("[profile.default]") && kept.contains("[profile.second]"), "{kept}");
     // And back again: nothing stays in the keyring, where it would be overlooked.
