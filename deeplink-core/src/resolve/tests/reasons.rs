@@ -87,123 +87,136 @@ fn reasons() {
             link("IL IS"),
             ALT,
             "",
-            "The button leads over the account's alternate domain, where the system opens the app if it is installed.",
+            "The button links to the account's alternate domain, so the operating system opens the app if it is \
+             installed.",
         ),
         (
             IPHONE,
             link("IL IS W"),
             None,
             "",
-            "The button opens the iOS app by its deep link; if nothing opens within 1.5 seconds, the page goes to the App Store.",
+            "The button opens the iOS app with its deep link; if nothing opens within 1.5 seconds, the page goes to \
+             the App Store.",
         ),
         (
             IPHONE,
             link("IL W"),
             None,
             "",
-            "The button opens the iOS app by its deep link; if nothing opens within 1.5 seconds, the page goes to the web page.",
+            "The button opens the iOS app with its deep link; if nothing opens within 1.5 seconds, the page goes to \
+             the web page.",
         ),
-        (IPHONE, link("IL"), None, "", "The button opens the iOS app by its deep link; the link has no fallback."),
+        (IPHONE, link("IL"), None, "", "The button opens the iOS app with its deep link; the link has no fallback."),
         (
             &ios_app,
             link("IL IS"),
             None,
             "",
-            "Browsers inside other apps often block deep links, so the button leads to the App Store; a second button has the deep link.",
+            "In-app browsers often block deep links, so the button goes to the App Store; a second button has the \
+             deep link.",
         ),
         (
             &ios_app,
             link("IL"),
             None,
             "",
-            "Browsers inside other apps often block deep links, but the link has no other destination here.",
+            "In-app browsers often block deep links, but the link has no other destination here.",
         ),
         (
             IPHONE,
             link("IL* IS"),
             None,
             "",
-            "The deep link is a web address, which iOS opens in the app if it is installed and else in the browser.",
+            "The deep link is a web URL, which iOS opens in the app if it is installed, and otherwise in the browser.",
         ),
-        (IPHONE, link("IS"), None, "", "The link has no iOS deep link, so the button leads to the App Store."),
-        (IPHONE, link("AL W"), None, "", "The link's app is for Android only, so the button leads to the web page."),
+        (IPHONE, link("IS"), None, "", "The link has no iOS deep link, so the button goes to the App Store."),
+        (IPHONE, link("AL W"), None, "", "The link's app is for Android only, so the button goes to the web page."),
         (
             IPHONE,
             link("AL"),
             None,
             "",
-            "The link's app is for Android only and the link has no web page, so the page has no main button.",
+            "The link's app is for Android only, and the link has no web page, so the page has no main button.",
         ),
         (
             ANDROID,
             link("AL AS"),
             None,
             "",
-            "The button is an intent, which opens the Android app if it is installed, and otherwise Google Play.",
+            "The button is an Android intent link, which opens the app if it is installed, or Google Play if it is \
+             not.",
         ),
         (
             &android_app,
             link("AL AS"),
             None,
             "",
-            "The button is an intent, which opens the Android app; if nothing opens within 1.5 seconds, the page goes to Google Play.",
+            "The button is an Android intent link, which opens the app; if nothing opens within 1.5 seconds, the page \
+             goes to Google Play.",
         ),
         (
             &android_app,
             link("AL AS"),
             ALT,
             "",
-            "The button is an intent, which opens the Android app; if nothing opens within 1.5 seconds, the page goes to Google Play.",
+            "The button is an Android intent link, which opens the app; if nothing opens within 1.5 seconds, the page \
+             goes to Google Play.",
         ),
         (
             FIREFOX,
             link("AL AS"),
             None,
             "",
-            "The button opens the Android app by its deep link and not by an intent, which Firefox does not follow; if nothing opens within 1.5 seconds, the page goes to Google Play.",
+            "The button opens the Android app with its deep link instead of an intent link, because Firefox does not \
+             follow intent links; if nothing opens within 1.5 seconds, the page goes to Google Play.",
         ),
         (
             ANDROID,
             fragment,
             None,
             "",
-            "The button opens the Android app by its deep link and not by an intent, which cannot hold its fragment; if nothing opens within 1.5 seconds, the page goes to Google Play.",
+            "The button opens the Android app with its deep link instead of an intent link, because an intent link \
+             cannot contain its fragment; if nothing opens within 1.5 seconds, the page goes to Google Play.",
         ),
         (
             ANDROID,
             link("AL"),
             None,
             "",
-            "The button opens the Android app by its deep link and not by an intent, for which the app's package must be known; the link has no fallback.",
+            "The button opens the Android app with its deep link instead of an intent link, because the app's package \
+             name is not known; the link has no fallback.",
         ),
         (
             &fox_app,
             link("AL W"),
             None,
             "",
-            "Browsers inside other apps often block deep links, so the button leads to the web page; a second button has the deep link.",
+            "In-app browsers often block deep links, so the button goes to the web page; a second button has the deep \
+             link.",
         ),
         (
             FIREFOX,
             link("AL* AS"),
             None,
             "",
-            "The deep link is a web address, which Android opens in the app if it is installed and else in the browser.",
+            "The deep link is a web URL, which Android opens in the app if it is installed, and otherwise in the \
+             browser.",
         ),
-        (ANDROID, link("AS"), None, "", "The link has no Android deep link, so the button leads to Google Play."),
+        (ANDROID, link("AS"), None, "", "The link has no Android deep link, so the button goes to Google Play."),
         (
             ANDROID,
             link("IL"),
             None,
             "",
-            "The link's app is for iOS only and the link has no web page, so the page has no main button.",
+            "The link's app is for iOS only, and the link has no web page, so the page has no main button.",
         ),
         (
             MAC,
             link("IL W"),
             None,
             "",
-            "On a Mac, the button leads to the web page. An iPad sends the same headers, so the page itself detects it and changes the button.",
+            "On a Mac, the button goes to the web page. An iPad sends the same headers, so the page itself detects it \
+             and changes the button.",
         ),
         (
             MAC,
@@ -212,7 +225,7 @@ fn reasons() {
             "",
             "The link has no web page, so on a Mac the page has no main button. An iPad sends the same headers, so the page itself detects it and adds one.",
         ),
-        (WINDOWS, link("IL W"), None, "", "The link's apps are for phones only, so the button leads to the web page."),
+        (WINDOWS, link("IL W"), None, "", "The link's apps are for phones only, so the button goes to the web page."),
         (WINDOWS, link("W"), None, "", "The web page is the link's only destination, so everyone is redirected to it."),
         (WINDOWS, link(""), None, "", "The link has no destination, so the landing page has no button."),
         (
@@ -220,21 +233,23 @@ fn reasons() {
             link("IL W"),
             None,
             "redirect=1",
-            "redirect=1 asks for no landing page, so the visit is redirected to the web page.",
+            "redirect=1 skips the landing page, so the visitor is redirected to the web page.",
         ),
         (
             LISTED[0],
             link("IL W"),
             None,
             "redirect=1",
-            "A bot that fetches previews always gets the landing page, from which it reads what the link is about.",
+            "A link-preview bot always gets the landing page, which contains the link's social preview and agent \
+             context.",
         ),
         (
             LISTED[1],
             link("W"),
             None,
             "",
-            "The bot of an AI service is redirected too, because the web page is the link's only destination and the link has neither a social preview nor an agent context.",
+            "An AI agent is also redirected, because the web page is the link's only destination and the link has \
+             neither a social preview nor agent context.",
         ),
     ] {
         assert_eq!(explained(agent, &link, beside(alternate), query).2, expected);
@@ -244,10 +259,10 @@ fn reasons() {
 #[test]
 fn outside_the_table_there_is_no_row() {
     let alternate = HostContext { alternate: ALT, on_alternate: true, ..HostContext::default() };
-    for (has, place) in [("IL IS W", "the App Store"), ("AS W", "the web page"), ("AS", "the link's own address")] {
+    for (has, place) in [("IL IS W", "the App Store"), ("AS W", "the web page"), ("AS", "the link's own URL")] {
         let (decision, row, reason) = explained(IPHONE, &link(has), alternate, "redirect=1");
         assert_eq!((decision.step, row), (Step::AlternateHost, None));
-        assert!(reason.ends_with(&format!("so this visitor is sent to {place}.")), "{reason}");
+        assert!(reason.ends_with(&format!("a visitor without the app is redirected to {place}.")), "{reason}");
     }
     let (decision, row, _) = explained(LISTED[2], &link("IL"), alternate, "");
     assert_eq!((decision.step, row), (Step::Bot, None));
