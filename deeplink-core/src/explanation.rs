@@ -1,4 +1,4 @@
-//! What a visit would be answered, and why: the same decision as for the visit, without its click.
+//! The response to a visit, and why: the same decision as for a real visit, but no click is counted.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,21 @@ use crate::words::{setters, words};
 /// Most characters of a header value in a query.
 pub const MAX_HEADER: usize = 2_048;
 
-/// A visitor to explain a link for: who asks, and how. What is absent has a default.
+/// The visit to explain: its headers and host. Fields that are not set have defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct ExplainQuery {
-    /// The header `User-Agent`; a browser on Windows when absent, no header when empty.
+    /// The `User-Agent` header. Default: a browser on Windows; if empty, no header is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
-    /// The header `Accept`; `text/html` when absent.
+    /// The `Accept` header. Default: `text/html`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// The header `Sec-CH-UA-Platform`, which outranks the `User-Agent` if it names a known system.
+    /// The `Sec-CH-UA-Platform` header, which takes precedence over `User-Agent` if it names a known operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// The host that is visited: a verified domain of the account, or the service's own. That of the link's URL when absent.
+    /// The host of the visit: a verified domain of the account or the service's own host. Default: the host of the
+    /// link's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Whether the visit has `redirect=1`.
@@ -34,26 +35,26 @@ pub struct ExplainQuery {
     pub redirect: bool,
 }
 
-/// `1`, as in the address of a visit.
+/// `1`, as in the URL of a visit.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn as_one<S: Serializer>(_: &bool, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u8(1)
 }
 
 impl ExplainQuery {
-    /// A browser on Windows at the link's own address.
+    /// A browser on Windows that opens the link's own URL.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
-        /// Sets the header `User-Agent`.
+        /// Sets the `User-Agent` header.
         user_agent: impl Into<String>,
-        /// Sets the header `Accept`.
+        /// Sets the `Accept` header.
         accept: impl Into<String>,
-        /// Sets the header `Sec-CH-UA-Platform`.
+        /// Sets the `Sec-CH-UA-Platform` header.
         os: impl Into<String>,
-        /// Sets the host that is visited.
+        /// Sets the host of the visit.
         host: impl Into<String>,
     }
 
@@ -64,18 +65,18 @@ impl ExplainQuery {
         self
     }
 
-    /// The `User-Agent` that is explained.
+    /// The `User-Agent` of the visit.
     pub fn agent(&self) -> &str {
         self.user_agent.as_deref().unwrap_or(SampleVisitor::WINDOWS.user_agent)
     }
 
-    /// The `Accept` that is explained.
+    /// The `Accept` header of the visit.
     pub fn accepted(&self) -> &str {
         self.accept.as_deref().unwrap_or(HTML)
     }
 
-    /// Applies the rules: header values have no control characters and at most 2,048 characters. Whether `host` is the
-    /// account's is for the service to say.
+    /// Checks that values contain no control characters and have at most 2,048 characters. The service checks whether
+    /// `host` belongs to the account.
     pub fn check(&self) -> Result<(), Invalid> {
         let fields =
             [("user_agent", &self.user_agent), ("accept", &self.accept), ("os", &self.os), ("host", &self.host)];
@@ -83,7 +84,7 @@ impl ExplainQuery {
             let Some(value) = value else { continue };
             let wrong = |why: String| Err(Invalid::field(ErrorCode::BadRequest, field, format!("{field} {why}")));
             if find_control(value, false).is_some() {
-                return wrong("holds a control character".to_owned());
+                return wrong("contains a control character".to_owned());
             }
             if value.chars().count() > MAX_HEADER {
                 return wrong(format!("is longer than {MAX_HEADER} characters"));
@@ -107,13 +108,13 @@ const HTML: &str = "text/html";
 pub struct SampleVisitor {
     /// A short name, such as `iphone`.
     pub name: &'static str,
-    /// The name for people.
+    /// A display name.
     pub label: &'static str,
-    /// Its `User-Agent`.
+    /// Its `User-Agent` header.
     pub user_agent: &'static str,
-    /// Its `Accept`.
+    /// Its `Accept` header.
     pub accept: &'static str,
-    /// Whether it is an iPad, which sends a Mac's headers and which the landing page detects.
+    /// Whether it is an iPad, which sends the headers of a Mac; the landing page detects it.
     pub is_ipad: bool,
 }
 
@@ -147,14 +148,14 @@ impl SampleVisitor {
         "Windows PC",
         "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36",
     );
-    /// The browser inside Instagram, on an iPhone.
+    /// Instagram's in-app browser on an iPhone.
     pub const INSTAGRAM: Self = Self::browser(
         "instagram",
         "Instagram on an iPhone",
         "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148 \
          Instagram 360.0.0.30.109 (iPhone16,1; iOS 18_0; en_US; en; scale=3.00; 1179x2556)",
     );
-    /// Facebook's bot, which fetches previews.
+    /// Facebook's link-preview bot.
     pub const PREVIEW: Self = Self {
         accept: "*/*",
         ..Self::browser(
@@ -163,7 +164,7 @@ impl SampleVisitor {
             "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)",
         )
     };
-    /// `ChatGPT`, which fetches a page for its user.
+    /// `ChatGPT`, fetching a page for a user.
     pub const AGENT: Self = Self::browser(
         "agent",
         "AI agent",
@@ -175,13 +176,13 @@ impl SampleVisitor {
         "Search engine",
         "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
     );
-    /// curl as it is without options.
+    /// curl without options.
     pub const CURL: Self = Self { accept: "*/*", ..Self::browser("curl", "curl", "curl/8.5.0") };
-    /// A program that asks for JSON.
+    /// A client that requests JSON.
     pub const JSON: Self =
-        Self { accept: "application/json", ..Self::browser("json", "Program that asks for JSON", "curl/8.5.0") };
+        Self { accept: "application/json", ..Self::browser("json", "Client that requests JSON", "curl/8.5.0") };
 
-    /// Every sample: the devices, then programs.
+    /// All samples: first devices, then bots and other programs.
     pub const ALL: [Self; 11] = [
         Self::IPHONE,
         Self::IPAD,
@@ -196,7 +197,7 @@ impl SampleVisitor {
         Self::JSON,
     ];
 
-    /// Those that people use.
+    /// The samples that are devices.
     pub const DEVICES: [Self; 6] = [Self::IPHONE, Self::IPAD, Self::ANDROID, Self::MAC, Self::WINDOWS, Self::INSTAGRAM];
 
     const fn browser(name: &'static str, label: &'static str, user_agent: &'static str) -> Self {
@@ -210,9 +211,9 @@ impl SampleVisitor {
 }
 
 words! {
-    /// The form of an answer.
+    /// The format of a response.
     AnswerForm {
-        /// For people: a redirect or a page.
+        /// A redirect or a page.
         Html = "html",
         /// The link's data.
         Json = "json",
@@ -224,69 +225,69 @@ words! {
     ExplainedOutcome {
         /// A redirect to `target`.
         Redirect = "redirect",
-        /// The landing page, whose main button leads to `target`.
+        /// The landing page, whose main button opens `target`.
         Landing = "landing",
-        /// A page that says why the link does not open.
+        /// A page that explains why the link does not open.
         Notice = "notice",
         /// The link's data.
         Json = "json",
-        /// The link is not found at this address.
+        /// The link is not available on this host.
         NotFound = "not_found",
     }
 }
 
-/// What a visit to a link would be answered, and why. It is decided by the code that answers visits, and nothing is
-/// counted.
+/// The response to a visit, and why. Determined by the same code as a real visit; no click is counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
-    /// The link's id.
+    /// The link's ID.
     pub link_id: String,
-    /// The address that is visited, without `redirect=1`.
+    /// The URL of the visit, without `redirect=1`.
     pub url: String,
     /// What the visitor gets.
     pub outcome: ExplainedOutcome,
-    /// Why, in one sentence.
+    /// The reason, in a sentence or two.
     pub reason: String,
-    /// Where the redirect or the landing page's main button leads; null for a notice, JSON, or a page without such a
-    /// button.
+    /// Target of the redirect or of the landing page's main button; null for a notice, for JSON, or if the page has no
+    /// main button.
     pub target: Option<String>,
-    /// Where the main button ends if no app opens; null if there is no such place, or if the system or the target itself
-    /// takes care of it.
+    /// Fallback destination if no app opens; null if there is none, or if the operating system or the target URL
+    /// handles it.
     pub fallback: Option<String>,
-    /// How long after the tap the page goes to `fallback` by itself, in milliseconds; null without a fallback, or if the
-    /// fallback is part of the target.
+    /// Milliseconds after the tap until the page navigates to `fallback`; null if there is no fallback, or if it is
+    /// part of the target.
     pub timer_ms: Option<u32>,
-    /// Where the main button leads if what looks like a Mac is an iPad, which the landing page detects; else null.
+    /// Target of the main button if the visitor, who appears to use a Mac, is on an iPad; the landing page detects
+    /// this. Otherwise null.
     pub ipad_target: Option<String>,
-    /// The step of the decision that settled it: 1 not found, 2 JSON, 3 not active, 4 known bot, 5 alternate domain, 6
-    /// `redirect=1`, 7 no apps, 8 landing page.
+    /// The decision step that determined the outcome: 1 not found, 2 JSON, 3 not active, 4 known bot, 5 alternate
+    /// domain, 6 `redirect=1`, 7 no apps, 8 landing page.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 8))]
     pub step: u8,
-    /// The row of the decision table, `D1` to `D15`; null where the table does not apply: in steps 1 to 3, and on an
+    /// The row of the decision table, `D1` to `D15`; null if the table does not apply: in steps 1 to 3, and on an
     /// alternate domain.
     #[cfg_attr(feature = "openapi", schema(pattern = "^D([1-9]|1[0-5])$"))]
     pub row: Option<String>,
     /// The link's status for visitors. All links of a suspended account are disabled, except those that are flagged.
     pub status: LinkStatus,
-    /// The form of the answer, chosen by `Accept`.
+    /// Response format, selected by `Accept`.
     pub form: AnswerForm,
-    /// The visitor's system.
+    /// The visitor's operating system.
     pub platform: Platform,
-    /// The sort of program that visits.
+    /// Type of client.
     pub visitor: Class,
-    /// Whether it is a browser inside another app.
+    /// Whether the client is an in-app browser.
     pub in_app: bool,
-    /// The status of the answer.
+    /// HTTP status of the response.
     pub http_status: u16,
-    /// The answer's headers, by their names in lower case, without `content-security-policy`, which differs with every page.
+    /// Response headers, with lowercase names, without `content-security-policy`, which differs for every page.
     pub headers: BTreeMap<String, String>,
-    /// The kind of click that a `GET` counts as; null if it is not counted.
+    /// The kind of click that a `GET` request is counted as; null if it is not counted.
     pub counted: Option<ClickKind>,
 }
 
 impl Explanation {
-    /// Where this visitor is led.
+    /// The target for this visitor.
     pub fn target_of(&self, visitor: SampleVisitor) -> Option<&str> {
         let corrected = self.ipad_target.as_deref().filter(|_| visitor.is_ipad);
         corrected.or(self.target.as_deref())

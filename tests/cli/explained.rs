@@ -98,10 +98,10 @@ fn people_read_where_it_leads_and_why() {
     for line in [
         "https://go.example.com/spring-42",
         "visitor     Windows PC (browser on windows)",
-        "gets        a redirect (HTTP 302)",
-        "leads to    https://example.com/",
-        "why         The web page is the link's only destination, so everyone is redirected to it.",
-        "rule        step 7, row D14",
+        "response    a redirect (HTTP 302)",
+        "target      https://example.com/",
+        "reason      The web page is the link's only destination, so everyone is redirected to it.",
+        "decision    step 7, row D14",
         "counted as  human",
         "header      cache-control: no-store",
     ] {
@@ -109,10 +109,10 @@ fn people_read_where_it_leads_and_why() {
     }
     let text = shown("links explain spring-42");
     assert!(
-        text.starts_with("VISITOR    GETS      LEADS TO              ROW\niphone     redirect  https://"),
+        text.starts_with("VISITOR    RESPONSE  TARGET                ROW\niphone     redirect  https://"),
         "{text}"
     );
-    assert!(text.ends_with("note: dl links explain spring-42 --as iphone says why\n"), "{text}");
+    assert!(text.ends_with("note: dl links explain spring-42 --as iphone shows why\n"), "{text}");
 }
 
 /// With a service: an app's link on two phones, and nothing is counted.

@@ -21,7 +21,7 @@ pub use referer::{OTHER, referer_host};
 use serde::{Deserialize, Serialize};
 pub use user_agent::{Browser, Device, InApp, Os, UserAgent};
 
-/// The system a visit comes from; also the `platform` of clicks and events.
+/// The operating system of the visitor; also the `platform` of clicks and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = VisitorPlatform))]
 #[serde(rename_all = "lowercase")]
@@ -122,7 +122,7 @@ impl ClickKind {
     }
 }
 
-/// What sort of program a User-Agent belongs to.
+/// Type of client, according to its User-Agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = VisitorClass))]
 #[serde(rename_all = "lowercase")]
@@ -170,11 +170,11 @@ impl Class {
 /// A visitor as the decision needs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visitor {
-    /// The system, with the client hint taken into account.
+    /// The operating system, with the client hint taken into account.
     pub platform: Platform,
-    /// The sort of program.
+    /// The type of client.
     pub class: Class,
-    /// A browser inside another app, where custom schemes often do nothing.
+    /// An in-app browser, where custom schemes often do nothing.
     pub in_app: bool,
     /// Firefox, which uses the fallback of every intent.
     pub firefox: bool,

@@ -1,4 +1,4 @@
-//! Links explained: what a visitor would get, and why.
+//! Explains links: what a visitor would get, and why.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,24 +15,25 @@ use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 use crate::visit::explanation::Address;
 
-/// Explains what a visitor of a link gets.
+/// Explains what a visitor to a link gets.
 ///
-/// The answer to such a visit is decided by the code that answers visits, with the reason, the step and the row of the
-/// decision table. Nothing is counted. Without parameters the visitor is a browser on Windows at the link's own address.
+/// Evaluates a visit with the same code as a real one, and returns the response with the reason, the step and the row
+/// of the decision table. No click is counted. Without parameters, the visitor is a browser on Windows that opens the
+/// link's own URL.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/explain", operation_id = "explain_link", tag = "links", security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's id"),
-        ("user_agent" = Option<String>, Query, description = "The visitor's `User-Agent`; a browser on Windows when absent, none when empty", max_length = 2048),
-        ("accept" = Option<String>, Query, description = "The visitor's `Accept`; `text/html` when absent", max_length = 2048),
-        ("os" = Option<String>, Query, description = "The visitor's `Sec-CH-UA-Platform`, such as `Android`: it outranks the `User-Agent` if it names a system that decides", max_length = 2048),
-        ("host" = Option<String>, Query, description = "The host that is visited: a verified domain of the account, such as its alternate one, or the service's own; that of the link's `url` when absent", max_length = 2048),
-        ("redirect" = Option<String>, Query, description = "`1`: the visit has `redirect=1`", pattern = "^1$"),
+        ("link_id" = String, Path, description = "The link's ID"),
+        ("user_agent" = Option<String>, Query, description = "The `User-Agent` header of the visit; default: a browser on Windows; if empty, no header is sent", max_length = 2048),
+        ("accept" = Option<String>, Query, description = "The `Accept` header of the visit; by default, `text/html`", max_length = 2048),
+        ("os" = Option<String>, Query, description = "The `Sec-CH-UA-Platform` header of the visit, such as `Android`; takes precedence over `User-Agent` if it names a known operating system", max_length = 2048),
+        ("host" = Option<String>, Query, description = "The host of the visit: a verified domain of the account or the service's own host; by default, the host of the link's `url`", max_length = 2048),
+        ("redirect" = Option<String>, Query, description = "`1` to visit with `redirect=1`", pattern = "^1$"),
     ),
     responses(
         (status = 200, description = "What the visitor gets, and why", body = Explanation),
         AnyKey, NotFound,
-        (status = 400, description = "`field` names a parameter that is malformed or too long, or the host is not the account's", body = ErrorBody),
+        (status = 400, description = "`field` names a parameter that is malformed or too long, or the host does not belong to the account", body = ErrorBody),
     )
 )]
 pub(crate) async fn get(
@@ -51,7 +52,7 @@ pub(crate) async fn get(
     }
 }
 
-/// The address of one of the caller's links on a host, or its own.
+/// One of the caller's links on a given host, or on its own.
 pub(crate) async fn address_of(
     app: &App,
     caller: &Caller,

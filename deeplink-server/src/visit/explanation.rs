@@ -1,4 +1,4 @@
-//! What a visit would be answered, and why. It is decided and carried out as a visit is, but no click is recorded.
+//! The response to a visit, and why. Decided and carried out like a real visit, but no click is recorded.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ use crate::error::ApiError;
 use crate::http::host::normalized;
 use crate::state::App;
 
-/// A link at one of its addresses, as visitors find it there.
+/// A link on one of its hosts, as visitors get it there.
 pub(crate) struct Address {
     link_id: String,
     url: String,
-    /// Who the link belongs to where it is not found.
+    /// Why the link is not available there.
     missing: Option<Missing>,
     link: Option<Arc<CachedLink>>,
     on_alternate: bool,
     status: LinkStatus,
 }
 
-/// Why a link is not found at an address.
+/// Why a link is not available on a host.
 enum Missing {
-    /// On the service's own host its id is another link's, or nobody's.
+    /// On the service's own host, its ID belongs to another link or to none.
     OnService,
-    /// The host is none of the account's.
+    /// The host is not a domain of the account.
     OnHost(String),
 }
 
 impl Address {
-    /// The address of a link on a host, or its own. A host must be a verified domain of the link's account or the service's
-    /// own host.
+    /// The link on a given host, or on its own. The host must be a verified domain of the link's account or the
+    /// service's own host.
     pub(crate) async fn of(
         app: &App,
         db: &mut Conn<'_>,
@@ -74,7 +74,7 @@ impl Address {
                 address.url = app.link_url(&link.link_id, Some(&name));
                 address.on_alternate = alternate;
                 address.link = load(app, db, Some(&tenant), &link.link_id, now).await?;
-                // It was deleted meanwhile.
+                // It was deleted in the meantime.
                 if address.link.is_none() {
                     return Err(ApiError::not_found());
                 }
@@ -85,7 +85,7 @@ impl Address {
         Ok(address)
     }
 
-    /// The answer to a visitor, and why.
+    /// The response to a visitor, and why.
     pub(crate) async fn explain(&self, app: &App, asked: &ExplainQuery) -> Result<Explanation, ApiError> {
         let headers = headers_of(asked)?;
         let visitor = Visitor::new(AgentTraits::of(asked.agent()), platform_hint(&headers));
@@ -131,7 +131,7 @@ impl Address {
         })
     }
 
-    /// A link that is not found, which the others differ from.
+    /// The explanation for a link that is not found; the others replace some of its fields.
     fn explanation(&self, visitor: Visitor, form: Form, (status, headers): (StatusCode, &HeaderMap)) -> Explanation {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -164,10 +164,10 @@ impl Missing {
     fn reason(&self) -> String {
         match self {
             Self::OnService => {
-                "The link is found on the account's domains only, not on the service's own host.".to_owned()
+                "The link is available only on the account's domains, not on the service's own host.".to_owned()
             }
             Self::OnHost(host) => {
-                format!("{host} is not a verified domain of this account, so the link is not found there.")
+                format!("{host} is not a verified domain of this account, so the link is not available there.")
             }
         }
     }
@@ -186,7 +186,7 @@ fn headers_of(asked: &ExplainQuery) -> Result<HeaderMap, ApiError> {
     {
         let Some(text) = text else { continue };
         let value = HeaderValue::from_bytes(text.as_bytes());
-        let refused = |_| ApiError::bad_field(field, format!("{field} is not the value of a header"));
+        let refused = |_| ApiError::bad_field(field, format!("{field} is not a valid header value"));
         headers.insert(name, value.map_err(refused)?);
     }
     Ok(headers)
@@ -200,7 +200,7 @@ fn outcome_of(decision: &Decision<'_>, is_redirect: bool) -> ExplainedOutcome {
     }
 }
 
-/// Adds where the page's main button leads.
+/// Adds the targets of the page's main button.
 fn with_page(explanation: Explanation, plan: &LandingPlan<'_>) -> Explanation {
     let text = |url: Option<&str>| url.map(str::to_owned);
     Explanation {
@@ -214,19 +214,22 @@ fn with_page(explanation: Explanation, plan: &LandingPlan<'_>) -> Explanation {
 
 fn for_json(status: &LinkStatus) -> &'static str {
     if *status == LinkStatus::Active {
-        "The visitor asks for JSON and gets the link's data."
+        "The client requests JSON, so it gets the link's data."
     } else {
-        "The visitor asks for JSON and gets only the id and the status, because the link is not active."
+        "The client requests JSON, but gets only the ID and the status, because the link is not active."
     }
 }
 
 fn for_status(status: &LinkStatus, is_suspended: bool, is_redirect: bool) -> &'static str {
     match status {
         LinkStatus::Expired if is_redirect => {
-            "The link has expired, and everyone is redirected to the URL that is set for after its expiry."
+            "The link has expired, so everyone is redirected to the URL set for expired links."
         }
         LinkStatus::Expired => "The link has expired, so everyone gets a notice.",
-        LinkStatus::Flagged => "The link was flagged as unsafe, so everyone gets a warning that leads nowhere.",
+        LinkStatus::Flagged => {
+            "The link was flagged as unsafe, so everyone gets a warning, without a link to the \
+                                destination."
+        }
         _ if is_suspended => {
             "The operator of this service suspended the account, so everyone gets a notice that the link is not available."
         }

@@ -183,28 +183,22 @@ async fn every_step_is_explained() {
     world.clock.advance(std::time::Duration::from_hours(25));
     let iphone = || ExplainQuery::from(SampleVisitor::IPHONE);
     let cases = [
-        ("usual", iphone(), 8, "landing", "The button leads over the account's alternate domain"),
+        ("usual", iphone(), 8, "landing", "The button links to the account's alternate domain"),
         (
             "usual",
             iphone().accept("application/json"),
             2,
             "json",
-            "The visitor asks for JSON and gets the link's data.",
+            "The client requests JSON, so it gets the link's data.",
         ),
-        (
-            "usual",
-            ExplainQuery::from(SampleVisitor::AGENT),
-            4,
-            "landing",
-            "The bot of an AI service always gets the landing page",
-        ),
+        ("usual", ExplainQuery::from(SampleVisitor::AGENT), 4, "landing", "An AI agent always gets the landing page"),
         ("usual", iphone().host("alt.example.com"), 5, "redirect", "On the alternate domain, an installed app opens"),
         (
             "usual",
             ExplainQuery::new().os("Linux").user_agent("").redirect(),
             6,
             "redirect",
-            "redirect=1 asks for no landing page",
+            "redirect=1 skips the landing page",
         ),
         ("web-only", iphone(), 7, "redirect", "The web page is the link's only destination"),
         ("off", iphone(), 3, "notice", "The link is disabled, so everyone gets a notice that it is not available."),
@@ -213,10 +207,10 @@ async fn every_step_is_explained() {
             iphone().accept("application/json"),
             2,
             "json",
-            "The visitor asks for JSON and gets only the id and the status",
+            "The client requests JSON, but gets only the ID and the status",
         ),
         ("ends", iphone(), 3, "notice", "The link has expired, so everyone gets a notice."),
-        ("moves-on", iphone(), 3, "redirect", "The link has expired, and everyone is redirected"),
+        ("moves-on", iphone(), 3, "redirect", "The link has expired, so everyone is redirected"),
         ("flagged", iphone(), 3, "notice", "The link was flagged as unsafe"),
     ];
     for (id, query, step, outcome, reason) in cases {
@@ -246,13 +240,13 @@ async fn a_link_that_is_not_found_says_where_it_is() {
     assert_eq!((there.url.as_str(), there.step), ("https://go.example.com/spring-42", 7));
     let not_there = why(&world.b, "spring-42", &html().host("LOCALHOST.")).await;
     assert_eq!((not_there.outcome.as_str(), not_there.step, not_there.http_status), ("not_found", 1, 404));
-    assert_eq!(not_there.reason, "The link is found on the account's domains only, not on the service's own host.");
+    assert_eq!(not_there.reason, "The link is available only on the account's domains, not on the service's own host.");
     assert_eq!((not_there.row, not_there.target, not_there.counted), (None, None, None));
     // A link keeps the host it was made under, also while that is gone.
     assert_eq!(world.b.delete("/v1/domains/go.example.com").await.status, 204);
     let gone = why(&world.b, "spring-42", &html()).await;
     assert_eq!((gone.outcome.as_str(), gone.http_status), ("not_found", 404));
-    let expected = "go.example.com is not a verified domain of this account, so the link is not found there.";
+    let expected = "go.example.com is not a verified domain of this account, so the link is not available there.";
     assert_eq!(gone.reason, expected);
     let got = visit(&world, "go.example.com", "spring-42", &html()).await;
     agree(&gone, &got, "a host that is gone");

@@ -11,14 +11,13 @@ use crate::given;
 use crate::help::help;
 use crate::output::{self, Format, Pen, Sheet};
 
-/// Explain what a visitor of a link gets, and why
+/// Explain what a visitor to a link gets, and why
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Nothing is counted. The service answers from the code that answers visits, with the row of its decision table. \
-     Without a visitor, six devices are compared.\n\n\
+    "Uses the same routing code as a real visit, and shows the row of the decision table that applied. No click is \
+     counted. Without --as, compares six devices.\n\n\
      Visitors: iphone (ios), ipad, android, mac, windows (desktop), instagram (its browser on an iPhone), preview (a \
-     bot that fetches previews), agent (of an AI service), crawler (of a search engine), curl, and json (a program \
-     that asks for JSON).",
+     link-preview bot), agent (an AI agent), crawler (a search engine), curl, json (a client that requests JSON).",
     &[
     "dl links explain spring-42",
     "dl links explain spring-42 --as iphone",
@@ -26,21 +25,21 @@ use crate::output::{self, Format, Pen, Sheet};
 ]
 ))]
 pub(crate) struct Explain {
-    /// Id of the link
+    /// ID of the link
     id: String,
     /// Visitor, such as iphone, android, desktop, agent or crawler
     #[arg(long = "as", value_name = "VISITOR", value_parser = visitors(), hide_possible_values = true)]
     visitor: Option<SampleVisitor>,
-    /// The visitor's User-Agent
+    /// User-Agent header to send
     #[arg(long, value_name = "TEXT", conflicts_with = "visitor")]
     user_agent: Option<String>,
-    /// The visitor's Accept
+    /// Accept header to send
     #[arg(long, value_name = "TEXT")]
     accept: Option<String>,
-    /// The visitor's Sec-CH-UA-Platform, such as Android
+    /// Sec-CH-UA-Platform header to send, such as Android
     #[arg(long, value_name = "TEXT")]
     os: Option<String>,
-    /// Domain that is visited, such as the alternate one; that of the link if omitted
+    /// Domain to visit, such as the alternate domain [default: the link's]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Visit with redirect=1
@@ -60,7 +59,7 @@ fn visitors() -> impl TypedValueParser<Value = SampleVisitor> {
     })
 }
 
-/// Names that `dl links resolve` has too.
+/// Names that `dl links resolve` also accepts.
 const OTHER_NAMES: [(&str, SampleVisitor); 2] = [("ios", SampleVisitor::IPHONE), ("desktop", SampleVisitor::WINDOWS)];
 
 impl Explain {
@@ -83,7 +82,7 @@ impl Explain {
         sheet.one(&raw)
     }
 
-    /// A row for each device that people use.
+    /// Prints one row per device.
     async fn compare(&self, ctx: &Context, client: &Client, sheet: &Sheet<'_>) -> Outcome {
         let (mut answers, mut held) = (Vec::new(), None);
         for device in SampleVisitor::DEVICES {
@@ -102,7 +101,7 @@ impl Explain {
         }
         rows.finish(None)?;
         if ctx.out.format == Format::Table && ctx.out.terminal {
-            ctx.console.note(&format!("dl links explain {} --as iphone says why", self.id));
+            ctx.console.note(&format!("dl links explain {} --as iphone shows why", self.id));
         }
         Ok(())
     }
@@ -124,7 +123,7 @@ impl Explain {
     }
 }
 
-/// The service's record behind the visitor's name and where that visitor is led.
+/// The service's record, preceded by the visitor's name and target.
 fn marked(raw: &str, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
     let members = [("as", visitor.map(|visitor| visitor.name).into()), ("leads_to", leads_to(why, visitor).into())];
     let first = output::object(&members);
@@ -138,22 +137,22 @@ fn leads_to(why: &Explanation, visitor: Option<SampleVisitor>) -> Option<&str> {
     visitor.map_or(why.target.as_deref(), |visitor| why.target_of(visitor))
 }
 
-/// For people: what is shown, where it leads, and why.
+/// For a terminal: the response, its target, and the reason.
 fn draw(pen: Pen, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
-    let mut lines = vec![("visitor", said_of(why, visitor)), ("gets", what(why))];
+    let mut lines = vec![("visitor", said_of(why, visitor)), ("response", what(why))];
     if let Some(to) = leads_to(why, visitor) {
-        lines.push(("leads to", to.to_owned()));
+        lines.push(("target", to.to_owned()));
     }
     if let Some(to) = &why.fallback {
         let after = why.timer_ms.map(|millis| format!(" after {} s", f64::from(millis) / 1_000.0));
-        lines.push(("or else", format!("{to}{}", after.unwrap_or_default())));
+        lines.push(("fallback", format!("{to}{}", after.unwrap_or_default())));
     }
     if let Some(to) = why.ipad_target.as_deref().filter(|_| !visitor.is_some_and(|visitor| visitor.is_ipad)) {
         lines.push(("on an iPad", to.to_owned()));
     }
-    lines.push(("why", why.reason.clone()));
+    lines.push(("reason", why.reason.clone()));
     let row = why.row.as_ref().map(|row| format!(", row {row}"));
-    lines.push(("rule", format!("step {}{}", why.step, row.unwrap_or_default())));
+    lines.push(("decision", format!("step {}{}", why.step, row.unwrap_or_default())));
     lines.push(("counted as", why.counted.map_or("nothing", |kind| kind.as_str()).to_owned()));
     lines.extend(why.headers.iter().map(|(name, value)| ("header", format!("{name}: {value}"))));
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
@@ -166,10 +165,10 @@ fn draw(pen: Pen, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
     text
 }
 
-/// Who visits, as the service sees it.
+/// The visitor, as classified by the service.
 fn said_of(why: &Explanation, visitor: Option<SampleVisitor>) -> String {
     let seen = format!("{} on {}", why.visitor.as_str(), why.platform.as_str());
-    let seen = if why.in_app { format!("{seen}, inside another app") } else { seen };
+    let seen = if why.in_app { format!("{seen}, in-app") } else { seen };
     visitor.map_or_else(|| seen.clone(), |visitor| format!("{} ({seen})", visitor.label))
 }
 
@@ -179,7 +178,7 @@ fn what(why: &Explanation) -> String {
         ExplainedOutcome::Landing => "the landing page",
         ExplainedOutcome::Notice => "a notice",
         ExplainedOutcome::Json => "the link's data as JSON",
-        ExplainedOutcome::NotFound => "no link",
+        ExplainedOutcome::NotFound => "not found",
         _ => why.outcome.as_str(),
     };
     format!("{what} (HTTP {})", why.http_status)

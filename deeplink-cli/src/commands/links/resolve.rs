@@ -18,7 +18,7 @@ use crate::output::{self, Format};
 #[command(after_help = help(
     "Sends a HEAD request without a key, which is not counted as a click. If the response is a page, a prefetch \
      request (also not counted) determines whether it is a landing page or a notice: see --fields status,shows. --as \
-     json sends a GET request, which counts as a click. dl links explain says why.",
+     json sends a GET request, which counts as a click. dl links explain shows why.",
     &[
     "dl links resolve spring-42",
     "dl links resolve https://go.example.com/spring-42 --as ios",
