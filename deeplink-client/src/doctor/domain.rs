@@ -55,8 +55,8 @@ impl Setup {
         // A name can have unrelated records; report the one that is nearly right.
         let is_near = |text: &&String| proves(&text.trim().to_ascii_lowercase());
         let what = match found.iter().find(is_near).or(found.first()) {
-            Some(other) => format!("{name} contains \"{}\": the domain will lose its verification", short(other)),
-            None => format!("{name} has no TXT record: the domain will lose its verification"),
+            Some(other) => format!("{name} contains \"{}\": the domain will become unverified", short(other)),
+            None => format!("{name} has no TXT record: the domain will become unverified"),
         };
         Finding::warn(what, fix)
     }

@@ -11,7 +11,7 @@ use sqlx::FromRow;
 use super::domains::{self, Domain};
 use super::{Conn, DbError, execute, notices, on, tenants};
 
-/// Consecutive definite failures after which a domain loses its verification.
+/// Consecutive definite failures after which a domain becomes unverified.
 const MAX_FAILURES: i64 = 3;
 /// The minimum time over which they must extend.
 const MIN_FAILING_MILLIS: i64 = 72 * 3_600_000;

@@ -56,7 +56,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let found = api::domains::list_for(app, &person.caller, PageRequest::at(cursor)).await?;
     let pager = Pager::new("/account/domains", cursor, found.next_cursor);
     let domains = found.items.into_iter().map(DomainView::from).collect();
-    let roles = [("primary", "Short links"), ("alternate", "Opens apps from landing pages")];
+    let roles = [("primary", "Short links"), ("alternate", "Opening apps from landing pages")];
     let fields = vec![
         Field::line("domain", "Domain", if app.is_loopback { LOCAL_HINT } else { HINT })
             .required()
@@ -205,8 +205,7 @@ pub(super) async fn back(Path(name): Path<String>) -> PageResult {
 }
 
 /// A verified domain's record is missing.
-const MISSING: &str =
-    "The TXT record is missing. Add it again, or the domain will lose its verification in about 3 days.";
+const MISSING: &str = "The TXT record is missing. Add it again, or the domain will become unverified in about 3 days.";
 /// A verified domain's record could not be looked up.
 const UNKNOWN: &str = "The DNS lookup failed, so nothing has changed. Try again in a moment.";
 

@@ -98,13 +98,19 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
-        ErrorCode::LinkIdTaken => "This slug is taken. Choose another one.",
+        ErrorCode::LinkIdTaken => "This slug is already in use. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",
         ErrorCode::InvalidEmail => "This is not a valid email address.",
-        ErrorCode::KeyLimit => "You have reached the maximum number of keys. Delete one that you no longer use first.",
+        ErrorCode::KeyLimit => {
+            "You have reached the maximum number of keys. To add another, first delete one that you \
+                                no longer use."
+        }
         ErrorCode::LastKey => "This is your last key, and an account needs at least one. Create another one first.",
-        ErrorCode::CredentialLimit => "This affiliate has reached the maximum number of credentials. Delete one first.",
+        ErrorCode::CredentialLimit => {
+            "This affiliate has reached the maximum number of credentials. To add another, \
+                                       first delete one."
+        }
         ErrorCode::LastUser => "This is the last person who can sign in, so they cannot be removed.",
         ErrorCode::UserExists => "This person is already on your team.",
         ErrorCode::PartnerKeyTaken => "Another affiliate already has this key. Choose another one.",

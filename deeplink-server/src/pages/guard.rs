@@ -97,18 +97,18 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
         (code, _) if code.is_not_configured() => {
             ("This is not set up on this service", "Ask the operator of the service to set it up.")
         }
-        (ErrorCode::InvalidCursor, _) => ("This list has changed", "Start again from the newest."),
+        (ErrorCode::InvalidCursor, _) => ("This list has changed", "Start again from the first page."),
         (ErrorCode::AccountSuspended, _) => (
             "This account is suspended",
-            "The operator of this service suspended it, so nothing was changed. You can still look at everything; \
-             contact the operator.",
+            "The operator of this service suspended it, so nothing was changed. You can still view everything. To \
+             resolve this, contact the operator.",
         ),
         (_, 404) => ("Page not found", "It may have been deleted, or the address may be incomplete."),
         (_, 405) => ("That action isn’t available", "Go back to your account and try again from there."),
         (_, 413) => ("The form is too large", "Shorten what you entered and try again."),
         (_, 429) => ("Too many requests", "Wait a minute, then try again."),
         (ErrorCode::UpstreamUnavailable, _) => {
-            ("The payment service did not answer", "Nothing was changed. Try again in a moment.")
+            ("The payment processor did not respond", "Nothing was changed. Try again in a moment.")
         }
         (ErrorCode::StorageFull, _) => ("The service is out of storage", "Nothing was saved. Try again later."),
         (_, 503) => ("The service is temporarily unavailable", "Nothing was saved. Try again in a moment."),

@@ -35,7 +35,10 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "replayed-many" => {
             "The newest 1,000 failed events are being resent. To resend older ones, press “Resend all” again."
         }
-        "replayed-none" => "Nothing was resent: no delivery of that period failed, or all are already being resent.",
+        "replayed-none" => {
+            "Nothing was resent: no deliveries failed in that period, or all of them are already being \
+         resent."
+        }
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "The team member was removed and signed out everywhere.",
         "plan-paid" => "Thank you. Your payment is confirmed.",

@@ -260,7 +260,7 @@ impl Standing {
         let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
         match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
             Some(days) => {
-                format!("{kept} Individual clicks and other events are kept for {} only.", time_of(days))
+                format!("{kept} Individual clicks and other events are kept for only {}.", time_of(days))
             }
             None => kept,
         }
@@ -308,7 +308,8 @@ impl Standing {
                 "Thank you. Your plan changes as soon as the payment is confirmed, usually within a minute.".to_owned()
             }
             _ if self.is_on_hold() => {
-                "Your subscription is on hold: it is unpaid, paused, or for a price that this service does not know. See “Manage billing”."
+                "Your subscription is on hold: it is unpaid, paused, or for a price that this service does not \
+                 recognize. To fix this, open “Manage billing”."
                     .into()
             }
             SubscriptionStatus::Canceled => format!("Your subscription has ended. {}", self.kept("was")),
@@ -316,9 +317,9 @@ impl Standing {
                 if self.status.comp_active { "" } else { "You have no subscription." }.to_owned()
             }
             SubscriptionStatus::PastDue => {
-                let goal = if holds.rank() < paid.rank() { "get it back" } else { "keep it" };
+                let goal = if holds.rank() < paid.rank() { "restore the plan" } else { "keep the plan" };
                 format!(
-                    "The last payment for {} failed. Pay or change your card under “Manage billing” to {goal}.",
+                    "The last payment for {} failed. Pay, or update your card, under “Manage billing” to {goal}.",
                     name_of(paid)
                 )
             }

@@ -38,8 +38,8 @@ const MAX_HOURS: i64 = 24 * DELIVERY_RETENTION_DAYS;
 /// The checkboxes for the kinds of events.
 const KINDS: [(&str, EventKind, &str); 4] = [
     ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
-    ("event_attribute", EventKind::Attribute, "Attributions: an app install was opened from a link"),
-    ("event_identify", EventKind::Identify, "Identified users: an install was matched to a user"),
+    ("event_attribute", EventKind::Attribute, "Attributions: the app was opened from a link"),
+    ("event_identify", EventKind::Identify, "Identified users: an install was bound to a user"),
     ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, bought something, or similar"),
 ];
 
@@ -207,7 +207,8 @@ fn warnings(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str>
         (filters_nothing, "The affiliate filter has no effect, because conversion events are not sent."),
         (
             webhook.active && all.iter().any(is_duplicate),
-            "Your other webhook has the same URL, so events that both send arrive there twice, signed with two secrets.",
+            "Your other webhook has the same URL, so events that both webhooks send arrive twice, each signed with a \
+             different secret.",
         ),
     ];
     warnings.into_iter().filter_map(|(applies, text)| applies.then_some(text)).collect()

@@ -74,7 +74,8 @@ async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
     }
 }
 
-const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks and other events are kept for 30 days only.";
+const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks \
+                    and other events are kept for only 30 days.";
 
 /// What a page says of a subscription that has not ended but grants no plan, and of its end.
 async fn is_on_hold(visitor: &Visitor<'_>) {
@@ -199,7 +200,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     says(&visitor, &late, &["<dt>Renews on</dt>"]).await;
     world.clock.advance(Duration::from_hours(24 * 8));
     let visitor = Visitor::signed_in(world, &world.a).await;
-    says(&visitor, &["Your plan: Free", "to get it back.", "Upgrade to Business"], &["Upgrade to Pro"]).await;
+    says(&visitor, &["Your plan: Free", "to restore the plan.", "Upgrade to Business"], &["Upgrade to Pro"]).await;
     for status in ["unpaid", "paused"] {
         stripe.set_status(&paid.subscription, status);
         scene.post(&stripe.event_of("customer.subscription.updated", &paid.subscription)).await;
@@ -230,7 +231,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "<b>€1,299</b> <span class=\"mute\">per month</span>",
         "You can cancel at any time",
         "Your subscription has ended. No link, domain, team member or webhook was deleted",
-        "Individual clicks and other events are kept for 30 days only.",
+        "Individual clicks and other events are kept for only 30 days.",
         "Manage billing",
         "Upgrade to Pro",
     ];
@@ -266,7 +267,7 @@ async fn a_refusal_is_said_on_the_page() {
     for (path, fields) in [(CHECKOUT, vec![("tier", "scale")]), (PORTAL, vec![]), (CANCEL, vec![])] {
         let refused = visitor.post(path, &fields).await;
         assert!(refused.status == 503 && !refused.header("retry-after").is_empty(), "{path}: {}", refused.status);
-        let said = "The payment service did not answer. Nothing was changed.";
+        let said = "The payment processor did not respond. Nothing was changed.";
         assert!(text_of(&refused).contains(said), "{path}: {}", refused.text());
     }
     says(&visitor, &["Your plan: Pro", "<dt>Renews on</dt>"], &[]).await;

@@ -16,10 +16,10 @@ async fn the_proof_in_dns() {
         ("domain.txt", |scene| scene.txt.insert(0, "v=spf1 -all".into()), Ok, "exists"),
         ("domain.txt", |scene| scene.txt.clear(), Warn, "no TXT record"),
         ("domain.txt", |scene| scene.txt = vec!["a\u{7}b".into()], Warn, "contains \"a b\""),
-        ("domain.txt", |scene| scene.txt = vec!["0".repeat(64)], Warn, "will lose its verification"),
+        ("domain.txt", |scene| scene.txt = vec!["0".repeat(64)], Warn, "will become unverified"),
         // The service compares byte for byte too.
         ("domain.txt", |scene| scene.txt[0].insert(0, ' '), Warn, "contains \" 3fa91c07be5d2846"),
-        ("domain.txt", |scene| scene.txt[0].push('\n'), Warn, "will lose its verification"),
+        ("domain.txt", |scene| scene.txt[0].push('\n'), Warn, "will become unverified"),
         (
             "domain.txt",
             |scene| scene.txt = vec!["v=spf1 -all".into(), scene.txt[0].to_uppercase()],
@@ -33,7 +33,7 @@ async fn the_proof_in_dns() {
                 scene.txt[0].push(' ');
             },
             Warn,
-            "will lose its verification",
+            "will become unverified",
         ),
         ("domain.txt", |scene| (scene.with_key, scene.hosts) = (false, vec![PRIMARY]), Ok, "exists"),
         ("domain.txt", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
