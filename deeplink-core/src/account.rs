@@ -86,7 +86,7 @@ impl UpdateAccount {
     /// Applies the rules; the values are those to store.
     pub fn check(self) -> Result<AccountChange, Invalid> {
         if self == Self::default() {
-            let message = "the update changes nothing: send name, time_zone, icon_url or theme_color";
+            let message = "the update is empty: send at least one of name, time_zone, icon_url and theme_color";
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
         }
         let name = TextField::line("name", MAX_ACCOUNT_NAME, ErrorCode::InvalidName);

@@ -158,7 +158,10 @@ impl UpdateAffiliate {
             return Err(Invalid::field(ErrorCode::BadRequest, "status", "status must be active or disabled"));
         }
         if name.is_none() && status.is_none() {
-            return Err(Invalid::whole(ErrorCode::EmptyUpdate, "the update changes nothing: send name or status"));
+            return Err(Invalid::whole(
+                ErrorCode::EmptyUpdate,
+                "the update is empty: send at least one of name and status",
+            ));
         }
         Ok(AffiliateChange { name, status })
     }

@@ -170,7 +170,7 @@ fn check_links(links: Vec<CreateLink>) -> CheckedRows {
 
 fn duplicate(seen: &mut HashSet<String>, id: &str) -> Option<Invalid> {
     (!seen.insert(id.to_owned())).then(|| {
-        let message = "duplicate id in this batch";
+        let message = "duplicate ID in this batch";
         Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
     })
 }

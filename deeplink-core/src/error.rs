@@ -80,7 +80,7 @@ codes! {
     InvalidExpiresAt = "invalid_expires_at", 400;
     /// The operator has the link switched off, so its owner cannot switch it on.
     DisabledByOperator = "disabled_by_operator", 409;
-    /// The update changes nothing.
+    /// The update is empty.
     EmptyUpdate = "empty_update", 400;
     /// The affiliate named in a body does not exist.
     AffiliateNotFound = "affiliate_not_found", 404;
@@ -210,13 +210,13 @@ codes! {
     AccountSuspended = "account_suspended", 403;
     /// This service takes no new sign-ups.
     SignupClosed = "signup_closed", 403;
-    /// The queue is full; nothing was done.
+    /// The queue is full; the request was not applied.
     Overloaded = "overloaded", 503;
-    /// The disk is full; nothing was done.
+    /// The disk is full; the request was not applied.
     StorageFull = "storage_full", 503;
-    /// The database cannot be reached or written; nothing was done.
+    /// The database cannot be reached or written; the request was not applied.
     DatabaseUnavailable = "database_unavailable", 503;
-    /// A service that this operation needs did not answer; nothing was done.
+    /// A service that this operation needs did not answer; the request was not applied.
     UpstreamUnavailable = "upstream_unavailable", 503;
     /// Mail is not set up, so sign-in and sign-up do not work.
     SessionsNotConfigured = "sessions_not_configured", 503;

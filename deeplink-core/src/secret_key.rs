@@ -43,7 +43,7 @@ paged! {
 email_request! {
     /// The request body for an emailed confirmation code.
     RequestSecretKey {
-        /// Verified email address of a team member.
+        /// Confirmed email address of a team member.
         email
     }
 }

@@ -68,7 +68,7 @@ impl WebhookFilters {
             return Err(Invalid::field(ErrorCode::BadRequest, "filters", message));
         }
         let unknown =
-            || Invalid::field(ErrorCode::AffiliateNotFound, "filters.affiliate_id", "there is no such affiliate");
+            || Invalid::field(ErrorCode::AffiliateNotFound, "filters.affiliate_id", "no affiliate with this ID");
         self.affiliate_id.as_deref().map(|id| id.parse().map_err(|_| unknown())).transpose()
     }
 }
@@ -203,7 +203,7 @@ impl UpdateWebhook {
         };
         let active = self.active.required("active")?;
         if url.is_none() && events.is_none() && affiliate.is_none() && active.is_none() {
-            let message = "the update changes nothing: send url, events, filters or active";
+            let message = "the update is empty: send at least one of url, events, filters and active";
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
         }
         Ok(WebhookChange { url, events, affiliate, active })

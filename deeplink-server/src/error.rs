@@ -112,13 +112,13 @@ impl ApiError {
 
     /// The link id is in use.
     pub(crate) fn link_id_taken(id: &str) -> Self {
-        let message = format!("the id \"{id}\" is already in use");
+        let message = format!("the ID \"{id}\" is already in use");
         Self::Invalid(Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message))
     }
 
     /// No credential where one is needed.
     pub(crate) fn unauthorized() -> Self {
-        Self::Plain(ErrorCode::Unauthorized, "send a secret key as Authorization: Bearer")
+        Self::Plain(ErrorCode::Unauthorized, "send a secret key in the Authorization header: Bearer KEY")
     }
 
     /// Not signed in. Unknown, ended and revoked sessions look alike.
@@ -138,7 +138,7 @@ impl ApiError {
 
     /// The credential's scope does not reach this operation.
     pub(crate) fn forbidden_scope() -> Self {
-        Self::Plain(ErrorCode::ForbiddenScope, "an affiliate's key cannot do this")
+        Self::Plain(ErrorCode::ForbiddenScope, "an affiliate's credential cannot do this")
     }
 
     /// The operator suspended the account.
@@ -177,19 +177,23 @@ impl ApiError {
                 body.current = Some(*current);
                 body
             }
-            Self::Database(DbError::Overloaded) => {
-                ErrorBody::new(ErrorCode::Overloaded, "the server is overloaded; nothing was done, try again")
-            }
+            Self::Database(DbError::Overloaded) => ErrorBody::new(
+                ErrorCode::Overloaded,
+                "the server is overloaded and the request was not applied; try again",
+            ),
             Self::Database(DbError::ShareUsedUp) => ErrorBody::new(
                 ErrorCode::Overloaded,
-                format!("this account has too many pending writes; nothing was done, try again in {RETRY_SOON} s"),
+                format!(
+                    "this account has too many pending writes and the request was not applied; try again in \
+                         {RETRY_SOON} s"
+                ),
             ),
             Self::Database(DbError::Full) => {
-                ErrorBody::new(ErrorCode::StorageFull, "the service's disk is full; nothing was done")
+                ErrorBody::new(ErrorCode::StorageFull, "the service's disk is full; the request was not applied")
             }
             Self::Database(DbError::Unavailable(_) | DbError::Deadlock(_)) => ErrorBody::new(
                 ErrorCode::DatabaseUnavailable,
-                "the database is unavailable; nothing was done, try again",
+                "the database is unavailable and the request was not applied; try again",
             ),
             Self::Database(_) | Self::Internal(_) | Self::Stopped(_) => {
                 ErrorBody::new(ErrorCode::Internal, "internal error; it was logged with the request ID")

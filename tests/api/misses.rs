@@ -79,7 +79,7 @@ async fn r7_an_address_over_its_misses_costs_no_query() {
         assert_eq!(reply.status, 429, "{number}");
         assert!(reply.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds >= 1));
         let told =
-            if matches!(number % 12, 9 | 10) { "Too many requests" } else { "this address has asked for too many" };
+            if matches!(number % 12, 9 | 10) { "Too many requests" } else { "too many requests for nonexistent IDs" };
         assert!(reply.text().contains(told), "{}", reply.text());
     }
     assert_eq!(outcomes(of_memory().into()).await, [302, 302, 400], "they are cached");

@@ -321,7 +321,7 @@ fn whoami_names_the_scope() {
     assert_eq!(
         scoped.lines(),
         ["GET /v1/auth/whoami", "GET /v1/links", "GET /v1/auth/secret-keys"],
-        "an affiliate's key has no plan"
+        "an affiliate's credential has no plan"
     );
     // If a service cannot report it, the key is stored all the same.
     let ran = Dl::at(&with_links(0).url).run("whoami -o json");

@@ -47,7 +47,7 @@ impl UpdateDomain {
     /// Applies the rules; the URLs are those to store.
     pub fn check(self) -> Result<DomainChange, Invalid> {
         if self == Self::default() {
-            let message = "the update changes nothing: send root_url or not_found_url";
+            let message = "the update is empty: send at least one of root_url and not_found_url";
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
         }
         let checked = |field: &'static str, url: Patch<String>| {

@@ -138,7 +138,7 @@ impl CreateLink {
         let social_preview = self.social_preview.as_ref().map(SocialPreview::check).transpose()?;
         let affiliate_id = self.affiliate_id.as_deref().map(|text| {
             text.parse::<AffiliateId>()
-                .map_err(|_| Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate"))
+                .map_err(|_| Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "no affiliate with this ID"))
         });
         Ok(NewLink {
             custom_id: self.custom_id.clone(),

@@ -81,7 +81,7 @@ shown_link! {
         pub created_at: Timestamp,
         /// When it was last changed.
         pub updated_at: Timestamp,
-        /// The owner's name for the link; null for an affiliate's key.
+        /// Name that the owner gave the link; always null with an affiliate's credential.
         #[serde(default)]
         pub name: Option<String>,
         /// Whether the owner has enabled the link. The operator can disable it separately.

@@ -28,8 +28,7 @@ use crate::work::mail::Mail;
 
 /// Requests a new secret key.
 ///
-/// Emails a code to the address, which must be the verified address of a team member. The code works for 10
-/// minutes.
+/// Emails a code to the address, which must be the confirmed address of a team member. The code works for 10 minutes.
 #[utoipa::path(
     post, path = "/v1/auth/secret-keys", operation_id = "request_secret_key", tag = "keys", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = RequestSecretKey,
@@ -37,7 +36,7 @@ use crate::work::mail::Mail;
         (status = 200, description = "The code was sent", body = CodeSent, headers(("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not an email address", body = ErrorBody),
-        (status = 403, description = "No team member has this address (`not_a_member`), the address is not verified (`user_unverified`), or not allowed with an affiliate's key", body = ErrorBody),
+        (status = 403, description = "No team member has this address (`not_a_member`), the address is not confirmed (`user_unverified`), not allowed with an affiliate's credential", body = ErrorBody),
         (status = 409, description = "The account already has the maximum number of keys (`key_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
         (status = 429, description = "A code is already pending (`request_pending`)", body = ErrorBody, headers(("Retry-After" = u64))),
         (status = 503, description = "Not applied: email is not configured (`secret_keys_not_configured`), or retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
@@ -88,7 +87,7 @@ impl Work for Ask {
         let user = match users::in_team(tx, tenant, &self.email).await? {
             Some((user, Standing::Verified)) => user,
             Some((_, Standing::Unverified)) => {
-                return Err(ApiError::Plain(ErrorCode::UserUnverified, "this address is not verified yet"));
+                return Err(ApiError::Plain(ErrorCode::UserUnverified, "this address is not confirmed yet"));
             }
             None => return Err(ApiError::Plain(ErrorCode::NotAMember, "no one in the team has this address")),
         };
@@ -164,7 +163,7 @@ impl Work for Confirm {
         let tried = key_requests::attempt(tx, tenant, &self.email, now).await?.ok_or_else(invalid_code)?;
         if tried.attempts > MAX_ATTEMPTS {
             let (message, wait) =
-                ("too many wrong codes were tried; request a new one later", seconds_until(now, tried.expires_at));
+                ("too many incorrect codes; request a new one later", seconds_until(now, tried.expires_at));
             return Ok(Outcome::Refused(ApiError::TryLater(ErrorCode::TooManyAttempts, message, wait)));
         }
         let is_right = |code| self.app.vault.code_is(tenant, &self.email, code, &tried.code_mac);

@@ -92,7 +92,9 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
 /// Refuses a name from an affiliate's key: names are for the owner alone.
 pub(super) fn check_unnamed(name: Option<&str>) -> Result<(), Invalid> {
     match name {
-        Some(_) => Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's key cannot name a link")),
+        Some(_) => {
+            Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's credential cannot set a link's name"))
+        }
         None => Ok(()),
     }
 }
@@ -165,7 +167,7 @@ pub(super) async fn check_affiliate(
 
 /// The error for an affiliate that does not exist.
 pub(super) fn affiliate_not_found() -> Invalid {
-    Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "there is no such affiliate")
+    Invalid::field(ErrorCode::AffiliateNotFound, "affiliate_id", "no affiliate with this ID")
 }
 
 /// Refuses links beyond the plan's limit.

@@ -157,7 +157,7 @@ pub(crate) async fn callback(
 }
 
 fn named(provider: &str) -> Result<Name, ApiError> {
-    Name::read(provider).ok_or(ApiError::Plain(ErrorCode::UnknownProvider, "there is no such provider"))
+    Name::read(provider).ok_or(ApiError::Plain(ErrorCode::UnknownProvider, "unknown provider"))
 }
 
 /// Begins the session of a person whose address the provider vouches for.

@@ -28,7 +28,7 @@ use crate::state::{App, Shared};
 use crate::work::mail::Mail;
 
 /// Refusal of a client's address over its limit.
-pub(super) const TOO_MANY: &str = "too many sign-ins from this address";
+pub(super) const TOO_MANY: &str = "too many sign-ins from this IP address";
 
 /// Emails a sign-in link.
 ///

@@ -66,7 +66,7 @@ pub(crate) async fn create(
         return Err(ApiError::Plain(ErrorCode::SignupClosed, "sign-up is closed on this service"));
     }
     require_mail(&app)?;
-    check_limit(&app, (&app.limits.signups, "too many sign-ups from this address"), peer, request.headers())?;
+    check_limit(&app, (&app.limits.signups, "too many sign-ups from this IP address"), peer, request.headers())?;
     let body = json_body(request, BODY_LIMIT).await?;
     let email = parse::<Signup>(&body)?.check()?;
     let open = Open::draw(&app, email)?;

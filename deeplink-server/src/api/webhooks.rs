@@ -115,7 +115,7 @@ async fn refuse_foreign(tx: &mut Conn<'_>, caller: &Caller, affiliate: Option<&A
     if affiliates::belongs(tx, &caller.tenant, id).await? {
         return Ok(());
     }
-    let message = "there is no such affiliate";
+    let message = "no affiliate with this ID";
     Err(Invalid::field(ErrorCode::AffiliateNotFound, "filters.affiliate_id", message).into())
 }
 
@@ -149,7 +149,7 @@ impl Work for Create {
 
 /// There is no such webhook, or it belongs to another account.
 pub(crate) fn not_there() -> ApiError {
-    ApiError::no_such("there is no such webhook")
+    ApiError::no_such("no webhook with this ID")
 }
 
 /// The webhook id in a path; a malformed id is "not found".

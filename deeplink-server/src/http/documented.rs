@@ -37,7 +37,7 @@ pub(crate) fn paid() -> Responses {
              (`payment_replayed`), or it or another payment with the same key is being settled (`payment_in_progress`)",
         ),
     ];
-    with(later("429", "Too many payments from this address"), &own)
+    with(later("429", "Too many payments from this IP address"), &own)
 }
 
 /// A refusal that says after how many seconds to repeat the request.
@@ -61,7 +61,7 @@ pub(crate) struct FullKey;
 
 impl IntoResponses for FullKey {
     fn responses() -> Responses {
-        with(AnyKey::responses(), &[("403", "Not allowed with an affiliate's key")])
+        with(AnyKey::responses(), &[("403", "Not allowed with an affiliate's credential")])
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn look_up_token<T>(
 
 /// Counts a miss, or refuses it.
 pub(crate) fn count(app: &App, client: IpAddr) -> Result<(), ApiError> {
-    const OVER: &str = "this address has asked for too many ids, hosts or keys that do not exist";
+    const OVER: &str = "too many requests for nonexistent IDs, hosts or keys from this IP address";
     let counted = app.limits.misses.check(&client, app.clock.monotonic_millis());
     counted.map_err(|seconds| ApiError::TryLater(ErrorCode::RateLimited, OVER, seconds))
 }

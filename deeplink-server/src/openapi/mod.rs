@@ -129,7 +129,8 @@ fn is_refused_to_the_suspended(operation: &mut Operation) {
     }
     match operation.responses.responses.entry("403".to_owned()).or_insert_with(|| refusal(SAYS).build().into()) {
         RefOr::T(response) if response.description != SAYS => {
-            response.description = format!("{}. {SAYS}", response.description);
+            response.description =
+                format!("{}, or the account is suspended and read-only (`account_suspended`)", response.description);
         }
         _ => {}
     }

@@ -103,13 +103,11 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::EmptyUpdate => "Nothing was changed.",
         ErrorCode::InvalidEmail => "This is not a valid email address.",
         ErrorCode::KeyLimit => {
-            "You have reached the maximum number of keys. To add another, first delete one that you \
-                                no longer use."
+            "You have reached the maximum number of keys. To add another, first delete one that you no longer use."
         }
         ErrorCode::LastKey => "This is your last key, and an account needs at least one. Create another one first.",
         ErrorCode::CredentialLimit => {
-            "This affiliate has reached the maximum number of credentials. To add another, \
-                                       first delete one."
+            "This affiliate has reached the maximum number of credentials. To add another, first delete one."
         }
         ErrorCode::LastUser => "This is the last person who can sign in, so they cannot be removed.",
         ErrorCode::UserExists => "This person is already on your team.",

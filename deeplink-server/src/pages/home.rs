@@ -33,10 +33,10 @@ pub(super) async fn show(State(app): State<Shared>, request: Request) -> Respons
     let is_here = OnServiceHost::from_request_parts(&mut parts, &app).await.is_ok();
     let response = match wants_json(parts.headers.get_all(ACCEPT)) {
         _ if !is_here => return missing::answer(&app, &mut parts).await,
-        Form::Json => ApiError::no_such(
-            "there is nothing at /; the API is described in /openapi.json and, for language models, in /llms.txt",
-        )
-        .into_response(),
+        Form::Json => {
+            ApiError::no_such("not found: / has no API; see /openapi.json or, for language models, /llms.txt")
+                .into_response()
+        }
         Form::Html { .. } => match &app.config.home_url {
             Some(url) => found(url.as_str()),
             None => {

@@ -227,8 +227,7 @@ fn for_status(status: &LinkStatus, is_suspended: bool, is_redirect: bool) -> &'s
         }
         LinkStatus::Expired => "The link has expired, so everyone gets a notice.",
         LinkStatus::Flagged => {
-            "The link was flagged as unsafe, so everyone gets a warning, without a link to the \
-                                destination."
+            "The link was flagged as unsafe, so everyone gets a warning, without a link to the destination."
         }
         _ if is_suspended => {
             "The operator of this service suspended the account, so everyone gets a notice that the link is not available."

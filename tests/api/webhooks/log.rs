@@ -140,7 +140,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
         refusals.push(refused.without_request_id());
     }
     assert!(refusals.iter().all(|refused| *refused == refusals[0]), "{refusals:?}");
-    assert!(format!("{:?}", refusals[0]).contains("this webhook has no such delivery"), "{refusals:?}");
+    assert!(format!("{:?}", refusals[0]).contains("no delivery with this ID for this webhook"), "{refusals:?}");
     world.a.patch(&path, &json!({"active": false})).await;
     let off = world.a.post_nothing(&format!("{path}/deliveries/{delivery}/replay")).await;
     assert!(off.text().contains("enable it first"), "{}", off.text());

@@ -337,7 +337,8 @@ async fn px9_what_cannot_be_repeated_is_not_settled_later() {
         let reply = ask.send().await;
         assert_eq!(reply.outcome(), "409 payment_replayed");
         assert!(
-            reply.member("error").contains("nothing was done") && reply.member("error").contains("not settled again")
+            reply.member("error").contains("was not carried out")
+                && reply.member("error").contains("it is not retried")
         );
     }
     assert_eq!(scene.facilitator.calls(), calls(3, 6, 0));

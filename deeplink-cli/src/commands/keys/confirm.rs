@@ -13,7 +13,7 @@ use crate::output;
 /// Create a secret key with the emailed code and print it; it is shown only once
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "You are prompted for the code, or it is read from stdin. Five wrong codes invalidate it.",
+    "You are prompted for the code, or it is read from stdin. Five incorrect codes invalidate it.",
     &[
     "dl keys confirm --email you@example.com --code-stdin < code.txt",
     "dl keys confirm --email you@example.com --code-stdin --out-file new.txt < code.txt",

@@ -67,7 +67,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
-    /// Email address of the owner; it is marked as verified
+    /// Email address of the owner; it is marked as confirmed
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     email: Email,
     /// Print JSON

@@ -153,10 +153,12 @@ impl Checkout {
         next: Next,
     ) -> Result<Self, Answered> {
         let Some((version, header)) = header_of(request.headers())? else {
-            return Err(offer.challenge("send a secret key as Authorization: Bearer, or a payment").into());
+            return Err(offer
+                .challenge("send a secret key in the Authorization header: Bearer KEY, or a payment")
+                .into());
         };
         let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |Peer(peer)| *peer);
-        check_limit(&app, (&app.limits.payments, "too many payments from this address"), peer, request.headers())?;
+        check_limit(&app, (&app.limits.payments, "too many payments from this IP address"), peer, request.headers())?;
         let payment = Payment::read(version, header.as_bytes())
             .map_err(|why| said(ErrorCode::PaymentInvalid, &format!("the payment header {why}")))?;
         let authorization = Authorization::of(&offer.network, payment.payload());

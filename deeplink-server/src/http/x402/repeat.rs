@@ -125,7 +125,7 @@ impl Checkout {
         if self.key.is_some() && self.key_hash() == stored.key_hash {
             // A repeat of the first request costs what it cost then.
             let is_enough = is_same || same_amount(&stored.amount, self.offer.amount());
-            return (!is_enough).then_some("this payment's amount is not what this request costs");
+            return (!is_enough).then_some("the payment amount does not match the price of this request");
         }
         if !is_same {
             return Some("this payment was sent with another request; sign a new one");
@@ -140,13 +140,13 @@ impl Checkout {
                 "this payment was sent before, and without an Idempotency-Key it cannot be repeated"
             }
             (None, State::Settling | State::Unknown) => {
-                "nothing was done for this payment and it is not known whether it was charged; it is not settled again, \
-                 because it came without an Idempotency-Key"
+                "the request was not carried out, and it is not known whether the payment was charged; it is not \
+                 retried, because it was sent without an Idempotency-Key"
             }
-            (None, State::Refused) => "this payment was refused and not charged; sign a new one",
+            (None, State::Refused) => "this payment was rejected and not charged; sign a new one",
             (None, State::Credit) => {
-                "this payment was charged and nothing was done for it, and without an Idempotency-Key it cannot be \
-                 repeated; ask the operator"
+                "this payment was charged, but the request was not carried out and cannot be repeated without an \
+                 Idempotency-Key; contact the operator"
             }
             (None, State::Done) => "this payment was used, and without an Idempotency-Key it cannot be repeated",
         })

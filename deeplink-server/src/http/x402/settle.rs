@@ -26,7 +26,7 @@ const NOTE_AGAIN: Duration = Duration::from_millis(500);
 /// The waits in milliseconds before the background task settles a payment with an unknown outcome again.
 const RETRIES: [i64; 3] = [10_000, 60_000, 300_000];
 
-const NEW_WALLETS: &str = "too many wallets from this address paid for the first time";
+const NEW_WALLETS: &str = "too many new wallets from this IP address";
 
 /// The outcome of a payment.
 pub(super) enum Settlement {
@@ -224,8 +224,8 @@ fn other_in_progress() -> ApiError {
 
 /// It is not known whether money moved, and it will not be tried again.
 fn never_clear() -> ApiError {
-    let message = "it is not known whether the payment was settled; nothing was done, and without an Idempotency-Key the \
-        request cannot be repeated with this payment";
+    let message = "it is not known whether the payment was settled; the request was not carried out, and without an \
+                   Idempotency-Key it cannot be repeated with this payment";
     ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
