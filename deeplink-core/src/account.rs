@@ -23,8 +23,8 @@ reply! {
         id: TenantId,
         /// The account's name, shown only to its team.
         name: Option<String>,
-        /// Time zone of the days on the account pages, an IANA time zone name; `null` means UTC. API reports use the
-        /// time zone in their `tz` parameter.
+        /// Time zone used on the account pages: an IANA time zone name; `null` means UTC. API reports use their own
+        /// `tz` parameter.
         time_zone: Option<String>,
         /// URL of the icon on landing pages of links whose app has none.
         icon_url: Option<String>,

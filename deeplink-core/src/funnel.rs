@@ -334,7 +334,7 @@ reply! {
     Revenue {
         /// The currency, an ISO 4217 code.
         currency: String,
-        /// The sum in hundredths of the currency.
+        /// The sum, in hundredths of the currency unit.
         amount_cents: i64,
     }
 }
@@ -435,7 +435,7 @@ pub struct LinkStats {
     pub identify_count: i64,
     /// Conversions.
     pub convert_count: i64,
-    /// Conversions per click, 0 without clicks.
+    /// Conversions per click; 0 if there are no clicks.
     pub conversion_rate: f64,
     /// Conversions by type and currency.
     pub conversions: Vec<ConversionSum>,
@@ -462,9 +462,9 @@ reply! {
         conversion_type: String,
         /// Number of conversions.
         count: i64,
-        /// Revenue in hundredths; null without amounts. A sum beyond 64 bits is clamped.
+        /// Revenue in hundredths of the currency unit; null if there are no amounts. A sum beyond 64 bits is clamped.
         sum_cents: Option<i64>,
-        /// Currency of the revenue; null without amounts.
+        /// Currency of the revenue; null if there are no amounts.
         currency: Option<String>,
     }
 }

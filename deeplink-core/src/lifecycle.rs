@@ -61,7 +61,7 @@ reply! {
     }
 }
 
-/// The request body of an attribution: a link opened an install.
+/// The request body of a touch: an app was opened from a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -159,7 +159,7 @@ context! {
     timezone = "context.timezone",
 }
 
-/// The request body of an identification: an install belongs to a user.
+/// The request body of a binding: an install belongs to a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -215,16 +215,16 @@ pub struct Convert {
     /// Type of conversion, such as `purchase`, at most 64 characters.
     #[serde(rename = "type")]
     pub conversion_type: String,
-    /// The same key within 30 days means the same conversion. At most 256 characters. Keys sent with secret keys
-    /// and sources are shared; those sent with publishable keys are separate, because visitors can read publishable
-    /// keys.
+    /// The same key within 30 days means the same conversion. At most 256 characters. Idempotency keys are shared
+    /// between secret keys and sources; those sent with publishable keys are separate, because visitors can read
+    /// publishable keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// Custom data: a JSON object of at most 1,024 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(schema_with = metadata_schema))]
     pub metadata: Option<Metadata>,
-    /// Revenue in hundredths of the currency, negative for a refund; must be within ±(2^53 - 1).
+    /// Revenue in hundredths of the currency unit, negative for a refund; must be within ±(2^53 - 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = -9_007_199_254_740_991_i64, maximum = 9_007_199_254_740_991_i64))]
     pub amount_cents: Option<i64>,

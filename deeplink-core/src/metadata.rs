@@ -1,5 +1,5 @@
 //! Metadata: a JSON object kept as its own text. Key order, the digits of numbers and escapes stay as they were sent;
-//! only white space between tokens is dropped.
+//! only whitespace between tokens is dropped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use crate::error::{ErrorCode, Invalid};
 use crate::text::find_control;
 
-/// Maximum bytes of metadata, counted on the text without white space.
+/// Maximum bytes of metadata, counted on the text without whitespace.
 pub const MAX_BYTES: usize = 4_096;
 /// Maximum keys of the top-level object.
 pub const MAX_KEYS: usize = 64;
 /// Deepest nesting of any JSON the service takes.
 pub const MAX_DEPTH: usize = 32;
 
-/// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for white space between
+/// A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for whitespace between
 /// tokens.
 // What was parsed may be any JSON value until `Metadata::check` has accepted it.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl utoipa::ToSchema for Metadata {}
 #[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for Metadata {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        let description = "A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for white space between tokens.";
+        let description = "A JSON object of at most 4,096 bytes and 64 keys, returned as it was sent except for whitespace between tokens.";
         any_object(utoipa::openapi::schema::Type::Object.into(), description)
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn any_object(
 }
 
 impl Metadata {
-    /// Takes any JSON text; white space between tokens is dropped.
+    /// Takes any JSON text; whitespace between tokens is dropped.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<&RawValue>(json).map(|raw| Self(compact(raw.get()).into()))
     }
@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-/// JSON text without the white space between its tokens.
+/// JSON text without the whitespace between its tokens.
 fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut inside, mut escaped) = (false, false);

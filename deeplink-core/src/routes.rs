@@ -76,7 +76,7 @@ routes! {
     SIGNUP = "signup" POST "/v1/auth/signup" Public;
     /// Emails a sign-in link.
     SIGNIN = "signin" POST "/v1/auth/signin" Public;
-    /// Shows the form of a mailed link; consumes nothing.
+    /// Shows the sign-in page for an emailed link; does not use up the token.
     CALLBACK_PAGE = "callback_page" GET "/v1/auth/callback" Browser;
     /// Signs in with the token of an emailed link.
     CALLBACK = "callback" POST "/v1/auth/callback" Public;
@@ -84,7 +84,7 @@ routes! {
     OAUTH_START = "oauth_start" GET "/v1/auth/oauth/{provider}/start" Browser;
     /// The redirect back from an identity provider.
     OAUTH_CALLBACK = "oauth_callback" GET "/v1/auth/oauth/{provider}/callback" Browser;
-    /// Shows the form of an invitation; consumes nothing.
+    /// Shows the page for an invitation; does not use up the token.
     VERIFY_PAGE = "verify_page" GET "/v1/auth/verify" Browser;
     /// Accepts an invitation.
     ACCEPT_INVITE = "accept_invite" POST "/v1/auth/verify" Public;
@@ -120,9 +120,9 @@ routes! {
     LIST_AFFILIATES = "list_affiliates" GET "/v1/affiliates" SecretKey;
     /// Makes an affiliate.
     CREATE_AFFILIATE = "create_affiliate" POST "/v1/affiliates" SecretKey;
-    /// Shows an affiliate.
+    /// Returns an affiliate.
     GET_AFFILIATE = "get_affiliate" GET "/v1/affiliates/{affiliate_id}" SecretKey;
-    /// Changes an affiliate.
+    /// Updates an affiliate.
     UPDATE_AFFILIATE = "update_affiliate" PATCH "/v1/affiliates/{affiliate_id}" SecretKey;
     /// Deletes an affiliate.
     DELETE_AFFILIATE = "delete_affiliate" DELETE "/v1/affiliates/{affiliate_id}" SecretKey;
@@ -138,9 +138,9 @@ routes! {
     CREATE_LINK = "create_link" POST "/v1/links" LinkWriter;
     /// Makes up to 100 links, all or none.
     BULK_CREATE_LINKS = "bulk_create_links" POST "/v1/links/bulk" LinkWriter;
-    /// Shows a link.
+    /// Returns a link.
     GET_LINK = "get_link" GET "/v1/links/{link_id}" LinkWriter;
-    /// Changes a link.
+    /// Updates a link.
     UPDATE_LINK = "update_link" PUT "/v1/links/{link_id}" SecretKey;
     /// Deletes a link.
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
@@ -156,7 +156,7 @@ routes! {
     FUNNEL = "funnel" GET "/v1/analytics/stats" SecretKey;
     /// Records a click.
     TRACK_CLICK = "track_click" POST "/v1/lifecycle/click" SdkKey;
-    /// Records that a link opened an install.
+    /// Records that an app was opened from a link.
     ATTRIBUTE = "attribute" POST "/v1/lifecycle/attribute" SdkKey;
     /// Binds an install to a user.
     IDENTIFY = "identify" PUT "/v1/lifecycle/identify" SdkKey;
@@ -164,7 +164,7 @@ routes! {
     CONVERT = "convert" POST "/v1/lifecycle/convert" SdkKey;
     /// Records a click (earlier form).
     ATTRIBUTION_CLICK = "attribution_click" POST "/v1/attribution/click" PublishableKey;
-    /// Records that a link opened an install (earlier form).
+    /// Records that an app was opened from a link (earlier form).
     ATTRIBUTION_REPORT = "attribution_report" POST "/v1/attribution/report" PublishableKey;
     /// Binds an install to a user (earlier form).
     ATTRIBUTION_LINK = "attribution_link" PUT "/v1/attribution/link" SecretKey;
@@ -172,7 +172,7 @@ routes! {
     LIST_SOURCES = "list_sources" GET "/v1/sources" SecretKey;
     /// Makes an address that conversions can be posted to.
     CREATE_SOURCE = "create_source" POST "/v1/sources" SecretKey;
-    /// Shows a source.
+    /// Returns a source.
     GET_SOURCE = "get_source" GET "/v1/sources/{id}" SecretKey;
     /// Deletes a source; its address stops at once.
     DELETE_SOURCE = "delete_source" DELETE "/v1/sources/{id}" SecretKey;
@@ -182,7 +182,7 @@ routes! {
     LIST_WEBHOOKS = "list_webhooks" GET "/v1/webhooks" SecretKey;
     /// Makes a webhook and its secret.
     CREATE_WEBHOOK = "create_webhook" POST "/v1/webhooks" SecretKey;
-    /// Changes a webhook.
+    /// Updates a webhook.
     UPDATE_WEBHOOK = "update_webhook" PATCH "/v1/webhooks/{webhook_id}" SecretKey;
     /// Deletes a webhook; nothing more is sent to it.
     DELETE_WEBHOOK = "delete_webhook" DELETE "/v1/webhooks/{webhook_id}" SecretKey;
@@ -212,7 +212,7 @@ routes! {
     LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;
     /// Adds a domain.
     CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
-    /// Changes where a domain redirects visitors without a valid link.
+    /// Updates where a domain redirects visitors without a valid link.
     UPDATE_DOMAIN = "update_domain" PATCH "/v1/domains/{domain}" SecretKey;
     /// Releases a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
@@ -220,9 +220,9 @@ routes! {
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
     /// Lists who changed what in the account.
     LIST_AUDIT_LOG = "list_audit_log" GET "/v1/audit" SecretKey;
-    /// Shows the account's settings.
+    /// Returns the account's settings.
     GET_ACCOUNT = "get_account" GET "/v1/account" SecretKey;
-    /// Changes the account's settings.
+    /// Updates the account's settings.
     UPDATE_ACCOUNT = "update_account" PATCH "/v1/account" SecretKey;
     /// Lists everything that the account has.
     EXPORT_ACCOUNT = "export_account" GET "/v1/account/export" SecretKey;
@@ -230,7 +230,7 @@ routes! {
     DELETE_ACCOUNT = "delete_account" POST "/v1/account/deletion" SecretKey;
     /// Cancels the deletion of the account.
     CANCEL_DELETION = "cancel_account_deletion" DELETE "/v1/account/deletion" SecretKey;
-    /// Shows the account's plan and its usage.
+    /// Returns the account's plan and usage.
     BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
     /// Ends the subscription with its period.
     CANCEL_SUBSCRIPTION = "cancel_subscription" POST "/v1/billing/cancel" SecretKey;

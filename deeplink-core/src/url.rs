@@ -34,7 +34,7 @@ pub enum Refused {
     /// Longer than [`MAX_LEN`] bytes.
     #[error("must be at most 2048 bytes")]
     TooLong,
-    /// Holds a control character, or starts or ends with white space.
+    /// Holds a control character, or starts or ends with whitespace.
     #[error("must not contain control characters, or leading or trailing spaces")]
     Unclean,
     /// Not an absolute URL.

@@ -102,7 +102,7 @@ pub(crate) fn object(members: &[(&str, serde_json::Value)]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// JSON text with two spaces of indent for each level. Only white space between tokens changes.
+/// JSON text with two spaces of indent for each level. Only whitespace between tokens changes.
 pub(crate) fn indent(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut inside, mut escaped) = (0_usize, false, false);

@@ -118,7 +118,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A record on one line, without the white space between its tokens.
+/// A record on one line, without the whitespace between its tokens.
 fn compact(json: &str) -> String {
     deeplink_core::metadata::Metadata::parse(json).map_or_else(|_| json.to_owned(), |text| text.as_str().to_owned())
 }

@@ -25,8 +25,8 @@ impl AccountSettings {
         call::json(&self.0, &routes::GET_ACCOUNT, &[])
     }
 
-    /// Changes the settings: its name, the time zone of the account pages, and the icon and color of landing pages of links
-    /// whose app has none.
+    /// Updates the settings: its name, the time zone of the account pages, and the icon and color of landing pages of
+    /// links whose app has none.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -40,7 +40,7 @@ impl Affiliates {
         call::json(&self.0, &routes::CREATE_AFFILIATE, &[]).body(affiliate).valid(affiliate.check())
     }
 
-    /// Shows an affiliate.
+    /// Returns an affiliate.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

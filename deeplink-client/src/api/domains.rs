@@ -40,7 +40,8 @@ impl Domains {
         call::json(&self.0, &routes::CREATE_DOMAIN, &[]).body(domain).valid(domain.validate())
     }
 
-    /// Changes where a domain redirects visitors who open `/` or a link that does not exist; API clients always get 404.
+    /// Updates where a domain redirects visitors who open `/` or a link that does not exist; API clients always get
+    /// 404.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -30,7 +30,7 @@ impl Lifecycle {
         call::json(&self.0, &routes::TRACK_CLICK, &[]).body(click).valid(click.validate())
     }
 
-    /// Records that a link opened an install, for the first time or again.
+    /// Records that an app was opened from a link, for the first time or again.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -90,7 +90,7 @@ impl Earlier {
         call::json(&self.0, &routes::ATTRIBUTION_CLICK, &[]).body(click).valid(click.validate())
     }
 
-    /// Records that a link opened an install; requires a publishable key.
+    /// Records that an app was opened from a link; requires a publishable key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -68,7 +68,7 @@ impl Links {
         call::json(&self.0, &routes::CREATE_LINK, &[]).body(link).valid(link.validate())
     }
 
-    /// Shows a link.
+    /// Returns a link.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -80,7 +80,7 @@ impl Links {
         call::json(&self.0, &routes::GET_LINK, &[link_id.as_ref()])
     }
 
-    /// Changes the fields that are set in `update`.
+    /// Updates the fields that are set in `update`.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -44,7 +44,7 @@ impl Sources {
         call::json(&self.0, &routes::CREATE_SOURCE, &[]).body(source).valid(source.validate())
     }
 
-    /// Shows a source, with its URL.
+    /// Returns a source, with its URL.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

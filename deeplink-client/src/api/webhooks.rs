@@ -44,7 +44,7 @@ impl Webhooks {
         call::json(&self.0, &routes::CREATE_WEBHOOK, &[]).body(webhook).valid(webhook.validate())
     }
 
-    /// Changes the fields that are set in `update`. `active(true)` also resumes a webhook that the service paused after
+    /// Updates the fields that are set in `update`. `active(true)` also resumes a webhook that the service paused after
     /// three days of failures.
     ///
     /// ```

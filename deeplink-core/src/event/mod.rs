@@ -24,7 +24,7 @@ words! {
     EventKind {
         /// A person or an agent clicked or resolved a link.
         Click = "click",
-        /// A link opened an install.
+        /// An app was opened from a link.
         Attribute = "attribute",
         /// An install was bound to a user.
         Identify = "identify",
@@ -75,7 +75,7 @@ pub struct ClickData {
     pub timestamp: Timestamp,
 }
 
-/// The data of a touch: a link opened an install.
+/// The data of a touch: an app was opened from a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "openapi", schema(as = AttributeEvent))]
@@ -142,7 +142,7 @@ pub struct ConversionData {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub link_id: Option<String>,
-    /// Revenue in hundredths of the currency; absent if the conversion has no amount.
+    /// Revenue in hundredths of the currency unit; absent if the conversion has no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount_cents: Option<i64>,
     /// Currency of the amount, an ISO 4217 code; absent if there is no amount.

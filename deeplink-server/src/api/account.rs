@@ -22,7 +22,7 @@ use crate::http::extract::{BODY_LIMIT, json_body, parse};
 use crate::state::{App, Shared};
 use crate::work::mail::{self, Mail};
 
-/// Shows the account's settings.
+/// Returns the account's settings.
 #[utoipa::path(
     get, path = "/v1/account", operation_id = "get_account", tag = "account", security(("secret_key" = [])),
     responses((status = 200, description = "The settings", body = Account), FullKey)
@@ -40,7 +40,7 @@ pub(crate) async fn find(app: &App, caller: &Caller) -> Result<Account, ApiError
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Changes the account's settings.
+/// Updates the account's settings.
 ///
 /// Absent fields keep their values, and `null` clears a field.
 #[utoipa::path(
@@ -61,7 +61,7 @@ pub(crate) async fn update(
     update_for(&app, caller, parse::<UpdateAccount>(&body)?).await.map(Json)
 }
 
-/// Changes the settings of the caller's account.
+/// Updates the settings of the caller's account.
 pub(crate) async fn update_for(app: &Shared, caller: Arc<Caller>, asked: UpdateAccount) -> Result<Account, ApiError> {
     let change = asked.check()?;
     let entry = app.audited(&caller, AuditAction::AccountUpdated).of(&caller.tenant, Some(&change.fields().join(", ")));

@@ -121,7 +121,7 @@ impl Work for Create {
     }
 }
 
-/// Shows an affiliate.
+/// Returns an affiliate.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}", operation_id = "get_affiliate", tag = "affiliates", security(("secret_key" = [])),
     params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
@@ -146,7 +146,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result
     found.ok_or_else(ApiError::not_found)
 }
 
-/// Changes an affiliate.
+/// Updates an affiliate.
 ///
 /// Absent fields keep their values. The credentials of a disabled affiliate are rejected until it is active
 /// again; its links keep working.
@@ -172,7 +172,7 @@ pub(crate) async fn update(
     update_for(&app, caller, id, &parse::<UpdateAffiliate>(&body)?).await.map(Json)
 }
 
-/// Changes an affiliate of the caller.
+/// Updates an affiliate of the caller.
 pub(crate) async fn update_for(
     app: &Shared,
     caller: Arc<Caller>,

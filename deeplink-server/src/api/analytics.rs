@@ -37,12 +37,12 @@ use crate::state::{App, Shared};
 /// history before `from` into account; the window limits only what is counted, and is inclusive at both ends.
 /// Unknown IDs count as zero.
 ///
-/// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond
-/// the 100 largest, beyond 200 per link and day, and beyond 1,000 per account and day. Hourly platforms, hosts
-/// and countries are kept for 35 days; before that, clicks of a day that is only partly in the window have the
-/// platform and country `unknown` and the host `other`. Browser, os, device and in-app browser come from the
-/// visitor's User-Agent; they are `unknown` for agents, for clicks from before they were recorded, and if the
-/// User-Agent does not contain them.
+/// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond the 100
+/// largest, beyond 200 per link and day, and beyond 1,000 per account and day. Hourly data by platform, host and
+/// country is kept for 35 days. For older days that are only partly in the window, clicks are counted under platform
+/// and country `unknown` and host `other`. Browser, os, device and in-app browser come from the visitor's User-Agent;
+/// they are `unknown` for agents, for clicks from before they were recorded, and if the User-Agent does not contain
+/// them.
 ///
 /// If grouped by link without `link_ids`: if more than 200 links of the account are clicked in a day, the top
 /// links are found by sampling, and a link with many clicks is almost certain to be found; the clicks of
@@ -56,7 +56,7 @@ use crate::state::{App, Shared};
         ("credit" = Option<String>, Query, description = "The touch that is credited: `last_touch`, `first_touch` or `touched`; `last_touch` if absent or unknown"),
         ("tz" = Option<String>, Query, description = "With `group_by=day`: time zone of the days, an IANA time zone name such as `Europe/Berlin`; UTC by default. Clicks are counted by whole hours: an hour that spans midnight counts toward the earlier day; at the start of the report, toward its first day"),
         ("group_by" = Option<GroupBy>, Query, description = "What the report is grouped by: `day` (at most 400 days), `hour` (at most 31 days) or `link`; all others group only clicks"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Maximum number of groups, starting with those with the most clicks; the clicks of the rest are in the last group, `other`. If groups are left out, a browser or system `other` is part of the rest. Default: 100 hosts or countries, 25 links of the whole account, and all of any others. Not allowed with `day` and `hour`"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Maximum number of groups, starting with those with the most clicks; the clicks of the rest are in the last group, `other`. If there are more groups than `limit`, the value `other` of `browser` and `os` is merged into that last group. Default: 100 for `referer_host` and `country`, 25 for `link` without `link_ids`, unlimited otherwise. Not allowed with `day` and `hour`"),
         ("order" = Option<GroupOrder>, Query, description = "Order of the groups: `clicks` (most clicks first) or `-key` (descending by key). Default: days and hours oldest first, links in the order of `link_ids`, others by clicks"),
         ("format" = Option<String>, Query, description = "`json`, or `csv` (RFC 4180) with a row for each group; `json` by default"),
     ),

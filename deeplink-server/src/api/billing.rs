@@ -25,7 +25,7 @@ use crate::work::subscriptions::{self, unavailable};
 /// Tries to store a cancellation while the account keeps changing.
 const MAX_TRIES: usize = 5;
 
-/// Shows the account's plan and usage.
+/// Returns the account's plan and usage.
 ///
 /// The data comes from this service, so it is available even while the payment processor is down.
 #[utoipa::path(

@@ -220,14 +220,14 @@ pub(super) fn alternate_limit() -> ApiError {
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
-/// Changes where a domain redirects visitors without a valid link.
+/// Updates where a domain redirects visitors without a valid link.
 ///
-/// Absent fields keep their values, and `null` clears a field, so that visitors see a page. API clients, which
-/// do not request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is
-/// later added to the threat list, or if a link of the account to it was taken down.
+/// Absent fields keep their values, and `null` clears a field, so that visitors see a page. API clients, which do not
+/// request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is later added to
+/// the threat list, or if one of the account's links to it is taken down.
 #[utoipa::path(
     patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The domain name; uppercase, a trailing dot and Unicode refer to the same domain")),
+    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),
     request_body = UpdateDomain,
     responses(
         (status = 200, description = "The changed domain", body = DomainDetail),
@@ -248,7 +248,7 @@ pub(crate) async fn update(
     update_for(&app, caller, &name, parse::<UpdateDomain>(&body)?).await.map(Json)
 }
 
-/// Changes one of the caller's domains.
+/// Updates one of the caller's domains.
 pub(crate) async fn update_for(
     app: &Shared,
     caller: Arc<Caller>,
@@ -296,7 +296,7 @@ impl Update {
 /// Deletes a domain. Links on it stop working, and other accounts can add the domain.
 #[utoipa::path(
     delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The domain name; uppercase, a trailing dot and Unicode refer to the same domain")),
+    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

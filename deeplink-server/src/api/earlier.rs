@@ -82,7 +82,7 @@ pub(crate) async fn click(
     lifecycle::click_for(&app, &caller, request).await
 }
 
-/// Records that a link opened an install (legacy form of `attribute`).
+/// Records that an app was opened from a link (legacy form of `attribute`).
 #[utoipa::path(
     post, path = "/v1/attribution/report", operation_id = "attribution_report", tag = "lifecycle",
     security(("publishable_key" = [])),

@@ -31,7 +31,7 @@ use crate::state::{App, Shared};
         ("limit" = Option<u32>, Query, description = "Events per page, 100 by default", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("kind" = Option<EventKind>, Query, description = "Only events of this kind"),
-        ("link_id" = Option<String>, Query, description = "Only events that refer to this link: clicks on it, installs it opened or opened first, conversions it touched first or last"),
+        ("link_id" = Option<String>, Query, description = "Only events that refer to this link: its clicks, installs opened from it, and conversions for which it was the first or last touch"),
         ("from" = Option<String>, Query, description = "Only events stored at this time or later (RFC 3339)", format = DateTime),
         ("to" = Option<String>, Query, description = "Only events stored before this time (RFC 3339)", format = DateTime),
     ),

@@ -112,10 +112,10 @@ async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<Ca
     Ok(found.filter(|link| !link.is_deleted()))
 }
 
-/// Records that a link opened an install.
+/// Records that an app was opened from a link.
 ///
-/// The first report for an install creates the install, and every later one counts as another open. A link that
-/// is no longer active counts too, because it was tapped earlier.
+/// The first request for an install creates the install, and every later one counts as another open. A link that is no
+/// longer active counts too, because it was tapped earlier.
 #[utoipa::path(
     post, path = "/v1/lifecycle/attribute", operation_id = "attribute", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),
@@ -284,11 +284,10 @@ impl Binding {
 
 /// Records a conversion.
 ///
-/// The conversion is credited to the links that touched the user's installs before it; if the user has no
-/// install yet, it is credited once they have one. At most 100 links are credited: the first, the last, and the
-/// most recent touches. The same `idempotency_key` within 30 days means the same conversion. Idempotency keys
-/// sent with publishable keys are separate, so a report from a page never blocks a report with a secret key or
-/// from a source.
+/// The conversion is credited to the links that touched the user's installs before it; if the user has no install yet,
+/// it is credited once they have one. At most 100 links are credited: the first, the last, and the most recent touches.
+/// The same `idempotency_key` within 30 days means the same conversion. Idempotency keys sent with publishable keys are
+/// separate, so a request from a page never blocks one with a secret key or from a source.
 #[utoipa::path(
     post, path = "/v1/lifecycle/convert", operation_id = "convert", tag = "lifecycle",
     security(("publishable_key" = []), ("secret_key" = [])),

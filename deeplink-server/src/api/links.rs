@@ -365,7 +365,7 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     Ok(filter)
 }
 
-/// Shows a link.
+/// Returns a link.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}", operation_id = "get_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID")),
@@ -402,7 +402,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
     Ok(link)
 }
 
-/// Changes a link.
+/// Updates a link.
 ///
 /// Absent fields keep their values, `null` clears a field, and a value replaces the whole field.
 #[utoipa::path(
@@ -429,7 +429,7 @@ pub(crate) async fn update(
     Ok(Json(update_for(&app, caller, link_id, parse::<UpdateLink>(&body)?).await?))
 }
 
-/// Changes a link of the caller.
+/// Updates a link of the caller.
 pub(crate) async fn update_for(
     app: &Shared,
     caller: Arc<Caller>,

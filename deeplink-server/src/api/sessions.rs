@@ -18,7 +18,7 @@ use crate::http::session::{EndingSession, Session, clear_cookie};
 use crate::http::{NO_STORE, csrf};
 use crate::state::Shared;
 
-/// Shows the signed-in user.
+/// Returns the signed-in user.
 #[utoipa::path(
     get, path = "/v1/auth/me", operation_id = "me", tag = "sessions", security(("session" = [])),
     responses(

@@ -137,7 +137,7 @@ impl Work for Create {
     }
 }
 
-/// Shows a source with its URL.
+/// Returns a source with its URL.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", operation_id = "get_source", tag = "sources", security(("secret_key" = [])),
     params(("id" = String, Path, description = "The source's ID")),

@@ -112,7 +112,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     page.map_err(|error| unavailable(app, &error))
 }
 
-/// Creates a page to manage the account's cards and invoices.
+/// Creates a billing portal session, in which the account's cards and invoices can be managed.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/portal", operation_id = "create_portal", tag = "billing", security(("secret_key" = [])),
     params(IdempotencyKey),

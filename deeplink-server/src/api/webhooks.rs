@@ -163,7 +163,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<S
     found.ok_or_else(not_there)
 }
 
-/// Changes a webhook.
+/// Updates a webhook.
 ///
 /// Absent fields keep their values. `active: false` disables the webhook: nothing is sent, and pending
 /// deliveries are canceled. `active: true` enables it from the next event on, even if the service paused it.
@@ -192,7 +192,7 @@ pub(crate) async fn update(
     update_for(&app, caller, id, parse::<UpdateWebhook>(&body)?).await.map(Json)
 }
 
-/// Changes one of an account's webhooks.
+/// Updates one of an account's webhooks.
 pub(crate) async fn update_for(
     app: &Shared,
     caller: Arc<Caller>,

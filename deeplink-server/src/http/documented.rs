@@ -121,7 +121,7 @@ pub(crate) struct Reporting;
 impl IntoResponses for Reporting {
     fn responses() -> Responses {
         let mut set = with(FullKey::responses(), &[("400", "A field is missing or invalid")]);
-        set.extend(later("429", "Too many reports with this publishable key"));
+        set.extend(later("429", "Too many requests with this publishable key"));
         set
     }
 }

@@ -24,7 +24,7 @@ const EXAMPLE_SECONDS: i64 = 1_767_225_600;
 /// Each kind with the schema of its data and when it is sent.
 const KINDS: [(EventKind, &str, &str); 4] = [
     (EventKind::Click, "ClickEvent", "A person or an agent clicked or resolved a link."),
-    (EventKind::Attribute, "AttributeEvent", "A link opened an install."),
+    (EventKind::Attribute, "AttributeEvent", "An app was opened from a link."),
     (EventKind::Identify, "IdentifyEvent", "An install was bound to a user."),
     (EventKind::Conversion, "ConversionEvent", "A user with a known install converted."),
 ];
@@ -90,7 +90,7 @@ fn headers() -> impl Iterator<Item = (&'static str, Parameter)> {
     let signed = signed.map(|(event, signer)| signer.sign(EXAMPLE_ID, EXAMPLE_SECONDS, event.raw.as_bytes()));
     let (service, standard) = signed.map(|signed| (signed.service, signed.standard)).unwrap_or_default();
     let of_what = format!(
-        "The example is for the click’s example body without white space, the ID `{EXAMPLE_ID}` and the time \
+        "The example is for the click’s example body without whitespace, the ID `{EXAMPLE_ID}` and the time \
          `{EXAMPLE_SECONDS}`, with the secret `{SECRET}`."
     );
     let all = [

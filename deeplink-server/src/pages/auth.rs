@@ -40,7 +40,7 @@ struct TokenPage<'a> {
     next: Option<&'a str>,
 }
 
-/// Shows the form of an emailed link. Opening it does not use up the token.
+/// Shows the sign-in page for an emailed link. Opening the page does not use up the token.
 #[utoipa::path(
     get, path = "/v1/auth/callback", operation_id = "callback_page", tag = "sessions",
     params(
@@ -86,7 +86,7 @@ fn sign_in_page<'a>(frame: &'a Frame, host: &str, token: &'a str, next: Option<&
     }
 }
 
-/// Shows the form that confirms a sign-up. Opening it does not use up the token.
+/// Shows the page that confirms a sign-up. Opening the page does not use up the token.
 pub(super) async fn sign_up(
     State(app): State<Shared>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -148,7 +148,7 @@ pub(super) async fn confirm(
     Ok(response)
 }
 
-/// Shows the form of an invitation. Opening it does not use up the token.
+/// Shows the page for an invitation. Opening the page does not use up the token.
 #[utoipa::path(
     get, path = "/v1/auth/verify", operation_id = "verify_page", tag = "team",
     params(("token" = String, Query, description = "The invitation's token")),

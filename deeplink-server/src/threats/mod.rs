@@ -1,7 +1,7 @@
 //! The operator's list of refused URLs and hosts: its format and lookups.
 //!
 //! One URL or host per line. A host covers its subdomains. A URL covers itself; without a fragment also itself with any
-//! fragment. `#` at the start of a line or after white space starts a comment. Both sides are compared in the URL parser's
+//! fragment. `#` at the start of a line or after whitespace starts a comment. Both sides are compared in the URL parser's
 //! normal form, without the trailing dot of a host name.
 
 mod page;
@@ -121,7 +121,7 @@ pub(crate) fn is_web(destination: &str) -> bool {
     normal(destination).is_some()
 }
 
-/// The line up to the first `#` after white space; any other `#` starts a fragment.
+/// The line up to the first `#` after whitespace; any other `#` starts a fragment.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     let end =

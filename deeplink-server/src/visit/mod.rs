@@ -73,7 +73,7 @@ pub(crate) enum VisitedHost {
     params(
         ("link_id" = String, Path, description = "The link's ID"),
         ("redirect" = Option<String>, Query, description = "`1`: redirect to the store or web page, without a landing page"),
-        ("os" = Option<String>, Query, description = "`ios` on an alternate host: a visitor that looks like a Mac is an iPad"),
+        ("os" = Option<String>, Query, description = "`ios`, on an alternate domain: treat a visitor that appears to be a Mac as an iPad"),
     ),
     responses(
         (status = 200, description = "The link's data, or a landing or warning page", content(

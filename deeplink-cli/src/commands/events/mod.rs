@@ -25,7 +25,8 @@ struct Filter {
     /// Only events of this kind: click, attribute, identify or conversion
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only events of this link: clicks, installs it opened, and conversions it touched first or last
+    /// Only events of this link: clicks, installs opened from it, and conversions for which it was the first or last
+    /// touch
     #[arg(long, value_name = "ID")]
     link: Option<String>,
     /// Only events stored at or after this time: RFC 3339, a date, or how long ago (7d)

@@ -8,7 +8,7 @@ use crate::error::{Failure, Outcome};
 use crate::help::help;
 use crate::{given, output};
 
-/// Record that a link opened an install
+/// Record that an app was opened from a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The first report records the install; later ones record reopens. The device model distinguishes a reinstall \

@@ -111,7 +111,7 @@ fn with_error(object: &str, error: &str) -> Option<String> {
     for (key, value) in members(object).ok()?.into_iter().filter(|(key, _)| !is_error(key)) {
         line.push_str(&serde_json::Value::from(key).to_string());
         line.push(':');
-        // An element may span lines; between tokens a line break is white space.
+        // An element may span lines; between tokens a line break is whitespace.
         line.push_str(&value.get().replace(['\n', '\r'], " "));
         line.push(',');
     }

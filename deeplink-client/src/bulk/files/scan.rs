@@ -85,7 +85,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// The next byte that is not white space.
+    /// The next byte that is not whitespace.
     pub(super) fn token(&mut self) -> io::Result<Option<u8>> {
         while let Some(byte) = self.peek()? {
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
@@ -96,7 +96,7 @@ impl Scanner {
         Ok(None)
     }
 
-    /// Takes the next byte that is not white space, if it is this one.
+    /// Takes the next byte that is not whitespace, if it is this one.
     pub(super) fn take(&mut self, wanted: u8) -> io::Result<bool> {
         let is_there = self.token()? == Some(wanted);
         if is_there {

@@ -133,8 +133,8 @@ pub(super) fn said(code: ErrorCode, message: &str) -> Response {
 
 /// The facilitator cannot be asked, or gave no usable answer, and nothing was sent to be settled.
 pub(super) fn unavailable() -> ApiError {
-    let message = "payments cannot be verified or settled right now; the request was not carried out and nothing was charged; \
-         try again";
+    let message = "payments cannot be verified or settled right now; the request was not carried out and nothing was \
+        charged; try again";
     ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 

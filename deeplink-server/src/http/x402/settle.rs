@@ -225,7 +225,7 @@ fn other_in_progress() -> ApiError {
 /// It is not known whether money moved, and it will not be tried again.
 fn never_clear() -> ApiError {
     let message = "it is not known whether the payment was settled; the request was not carried out, and without an \
-                   Idempotency-Key it cannot be repeated with this payment";
+        Idempotency-Key it cannot be repeated with this payment";
     ApiError::Plain(ErrorCode::FacilitatorUnavailable, message)
 }
 
