@@ -41,7 +41,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         Some(ErrorCode::NoSubscription) => "dl billing status shows the account's plan".to_owned(),
         Some(ErrorCode::NoCustomer) => "to subscribe: dl billing checkout".to_owned(),
         Some(ErrorCode::PaymentRequired) => {
-            "dl cannot make per-request payments; sign in with dl login, then no payment is needed".to_owned()
+            "dl cannot make per-request payments; sign in with dl login, so that no payment is needed".to_owned()
         }
         Some(ErrorCode::PaymentReplayed) => {
             "to repeat a paid request, send the same Idempotency-Key; only a different request needs a new payment"
@@ -95,7 +95,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             | ErrorCode::PaymentInProgress,
         ) => wait(),
         Some(code) if code.is_not_configured() => {
-            "this service has not been configured for that; ask its operator".to_owned()
+            "this feature is not configured on this service; ask its operator".to_owned()
         }
         _ => match error.kind() {
             Kind::Connect if elsewhere => "check the URL, its DNS and the network".to_owned(),

@@ -120,7 +120,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     }
     if !url.path().ends_with(purpose.route().path) {
         let other = [Purpose::SignIn, Purpose::Invitation].into_iter().find(|p| url.path().ends_with(p.route().path));
-        let failure = refuse("this link is for something else");
+        let failure = refuse("this is a different kind of link");
         return Err(match other {
             Some(other) => failure.hint(other.command()),
             None if url.path().ends_with(CONFIRM_PATH) => failure.hint(CONFIRMS),

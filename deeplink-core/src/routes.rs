@@ -206,7 +206,7 @@ routes! {
     LIST_APPS = "list_apps" GET "/v1/apps" SecretKey;
     /// Registers or replaces an app.
     CREATE_APP = "create_app" POST "/v1/apps" SecretKey;
-    /// Removes an app.
+    /// Deletes an app.
     DELETE_APP = "delete_app" DELETE "/v1/apps/{app_id}" SecretKey;
     /// Lists domains.
     LIST_DOMAINS = "list_domains" GET "/v1/domains" SecretKey;

@@ -151,7 +151,7 @@ fn every_example_works() {
                 ("link.txt", TOKEN),
                 ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
                 ("code.txt", "7GK2QX\n"),
-                ("address.txt", &format!("{}/in/{SECRET}\n", double.url)),
+                ("source-url.txt", &format!("{}/in/{SECRET}\n", double.url)),
                 ("creds.txt", "skid_0123456789abcdef01234567\n"),
             ] {
                 dl.secret_file(name, content);
@@ -173,7 +173,7 @@ fn every_example_works() {
             }
             if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
                 // There is no run of that name; the line must only parse.
-                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no run named "), "{example}");
+                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no import named "), "{example}");
                 continue;
             }
             if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {

@@ -107,5 +107,5 @@ fn a_run_belongs_to_its_profile() {
     let run = dl.run("imports list -o id").ok().trim().to_owned();
     assert!(dl.run(&format!("imports resume {run}")).fails(2).contains("--profile other"));
     dl.run(&format!("imports resume {run} --profile other")).fails(7);
-    assert!(dl.run("imports show nothing").fails(2).contains("no run named"));
+    assert!(dl.run("imports show nothing").fails(2).contains("no import named"));
 }

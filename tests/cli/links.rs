@@ -323,7 +323,7 @@ fn resolve_tells_a_page_from_a_notice() {
     insta::assert_snapshot!(shown("links resolve flagged"), @"
     200<TAB>
     --- stderr
-    note: notice: the link was reported as unsafe and leads nowhere
+    note: notice: the link was flagged as unsafe and does not redirect
     ");
     let requests = double.requests();
     assert_eq!(double.lines(), ["HEAD /r/gone", "HEAD /r/page", "GET /r/page", "HEAD /r/flagged", "GET /r/flagged"]);

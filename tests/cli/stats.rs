@@ -169,7 +169,7 @@ fn people_see_bars_and_shares() {
     identified    12  █████▍                                                  38.7 %
     conversions    3  █▎                                                      25.0 %
 
-    CAME BACK
+    RETURNING
     reinstalled    2  ████████████
     new device     1  ██████
     engaged        9  ██████████████████████████████████████████████████████
@@ -190,7 +190,7 @@ fn people_see_bars_and_shares() {
     identified    12  █▍              38.7 %
     conversions    3  ▎               25.0 %
 
-    CAME BACK
+    RETURNING
     reinstalled    2  ███
     new device     1  █▌
     engaged        9  ██████████████
@@ -211,7 +211,7 @@ fn people_see_bars_and_shares() {
     identified    12  #               38.7 %
     conversions    3  #               25.0 %
 
-    CAME BACK
+    RETURNING
     reinstalled    2  ###
     new device     1  ##
     engaged        9  ##############

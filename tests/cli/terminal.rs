@@ -337,7 +337,7 @@ fn a_visit_that_leads_nowhere_says_what_is_shown() {
     for (id, text) in [
         ("gone", "410  (a notice: the link is expired or disabled)\n"),
         ("page", "200  (a landing page; it has no single destination)\n"),
-        ("flagged", "200  (a notice: the link was reported as unsafe and leads nowhere)\n"),
+        ("flagged", "200  (a notice: the link was flagged as unsafe and does not redirect)\n"),
     ] {
         assert_eq!(shown(Dl::at(&double.url), &format!("links resolve {id}")), text);
     }

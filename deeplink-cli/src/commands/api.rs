@@ -31,7 +31,7 @@ pub(crate) struct Api {
     method: String,
     /// Path, such as /v1/links
     path: String,
-    /// JSON body field, as text
+    /// JSON body field, as a string
     #[arg(short = 'f', long = "field", value_name = "K=V")]
     text: Vec<String>,
     /// JSON body field, as JSON or @FILE containing JSON

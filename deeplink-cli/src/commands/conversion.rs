@@ -31,7 +31,7 @@ pub(crate) struct Conversion {
     /// Idempotency key: repeats within 30 days are ignored (separate for each publishable key)
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
-    /// Metadata entry, as text; may be repeated
+    /// Metadata entry, as a string; may be repeated
     #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
     meta: Vec<String>,
     /// Metadata as a JSON object, or @FILE containing one

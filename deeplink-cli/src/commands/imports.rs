@@ -28,7 +28,8 @@ enum Action {
     /// Show one import
     #[command(after_help = help("", &["dl imports show 20261120T0930", "dl imports show 20261120T0930 -o json"]))]
     Show {
-        /// Name of the run, or its first characters
+        /// Name of the import, or its first characters
+        #[arg(value_name = "IMPORT")]
         run: String,
     },
     /// Resume an interrupted import
@@ -48,7 +49,8 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Resume {
-    /// Name of the run, or its first characters
+    /// Name of the import, or its first characters
+    #[arg(value_name = "IMPORT")]
     run: String,
     #[command(flatten)]
     policy: Policy,
@@ -77,20 +79,20 @@ impl Resume {
         let dir = ctx.dirs.imports();
         let run = find(&dir, &self.run)?;
         if run.finished {
-            return Err(Failure::usage(format!("run {} has finished", run.run))
+            return Err(Failure::usage(format!("import {} has finished", run.run))
                 .hint("dl imports list shows the others")
                 .into());
         }
         let Some(saved) = Saved::read(&run.command) else {
-            let what = format!("run {} was not started by dl links import", run.run);
+            let what = format!("import {} was not started by dl links import", run.run);
             return Err(Failure::usage(what).hint("run the command that started it again").into());
         };
         if saved.profile != ctx.profile {
-            let what = format!("run {} belongs to profile {}", run.run, saved.profile);
+            let what = format!("import {} belongs to profile {}", run.run, saved.profile);
             return Err(Failure::usage(what).hint(format!("--profile {}", saved.profile)).into());
         }
         if crate::context::is_stdin(&saved.file) {
-            let what = format!("run {} read stdin, which is no longer available", run.run);
+            let what = format!("import {} read stdin, which is no longer available", run.run);
             return Err(Failure::usage(what).hint("pipe the same rows into dl links import -").into());
         }
         let options = Options { want: Want::Send, restart: false, journal: Some(dir) };
@@ -110,7 +112,7 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
     }
     match fitting.len() {
         1 => Ok(fitting.swap_remove(0)),
-        0 => Err(Failure::usage(format!("no run named \"{name}\"")).hint("dl imports list").into()),
+        0 => Err(Failure::usage(format!("no import named \"{name}\"")).hint("dl imports list").into()),
         more => Err(Failure::usage(format!("{more} runs have names that start with \"{name}\""))
             .hint("type more of the name")
             .into()),

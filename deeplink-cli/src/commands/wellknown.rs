@@ -28,7 +28,7 @@ pub(crate) struct Wellknown {
     /// Platform: apple or android
     #[arg(value_name = "apple|android", hide_possible_values = true)]
     whose: Whose,
-    /// Custom host to request from the service's base URL
+    /// Custom domain to send as the Host header to the base URL
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Flags of an import: those that describe the rows, and those that control the run.
+//! Flags of an import: those that describe the rows, and those that control the import.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub(crate) enum OnError {
     Continue,
 }
 
-/// Flags that control the run.
+/// Flags that control the import.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct Policy {

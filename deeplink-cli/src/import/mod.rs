@@ -155,7 +155,8 @@ async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options:
     {
         let done = crate::progress::grouped(run.counts.settled());
         let total = crate::progress::counted(run.plan.rows, "row");
-        let known = format!("run {} was started {} and has completed {done} of {total}", run.run, when(run.started_at));
+        let known =
+            format!("import {} was started {} and has completed {done} of {total}", run.run, when(run.started_at));
         if ctx.can_ask() && !ctx.global.yes {
             ctx.console.say(&known);
             if !ctx.agree("Resume it? [Y/n] ").await? {

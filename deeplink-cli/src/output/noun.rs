@@ -254,7 +254,7 @@ nouns! {
     /// Imports, finished or not.
     IMPORTS("imports", id: "run", created: "run") {
         fields: "run", "file", "state": Status, "rows": Count, "done": Count, "origin", "started_at": Moment;
-        columns: "RUN" = "run", "FILE" = "file", "STATE" = "state", "DONE" = "done", "ROWS" = "rows",
+        columns: "IMPORT" = "run", "FILE" = "file", "STATE" = "state", "DONE" = "done", "ROWS" = "rows",
             "STARTED" = "started_at";
     }
 }

@@ -54,7 +54,7 @@ nouns! {
         columns: "ID" = "webhook-id";
     }
 
-    /// Attempts to deliver an event to a receiver.
+    /// Attempts to deliver an event to an endpoint.
     ATTEMPTS("attempts", id: "id", created: "id") {
         fields: "attempt": Count, "id", "status": Count, "duration_ms": Count, "error";
         columns: "ATTEMPT" = "attempt", "ID" = "id", "STATUS" = "status", "MS" = "duration_ms", "ERROR" = "error";

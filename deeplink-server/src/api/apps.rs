@@ -127,7 +127,7 @@ impl Work for Create {
     }
 }
 
-/// Removes an app. Links stop opening in the app once the device fetches the association file again.
+/// Deletes an app. Links stop opening in the app once the device fetches the association file again.
 #[utoipa::path(
     delete, path = "/v1/apps/{app_id}", operation_id = "delete_app", tag = "apps", security(("secret_key" = [])),
     params(("app_id" = String, Path, description = "The app's ID")),

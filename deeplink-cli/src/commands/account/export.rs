@@ -13,9 +13,9 @@ use crate::output::{Format, Record};
 /// Export everything in the account as JSONL
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "One record per line, each with its type: settings, people, keys, domains, apps, affiliates, sources, webhooks, \
-     links, the audit log and all retained events. Secrets are omitted. For a file that \"dl links import\" can \
-     read, use \"dl links export\".",
+    "One record per line, each with its type: settings, team members, keys, domains, apps, affiliates, sources, \
+     webhooks, links, the audit log and all stored events. Secrets are omitted. For a file that \"dl links import\" \
+     can read, use \"dl links export\".",
     &[
     "dl account export --out account.jsonl",
     "dl account export --out account.jsonl --resume",

@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::{given, ids};
 
-/// Remove apps
+/// Delete apps
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "A deleted app is removed from the association files; phones then open the links of the account in the \

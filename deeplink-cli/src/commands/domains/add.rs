@@ -24,7 +24,7 @@ use crate::output::{self, Format};
 pub(crate) struct Add {
     /// Domain name, such as go.example.com
     domain: String,
-    /// Role: primary (used in links) or alternate (redirects taps on landing pages) [default: primary]
+    /// Role: primary (used in links) or alternate (used by landing-page buttons) [default: primary]
     #[arg(long, value_name = "ROLE", hide_possible_values = true)]
     role: Option<Role>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Add {
 enum Role {
     /// Used in links
     Primary,
-    /// Redirects taps on landing pages, so that iOS opens the app
+    /// Used by landing-page buttons, so that iOS opens the app
     Alternate,
 }
 

@@ -10,7 +10,7 @@ use crate::given;
 use crate::help::help;
 use crate::output;
 
-/// Remove a domain
+/// Delete a domain
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "All links on the domain stop working immediately, and anyone who proves ownership of the domain can add it.",

@@ -7,7 +7,7 @@ mod update;
 mod verify;
 
 commands! {
-    /// Manage your own domains for links
+    /// Manage custom domains
     Domains {
         List(list::List),
         Add(add::Add),

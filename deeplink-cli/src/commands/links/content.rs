@@ -26,10 +26,10 @@ pub(crate) struct Content {
     /// Deep link that opens the Android app
     #[arg(long, value_name = "URI")]
     android: Option<String>,
-    /// Play Store page
+    /// Google Play page
     #[arg(long, value_name = "URL")]
     android_store: Option<String>,
-    /// Metadata entry, as text; may be repeated
+    /// Metadata entry, as a string; may be repeated
     #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
     meta: Vec<String>,
     /// Metadata as a JSON object, or @FILE containing one
@@ -47,7 +47,7 @@ pub(crate) struct Content {
     /// Preview title, at most 120 characters
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Preview text, at most 300 characters
+    /// Preview description, at most 300 characters
     #[arg(long, value_name = "TEXT")]
     og_description: Option<String>,
     /// Preview image

@@ -66,8 +66,8 @@ impl Create {
             let when = clock::relative(end, clock::now());
             ctx.console.note(&format!("the link expires {when} ({end}) because the account has no verified domain"));
             ctx.console.say(
-                "  to keep links, add a domain with dl domains add, or on your own server set \
-                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 for links created from then on",
+                "  to keep links from expiring, add a domain with dl domains add or, on your own server, set \
+                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 (applies to new links)",
             );
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))

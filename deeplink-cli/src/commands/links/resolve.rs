@@ -29,7 +29,7 @@ pub(crate) struct Resolve {
     /// ID of the link, or its full URL
     #[arg(value_name = "ID|URL")]
     link: String,
-    /// Custom host to request from the service's base URL
+    /// Custom domain to send as the Host header to the base URL
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Visitor: ios, android, desktop or json [default: desktop]
@@ -207,7 +207,7 @@ impl Shows {
     const fn shown(self) -> &'static str {
         match self {
             Self::Page => "(a landing page; it has no single destination)",
-            Self::Flagged => "(a notice: the link was reported as unsafe and leads nowhere)",
+            Self::Flagged => "(a notice: the link was flagged as unsafe and does not redirect)",
             Self::Ended => "(a notice: the link is expired or disabled)",
         }
     }
@@ -216,7 +216,7 @@ impl Shows {
     const fn noted(self) -> &'static str {
         match self {
             Self::Page => "page: a landing page, with no single destination",
-            Self::Flagged => "notice: the link was reported as unsafe and leads nowhere",
+            Self::Flagged => "notice: the link was flagged as unsafe and does not redirect",
             Self::Ended => "notice: the link is expired or disabled",
         }
     }

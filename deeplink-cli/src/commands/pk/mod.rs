@@ -5,7 +5,7 @@ mod delete;
 mod list;
 
 commands! {
-    /// Manage the publishable keys of apps and pages
+    /// Manage publishable keys for apps and web pages
     Pk {
         List(list::List),
         Create(create::Create),

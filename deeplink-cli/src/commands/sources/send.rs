@@ -20,7 +20,7 @@ use crate::{given, output};
     "Posts to the source's URL without a key. The URL is looked up with your key, or read from stdin.",
     &[
     "dl sources send src_0123456789abcdef01234567 --user user-7 --type signup",
-    "dl sources send - --user user-7 --type refund --idempotency-key 8 < address.txt",
+    "dl sources send - --user user-7 --type refund --idempotency-key 8 < source-url.txt",
 ]
 ))]
 pub(crate) struct Send {

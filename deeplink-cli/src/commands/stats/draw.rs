@@ -75,7 +75,7 @@ fn whole(pen: Pen, funnel: &Funnel, unattributed: i64, unattributed_revenue: &[R
     ]);
     let returning = [("reinstalled", back.reinstalled), ("new device", back.new_device), ("engaged", back.engaged)];
     let returning = returning.map(|(label, count)| Line::new(label, count)).to_vec();
-    let mut sections = vec![("", steps), ("CAME BACK", returning)];
+    let mut sections = vec![("", steps), ("RETURNING", returning)];
     let more = funnel.conversions.len().saturating_sub(TYPES);
     if !funnel.conversions.is_empty() {
         let mut types: Vec<_> = funnel.conversions.iter().collect();

@@ -58,7 +58,8 @@ pub(crate) struct Stats {
     /// Groups with the most clicks: same as --group-by WHAT --order clicks --limit 25
     #[arg(long, value_name = "WHAT", conflicts_with = "group_by")]
     top: Option<String>,
-    /// Maximum groups, 1 to 100; clicks of the rest go to the group other. Not with day or hour
+    /// Maximum number of groups, 1 to 100; the remaining clicks are counted in the group other. Not allowed with day or
+    /// hour
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Order of the groups: clicks (most clicks first) or -key (descending)

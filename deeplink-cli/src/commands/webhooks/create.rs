@@ -16,7 +16,7 @@ use crate::{given, output};
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("kinds").required(true).args(["event", "all_events"])))]
 #[command(after_help = help(
-    "Events are signed with the secret so that the receiver can verify their origin. The secret is not shown again.",
+    "Events are signed with the secret so that the endpoint can verify their origin. The secret is not shown again.",
     &[
     "dl webhooks create --url https://hooks.example.com/deeplink --all-events",
     "dl webhooks create --url https://hooks.example.com/ --event conversion --out-file s.txt",

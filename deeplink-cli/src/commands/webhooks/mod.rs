@@ -1,4 +1,4 @@
-//! `dl webhooks`: addresses that events are posted to, and tools for writing receivers.
+//! `dl webhooks`: URLs that events are posted to, and tools for writing endpoints.
 
 mod create;
 mod delete;
@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::error::Stop;
 
 commands! {
-    /// Manage webhooks and test receivers
+    /// Manage webhooks and test endpoints
     Webhooks {
         List(list::List),
         Create(create::Create),

@@ -14,7 +14,7 @@ use crate::{given, output};
 /// Resend one delivery, or all failed ones
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Sends the same bytes with the same webhook-id, so that receivers can detect duplicates. With a delivery ID, \
+    "Sends the same bytes with the same webhook-id, so that endpoints can detect duplicates. With a delivery ID, \
      prints the new delivery. --failed-since resends up to 1,000 of the newest deliveries that were created since \
      then, failed and are not already being resent; an event that failed several times is sent once.",
     &[

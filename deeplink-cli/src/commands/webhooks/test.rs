@@ -10,7 +10,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::{given, output};
 
-/// Make the service send a sample event to a webhook, and print the delivery
+/// Send a test event to a webhook, and print the delivery
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The event is signed, sent and retried like any other. dl webhooks deliveries shows the result.",

@@ -1,4 +1,4 @@
-//! `dl webhooks trigger`: one event to a receiver, as the service would send it.
+//! `dl webhooks trigger`: one event to an endpoint, as the service would send it.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -34,10 +34,10 @@ enum Tamper {
     Signature,
 }
 
-/// Sign a sample event and post it to a receiver
+/// Sign a sample event and post it to an endpoint
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exits with 0 if the receiver responds with 2xx or, with --tamper, 4xx. -v shows its response. Each attempt is \
+    "Exits with 0 if the endpoint responds with 2xx or, with --tamper, 4xx. -v shows its response. Each attempt is \
      limited to 10 seconds, like those of the service; --timeout limits all of them together and exits with 12. \
      Redirects are not followed. SSL_CERT_FILE points to the CA for a self-signed certificate.",
     &[
@@ -59,13 +59,13 @@ pub(crate) struct Trigger {
     /// File with the exact bytes of the body to send instead of a sample, or - for stdin
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["legacy", "set", "seed"])]
     body: Option<PathBuf>,
-    /// Post the same event this many times, as can happen with the service
+    /// Post the same event this many times, to test how duplicates are handled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
     /// Retry until accepted, like the service: after 0, 1, 5 and 25 seconds
     #[arg(long, conflicts_with = "repeat")]
     simulate_retries: bool,
-    /// Tamper with the request to check that the receiver rejects it: body or signature
+    /// Tamper with the request to check that the endpoint rejects it: body or signature
     #[arg(long, value_name = "WHAT", conflicts_with = "simulate_retries", hide_possible_values = true)]
     tamper: Option<Tamper>,
 }
@@ -203,7 +203,7 @@ impl Trigger {
         Ok((headers, body))
     }
 
-    /// The failure for an answer that a correct receiver would not give.
+    /// The failure for a response that a correct endpoint would not give.
     fn judge(&self, result: &PostResult) -> Option<Failure> {
         let (answer, said) = match result {
             Ok(answered) => answered,
@@ -221,11 +221,11 @@ impl Trigger {
         let failure = match (self.tamper, answer.status) {
             (None, 200..=299) | (Some(_), 400..=499) => return None,
             (Some(_), 200..=299) => {
-                let what = "the receiver accepted a request that the service did not sign";
+                let what = "the endpoint accepted a request that the service did not sign";
                 return Some(Failure::new(Exit::CheckFailed, what).code("tampered_event_taken"));
             }
-            (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the receiver responded with {status}")),
-            (_, status) => Failure::new(Exit::Failure, format!("the receiver responded with {status}")),
+            (_, status @ 500..) => Failure::new(Exit::Unavailable, format!("the endpoint responded with {status}")),
+            (_, status) => Failure::new(Exit::Failure, format!("the endpoint responded with {status}")),
         };
         let failure = failure.code("refused");
         Some(if said.is_empty() { failure } else { failure.hint(format!("its response: {said}")) })
