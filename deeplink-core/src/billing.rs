@@ -109,7 +109,7 @@ session! {
 }
 
 session! {
-    /// A page of the payment processor for managing cards and invoices.
+    /// A billing portal session, for managing cards and invoices.
     PortalSession {
         /// URL to open in the payer's browser. Anyone who has the URL can use it.
         portal_url

@@ -212,7 +212,7 @@ nouns! {
         columns: "STATUS" = "status", "LOCATION" = "location";
     }
 
-    /// What visitors of a link would get.
+    /// What visitors to a link would get.
     EXPLANATIONS("explanations", id: "link_id", created: "target") {
         fields: "as", "leads_to": Destination, "outcome", "reason", "target": Destination, "fallback": Destination,
             "timer_ms": Count, "ipad_target": Destination, "step": Count, "row", "status": Status, "form", "platform",

@@ -127,7 +127,7 @@ fn used_keys(from: &str, vault: &Vault, counts: &[KeyCount]) -> Finding {
     }
     if let Some(values) = of(None) {
         is_fine = false;
-        let _ = write!(text, "\n         damaged, so that no key decrypts them: {values}");
+        let _ = write!(text, "\n         damaged; no key can decrypt them: {values}");
     }
     if ids.len() > 1 {
         text.push_str(PROCEDURE);
@@ -178,7 +178,7 @@ fn open_files(files: OpenFiles) -> Finding {
     let text =
         format!("{number}: {connections} connections, at most {each} from each address that is not a trusted proxy");
     if connections < wanted {
-        return Note(format!("{text}; raise the hard limit (ulimit -Hn, LimitNOFILE=) for up to {wanted}"));
+        return Note(format!("{text}; to allow up to {wanted}, raise the hard limit (ulimit -Hn, LimitNOFILE=)"));
     }
     Fine(text)
 }
@@ -256,7 +256,7 @@ fn sign_in(config: &Config) -> Finding {
         return Note("disabled by DEEPLINK_SESSIONS".into());
     }
     if methods.is_empty() {
-        Note("not possible: neither email nor an OAuth provider is configured".into())
+        Note("not possible: neither email nor an identity provider is configured".into())
     } else {
         Fine(methods.join(", "))
     }

@@ -98,7 +98,10 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     match change.set(db, id.clone()).await? {
         StatusSet::Yes => {}
         StatusSet::OffByOwner => {
-            return Ok(format!("{link} is disabled by its owner; the operator's status is removed\n"));
+            return Ok(format!(
+                "{link}: the operator's flag has been removed; the link is still disabled by its \
+                               owner\n"
+            ));
         }
         StatusSet::Freed => {
             return Ok(format!("{link} has since been deleted by its account; its ID is available again\n"));

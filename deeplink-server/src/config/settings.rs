@@ -54,9 +54,9 @@ pub struct Settings {
     /// that issued a webhook endpoint's certificate [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_CA", value_name = "FILE")]
     pub(super) outbound_ca: Option<String>,
-    /// Non-public networks that webhooks and logos may be on, at any port, separated by commas, such as 127.0.0.0/8 for an
-    /// endpoint on this machine. For development only: refused with a public https URL, because any account could reach
-    /// these networks through this service [default: none]
+    /// Non-public networks that webhooks and logo downloads may connect to, on any port, separated by commas, such as
+    /// 127.0.0.0/8 for an endpoint on this machine. For development only: rejected if the public URL is https, because
+    /// any account could reach these networks through this service [default: none]
     #[arg(long, global = true, env = "DEEPLINK_OUTBOUND_ALLOW", value_name = "CIDRS")]
     pub(super) outbound_allow: Option<String>,
     /// DNS server for verifying custom domains and resolving the hosts of webhooks, logos, OAuth providers and the ACME
@@ -70,16 +70,16 @@ pub struct Settings {
     /// is reloaded when it changes, and existing links to a listed URL or host are flagged [default: none]
     #[arg(long, global = true, env = "DEEPLINK_THREAT_LIST", value_name = "FILE")]
     pub(super) threat_list: Option<String>,
-    /// IDs of permanently lost master keys, separated by commas: the server starts although values need them. These values
-    /// remain unreadable, and certificates are reissued [default: none]
+    /// IDs of permanently lost master keys, separated by commas. The server starts even if stored values need them;
+    /// these values remain unreadable, and certificates are reissued [default: none]
     #[arg(long, global = true, env = "DEEPLINK_LOST_MASTER_KEYS", value_name = "IDS")]
     pub(super) lost_master_keys: Option<String>,
     /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address can use at
     /// most one eighth of the connections [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub(super) trusted_proxies: Option<String>,
-    /// Header in which trusted proxies carry the visitor's two-letter country code, such as CF-IPCountry, to count clicks by
-    /// country [default: none]
+    /// Header in which trusted proxies send the visitor's two-letter country code, such as CF-IPCountry, to count
+    /// clicks by country [default: none]
     #[arg(long, global = true, env = "DEEPLINK_COUNTRY_HEADER", value_name = "NAME")]
     pub(super) country_header: Option<String>,
     /// IP-to-country database in MaxMind's DB format, to count clicks by country; it is reloaded when it changes
@@ -89,7 +89,7 @@ pub struct Settings {
     /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
     #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
     pub(super) signup: String,
-    /// Whether people can sign up and sign in, by email or with an OAuth provider: on, off
+    /// Whether people can sign up and sign in, by email or with an identity provider: on, off
     #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
     pub(super) sessions: String,
     /// Directory to write each email to as an .eml file instead of sending it [default: mail in the data directory if the
@@ -102,7 +102,7 @@ pub struct Settings {
     /// Website whose /signin page invitations link to: https://HOST [default: the public URL]
     #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
     pub(super) marketing_url: Option<String>,
-    /// URL to redirect visitors of the service's home page, `/`, to [default: none; they see a small page about the service]
+    /// URL that `/` redirects to [default: none; a small page about the service is shown]
     #[arg(long, global = true, env = "DEEPLINK_HOME_URL", value_name = "URL")]
     pub(super) home_url: Option<String>,
     /// OAuth client ID for sign-in with Google; the secret is DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET [default: off]
@@ -127,12 +127,12 @@ pub struct Settings {
     /// Chain on which payments are made: base, base-sepolia or a CAIP-2 name such as eip155:8453
     #[arg(long, global = true, env = "DEEPLINK_X402_NETWORK", value_name = "NAME")]
     pub(super) x402_network: Option<String>,
-    /// Contract of the token to pay with: ADDRESS, or ADDRESS/NAME/VERSION with the name and version in its signatures
-    /// [default: USDC on base and base-sepolia]
+    /// Contract of the payment token: ADDRESS, or ADDRESS/NAME/VERSION with the name and version of its signing domain
+    /// (EIP-712) [default: USDC on base and base-sepolia]
     #[arg(long, global = true, env = "DEEPLINK_X402_ASSET", value_name = "ASSET")]
     pub(super) x402_asset: Option<String>,
     /// Price of each request in the token's smallest unit, such as 10000 for 0.01 USDC. Variables such as
-    /// DEEPLINK_X402_PRICE_LINKS_CREATE set the price of one operation; 0 = it cannot be paid for
+    /// DEEPLINK_X402_PRICE_LINKS_CREATE set the price of one operation; 0 = payment not accepted
     #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
     pub(super) x402_price: Option<String>,
     /// Reasons with which the facilitator reports that an authorization was already used, separated by commas; a payment
@@ -148,10 +148,10 @@ pub struct Settings {
     /// it sends webhook events to /v1/billing/stripe/webhook [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_PRO", value_name = "IDS")]
     pub(super) stripe_price_pro: Option<String>,
-    /// The same for the business plan [default: off]
+    /// Stripe IDs of the recurring prices for the business plan; see --stripe-price-pro [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_BUSINESS", value_name = "IDS")]
     pub(super) stripe_price_business: Option<String>,
-    /// The same for the scale plan [default: off]
+    /// Stripe IDs of the recurring prices for the scale plan; see --stripe-price-pro [default: off]
     #[arg(long, global = true, env = "DEEPLINK_STRIPE_PRICE_SCALE", value_name = "IDS")]
     pub(super) stripe_price_scale: Option<String>,
     /// Base URL of Stripe's API without /v1, for testing without Stripe [default: Stripe's own]

@@ -53,7 +53,7 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     assert_eq!(enter(&server, entry, "ben@example.com"), ("/signin?error=once_invalid".into(), String::new()));
     let people = home.ok(&["tenant", "show", "--tenant", "ana@example.com"]);
     assert!(
-        people.contains("person        ana@example.com, owner\n") && !people.contains("deeplink.invalid"),
+        people.contains("team member   ana@example.com, owner\n") && !people.contains("deeplink.invalid"),
         "{people}"
     );
     assert_eq!(server.tap(id), 302);

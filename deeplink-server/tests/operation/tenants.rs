@@ -66,7 +66,7 @@ fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     assert_eq!((&shown["state"], &shown["reason"]), (&json!("suspended"), &json!("phishing")), "the first one's");
     assert!(shown["suspended_at"].as_str().is_some_and(|since| since.ends_with('Z')), "{shown}");
     let text = home.ok(&["tenant", "show", "--tenant", &tenant]);
-    assert!(text.contains("state         suspended, since 2") && text.contains("reason        phishing\n"), "{text}");
+    assert!(text.contains("status        suspended, since 2") && text.contains("reason        phishing\n"), "{text}");
     let listed = home.ok(&["tenant", "list"]);
     let line = listed.lines().find(|line| line.starts_with(&tenant)).expect("a line");
     assert!(line.contains(" suspended ") && line.ends_with("mallory@example.com"), "{listed}");
@@ -187,7 +187,7 @@ fn accounts_are_listed_and_shown() {
     );
     let table = home.ok(&["tenant", "list"]);
     let heads = table.lines().next().expect("heads");
-    for column in ["STATE", "PLAN", "MAIL OR WALLET"] {
+    for column in ["STATUS", "PLAN", "EMAIL OR WALLET"] {
         let at = heads.find(column).expect("a column");
         assert!(
             table.lines().skip(1).all(|line| line.as_bytes()[at - 1] == b' ' && line.as_bytes()[at] != b' '),
@@ -198,11 +198,11 @@ fn accounts_are_listed_and_shown() {
 
     let text = home.ok(&["tenant", "show", "--tenant", "first@example.com"]);
     for line in [
-        "state         active",
+        "status        active",
         "plan          pro",
         "links         1",
         "keys          1",
-        "person        first@example.com, owner",
+        "team member   first@example.com, owner",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
@@ -210,7 +210,7 @@ fn accounts_are_listed_and_shown() {
     assert_eq!((&json["tenant_id"], &json["keys"], &json["reason"]), (&json!(second), &json!(1), &Value::Null));
     assert_eq!(json["people"][0]["email"], "second@example.com");
     let text = home.ok(&["tenant", "show", "--tenant", &second]);
-    assert!(text.ends_with("person        second@example.com, owner, address not confirmed\n"), "{text}");
+    assert!(text.ends_with("team member   second@example.com, owner, address not confirmed\n"), "{text}");
     server.stop();
 }
 
@@ -258,7 +258,7 @@ fn a_link_that_the_operator_prints_works_once() {
     let (to, _) = enter(&server, made["url"].as_str().expect("a link"), "member@example.com");
     assert_eq!(to, "/account");
     let shown = home.ok(&["tenant", "show", "--tenant", &tenant]);
-    assert!(shown.contains("person        member@example.com, member\n"), "{shown}");
+    assert!(shown.contains("team member   member@example.com, member\n"), "{shown}");
     let log = server.log();
     assert!(!log.contains(url.rsplit('=').next().expect("a token")), "the token is in the log: {log}");
     server.stop();
@@ -302,7 +302,12 @@ fn an_account_is_deleted_beside_a_running_server() {
     failed(&home.run(&[&named[..], &["--json"]].concat()), 2, "--yes");
     assert_eq!(get(&server, "/v1/links", &key), 200, "nothing was deleted");
     let told = home.ok(&[&named[..], &["--yes"]].concat());
-    let lines = [&*format!("tenant_id  {tenant}"), "email      leaving@example.com", "links      1", "people     1"];
+    let lines = [
+        &*format!("tenant_id     {tenant}"),
+        "email         leaving@example.com",
+        "links         1",
+        "team members  1",
+    ];
     for line in lines {
         assert!(told.lines().any(|said| said == line), "{line}: {told}");
     }

@@ -85,7 +85,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
         "is on hold: it is unpaid, paused, or for a price that this service does not know.",
         "Manage billing",
         "Cancel subscription",
-        "Change your plan on the billing page",
+        "Change your plan in the billing portal",
         "<button class=\"main\">Manage billing</button>",
     ];
     says(visitor, &on_hold, &["Ended", "<dt>Renews on</dt>", "You have no subscription."]).await;

@@ -123,8 +123,8 @@ fn described(contents: &Contents) -> String {
     let Contents { tenant_id, email, links, domains, keys, webhooks, people, .. } = contents;
     let email = email.as_deref().unwrap_or("none");
     format!(
-        "tenant_id  {tenant_id}\nemail      {email}\nlinks      {links}\ndomains    {domains}\nkeys       {keys}\n\
-         webhooks   {webhooks}\npeople     {people}\n"
+        "tenant_id     {tenant_id}\nemail         {email}\nlinks         {links}\ndomains       {domains}\n\
+         keys          {keys}\nwebhooks      {webhooks}\nteam members  {people}\n"
     )
 }
 

@@ -81,8 +81,8 @@ async fn print_all(db: &Db, list: &List, now: Timestamp) -> Result<(), Failure> 
     } else {
         let created = "CREATED";
         output::print(&format!(
-            "{:<28} {created:<24} {:<9} {:<9} {:>10}  MAIL OR WALLET\n",
-            "ID", "STATE", "PLAN", "LINKS"
+            "{:<28} {created:<24} {:<9} {:<9} {:>10}  EMAIL OR WALLET\n",
+            "ID", "STATUS", "PLAN", "LINKS"
         ));
     }
     loop {

@@ -326,7 +326,7 @@ fn described(status: &BillingStatus) -> String {
         ("links", of(usage.links, limits.max_links)),
         ("events", of(usage.events_this_month, limits.max_events_per_month)),
         ("domains", of(usage.domains, limits.max_domains)),
-        ("people", of(usage.team_members, limits.max_team_members)),
+        ("team members", of(usage.team_members, limits.max_team_members)),
         ("webhooks", of(usage.webhooks, limits.max_webhooks)),
     ];
     let mut text = String::new();

@@ -84,7 +84,7 @@ fn described(report: &TenantReport) -> String {
     let since = account.suspended_at.map(|since| format!(", since {since}")).unwrap_or_default();
     let mut lines = vec![
         ("tenant_id", account.tenant.to_string()),
-        ("state", format!("{}{since}", state(account.suspended_at.is_some()))),
+        ("status", format!("{}{since}", state(account.suspended_at.is_some()))),
     ];
     lines.extend(account.name.iter().map(|name| ("name", name.clone())));
     lines.extend(account.deletes_at.iter().map(|at| ("deletion", at.to_string())));
@@ -105,7 +105,7 @@ fn described(report: &TenantReport) -> String {
             (false, UserStatus::Pending) => "invited",
             (false, _) => "member",
         };
-        ("person", format!("{}, {what}", person.email))
+        ("team member", format!("{}, {what}", person.email))
     }));
     let mut text = String::new();
     for (name, value) in lines {

@@ -17,7 +17,7 @@ use crate::shares::Share;
 pub(super) const ABOUT_SUSPEND: &str = "\
 Suspends an account: its links are disabled, and nothing in it can be changed
 
-Visitors to its links see that the link is disabled. Requests that would change something get 403 account_suspended, and no \
+Visitors to its links see a notice that the link is disabled. Requests that would change something get 403 account_suspended, and no \
 events are sent to its webhooks. Reads keep working, and team members can sign in and out. Nothing is deleted: \
 `tenant resume` restores everything, and sends the events that webhooks have missed.
 
