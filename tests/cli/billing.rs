@@ -322,7 +322,7 @@ fn refusals_say_what_to_do() {
         (400, "no_customer", "billing portal", 3, "to subscribe: dl billing checkout"),
         (400, "invalid_tier", "billing checkout pro", 3, "pro, business or scale"),
         (402, "quota_exceeded", "domains add go.example.com", 7, "dl billing checkout"),
-        (402, "payment_required", "links list", 7, "then no payment is needed"),
+        (402, "payment_required", "links list", 7, "so that no payment is needed"),
         (409, "payment_replayed", "links list", 6, "send the same Idempotency-Key"),
         (503, "processor_not_configured", "billing checkout pro", 9, "this service does not accept payments"),
         (503, "billing_not_configured", "billing status", 9, "ask its operator"),

@@ -78,7 +78,7 @@ fn r12_the_owners_switch_does_not_lift_a_takedown() {
     assert_eq!((put(&json!({"enabled": true})), put(&json!({"enabled": false})).0), (held.clone(), 200));
     assert_eq!((put(&json!({"enabled": true, "name": "x"})), put(&json!({"name": "x"})).0), (held, 200));
     let told = home.ok(&["link", "enable", "bait", "--reason", "a mistake"]);
-    assert!(told.contains("is disabled by its owner"), "{told}");
+    assert!(told.contains("is still disabled by its owner"), "{told}");
     assert_eq!(server.tap("bait"), 410);
     assert_eq!(put(&json!({"enabled": true})).0, 200);
     assert_eq!(server.tap("bait"), 302);

@@ -82,7 +82,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
     let on_hold = [
         "Your plan: Free",
         "On hold",
-        "is on hold: it is unpaid, paused, or for a price that this service does not know.",
+        "is on hold: it is unpaid, paused, or for a price that this service does not recognize.",
         "Manage billing",
         "Cancel subscription",
         "Change your plan in the billing portal",
