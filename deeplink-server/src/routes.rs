@@ -48,7 +48,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(sources::receive))
         // The payment processor, which signs
         .routes(routes!(stripe_webhook::receive))
-        // Secret keys, and affiliates' keys for their own links
+        // Secret keys, and affiliates' credentials for their own links
         .routes(routes!(links::list, links::create))
         .routes(routes!(bulk::create))
         .routes(routes!(whoami::get))

@@ -151,7 +151,7 @@ fn delete_asks_for_a_yes() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("apps delete app_0123456789abcdef01234567"), @"
     --- stderr
-    error[needs_yes]: confirmation needed: Remove the app app_0123456789abcdef01234567?
+    error[needs_yes]: confirmation needed: Delete the app app_0123456789abcdef01234567?
       hint: use --yes to confirm
     --- exit 2
     ");

@@ -112,7 +112,7 @@ fn people_read_where_it_leads_and_why() {
         text.starts_with("VISITOR    RESPONSE  TARGET                ROW\niphone     redirect  https://"),
         "{text}"
     );
-    assert!(text.ends_with("note: dl links explain spring-42 --as iphone shows why\n"), "{text}");
+    assert!(text.ends_with("note: add --as iphone to see why\n"), "{text}");
 }
 
 /// With a service: an app's link on two phones, and nothing is counted.

@@ -273,7 +273,7 @@ fn what_would_be_lost_is_named_before_it_goes() {
     for (line, question, answer, code, sent) in [
         (
             "apps delete app_0123456789abcdef01234567",
-            "Remove the app app_0123456789abcdef01234567? [y/N] ",
+            "Delete the app app_0123456789abcdef01234567? [y/N] ",
             "y\n",
             0,
             1,

@@ -35,7 +35,7 @@ enum Action {
     /// Resume an interrupted import
     #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
     Resume(Box<Resume>),
-    /// Remove the journals of finished imports
+    /// Delete the journals of finished imports
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
     Prune {
         /// Only imports that were started at least this long ago
@@ -156,7 +156,7 @@ async fn prune(ctx: &Context, older_than: Option<std::time::Duration>, unfinishe
     let lost = doomed.iter().filter(|run| !run.finished).count();
     if lost > 0 {
         let lost = u64::try_from(lost).unwrap_or(u64::MAX);
-        ctx.confirm(&format!("Remove {}? They cannot be resumed after that.", counted(lost, "unfinished import")))
+        ctx.confirm(&format!("Delete {}? They cannot be resumed after that.", counted(lost, "unfinished import")))
             .await?;
     }
     let sheet = ctx.out.sheet(&output::IMPORTS)?;

@@ -141,7 +141,7 @@ pub(crate) async fn delete(
     delete_for(&app, caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Removes an app of the caller.
+/// Deletes an app of the caller.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> Result<(), ApiError> {
     let id = id.parse::<AppId>().map_err(|_| ApiError::not_found())?;
     let entry = app.audited(&caller, AuditAction::AppDeleted);

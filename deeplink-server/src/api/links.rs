@@ -89,7 +89,7 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     Ok(link)
 }
 
-/// Refuses a name from an affiliate's key: names are for the owner alone.
+/// Refuses a name from an affiliate's credential: names are for the owner alone.
 pub(super) fn check_unnamed(name: Option<&str>) -> Result<(), Invalid> {
     match name {
         Some(_) => {

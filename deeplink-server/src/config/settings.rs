@@ -74,8 +74,8 @@ pub struct Settings {
     /// these values remain unreadable, and certificates are reissued [default: none]
     #[arg(long, global = true, env = "DEEPLINK_LOST_MASTER_KEYS", value_name = "IDS")]
     pub(super) lost_master_keys: Option<String>,
-    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other address can use at
-    /// most one eighth of the connections [default: none]
+    /// Networks of the proxies whose X-Forwarded-* headers are trusted, separated by commas; any other IP address can
+    /// use at most one eighth of the connections [default: none]
     #[arg(long, global = true, env = "DEEPLINK_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub(super) trusted_proxies: Option<String>,
     /// Header in which trusted proxies send the visitor's two-letter country code, such as CF-IPCountry, to count

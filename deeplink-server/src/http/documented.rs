@@ -56,7 +56,7 @@ impl IntoResponses for AnyKey {
     }
 }
 
-/// Refusals of the operations that an affiliate's key cannot call.
+/// Refusals of the operations that an affiliate's credential cannot call.
 pub(crate) struct FullKey;
 
 impl IntoResponses for FullKey {

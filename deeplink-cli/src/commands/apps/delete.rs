@@ -27,8 +27,8 @@ impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let ids = ids::read(ctx, &self.ids, given::app_id).await?;
         let question = match ids.as_slice() {
-            [id] => format!("Remove the app {id}?"),
-            _ => format!("Remove {} apps?", ids.len()),
+            [id] => format!("Delete the app {id}?"),
+            _ => format!("Delete {} apps?", ids.len()),
         };
         ids::delete(ctx, "apps", &self.ids, &ids, Some(&question), |client, id| client.apps().delete(id)).await
     }

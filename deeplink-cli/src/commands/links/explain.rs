@@ -101,7 +101,7 @@ impl Explain {
         }
         rows.finish(None)?;
         if ctx.out.format == Format::Table && ctx.out.terminal {
-            ctx.console.note(&format!("dl links explain {} --as iphone shows why", self.id));
+            ctx.console.note("add --as iphone to see why");
         }
         Ok(())
     }
