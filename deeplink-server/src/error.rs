@@ -185,7 +185,7 @@ impl ApiError {
                 ErrorCode::Overloaded,
                 format!(
                     "this account has too many pending writes and the request was not applied; try again in \
-                         {RETRY_SOON} s"
+                     {RETRY_SOON} s"
                 ),
             ),
             Self::Database(DbError::Full) => {

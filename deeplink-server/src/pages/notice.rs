@@ -36,8 +36,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
             "The newest 1,000 failed events are being resent. To resend older ones, press “Resend all” again."
         }
         "replayed-none" => {
-            "Nothing was resent: no deliveries failed in that period, or all of them are already being \
-         resent."
+            "Nothing was resent: no deliveries failed in that period, or all of them are already being resent."
         }
         "invited" => "Invitation sent. It is valid for 7 days.",
         "person-removed" => "The team member was removed and signed out everywhere.",

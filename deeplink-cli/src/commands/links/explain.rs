@@ -15,7 +15,7 @@ use crate::output::{self, Format, Pen, Sheet};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Uses the same routing code as a real visit, and shows the row of the decision table that applied. No click is \
-     counted. Without --as, compares six devices.\n\n\
+     counted. Without --as or a header, compares six devices.\n\n\
      Visitors: iphone (ios), ipad, android, mac, windows (desktop), instagram (its browser on an iPhone), preview (a \
      link-preview bot), agent (an AI agent), crawler (a search engine), curl, json (a client that requests JSON).",
     &[
