@@ -1,5 +1,5 @@
-//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, the owner's switch and
-//! end, after applying the service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, the owner's
+//! switch and end, after applying the service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,6 +9,7 @@ use deeplink_core::link::UpdateLink;
 use deeplink_core::link::{AgentContext, LinkDetail, NewLink, SocialPreview};
 #[cfg(feature = "bulk")]
 use deeplink_core::patch::Patch;
+use deeplink_core::tag::{Tag, set_of};
 use serde_json::value::RawValue;
 
 /// One field in which a link differs from what was requested.
@@ -57,7 +58,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content([Option<String>; FIELDS.len()]);
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "ios_deep_link",
     "ios_store_url",
     "android_deep_link",
@@ -70,6 +71,7 @@ const FIELDS: [&str; 13] = [
     "enabled",
     "expires_at",
     "expired_url",
+    "tags",
     "affiliate_id",
 ];
 
@@ -92,6 +94,7 @@ impl Content {
             link.is_disabled.then(|| "false".to_owned()),
             link.expires_at.map(|end| end.to_string()),
             link.expired_url,
+            (!link.tags.is_empty()).then(|| link.tags.iter().map(Tag::key).collect::<Vec<_>>().join(",")),
             link.affiliate_id.map(|id| id.as_str().to_owned()),
         ])
     }
@@ -107,6 +110,7 @@ impl Content {
         content.is_disabled = !link.enabled;
         content.expires_at = link.owner_expires_at;
         content.expired_url.clone_from(&link.expired_url);
+        content.tags = set_of(link.tags.iter().cloned().map(Tag::of_stored));
         Self::wanted(content)
     }
 
@@ -168,6 +172,9 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     }
     if differs("expired_url") {
         update.expired_url = wanted.expired_url.into();
+    }
+    if differs("tags") {
+        update.tags = Patch::Set(wanted.tags.into_iter().map(Tag::into_text).collect());
     }
     update
 }
@@ -253,6 +260,8 @@ mod tests {
         }
         assert_eq!(content(r#"{"web_url":"https://EXAMPLE.com"}"#), content(r#"{"web_url":"https://example.com/"}"#));
         assert_ne!(content(r#"{"web_url":"https://example.com"}"#), empty);
+        assert_eq!(content(r#"{"tags":["b","A"]}"#), content(r#"{"tags":["a","B"," b"]}"#));
+        assert_eq!(content(r#"{"tags":[]}"#), empty);
     }
 
     #[cfg(feature = "bulk")]

@@ -11,6 +11,7 @@ use deeplink_core::export::{AccountExport, MAX_RECORDS};
 use deeplink_core::link::{LinkFilter, LinkList, LinkStatus};
 use deeplink_core::page::Page;
 use deeplink_core::routes::{self, Route};
+use deeplink_core::tag::check_filter;
 use deeplink_core::webhook::{DeliveryList, DeliveryStatus};
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
@@ -54,7 +55,7 @@ impl Listed for LinkFilter {
     fn check(&self) -> Result<()> {
         match &self.status {
             Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a valid link status")),
-            _ => Ok(()),
+            _ => check_filter(&self.tags).map(drop).map_err(Error::invalid),
         }
     }
 

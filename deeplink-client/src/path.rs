@@ -39,14 +39,18 @@ fn segment(value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The fields of a struct as query pairs; absent ones are left out by its own serialization. They are sorted by name,
-/// because any crate in a build can switch serde_json's order.
+/// The fields of a struct as query pairs, one per value of a list; absent ones are left out by its own serialization. They are
+/// sorted by name, because any crate in a build can switch serde_json's order.
 pub(crate) fn pairs(query: &impl Serialize) -> Result<Vec<(String, String)>> {
     let value = serde_json::to_value(query)
         .map_err(|why| Error::from_source(crate::Kind::Validation, "the query could not be serialized", why))?;
     let serde_json::Value::Object(fields) = value else { return Ok(Vec::new()) };
     let mut pairs: Vec<_> = fields
         .into_iter()
+        .flat_map(|(name, value)| match value {
+            serde_json::Value::Array(values) => values.into_iter().map(|value| (name.clone(), value)).collect(),
+            value => vec![(name, value)],
+        })
         .filter_map(|(name, value)| match value {
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some((name, text)),

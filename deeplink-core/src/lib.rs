@@ -9,7 +9,7 @@
 //! | [`patch`], [`page`] | absent/null/value, lists |
 //! | [`error`] | every error code with its status |
 //! | [`url`] | which URLs may be stored |
-//! | [`link`], [`destinations`], [`bulk`], [`metadata`] | links and batches of them |
+//! | [`link`], [`destinations`], [`bulk`], [`metadata`], [`tag`] | links, batches of them, words that group them |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`], [`explanation`] | who asks, where the tap goes, and why |
@@ -58,6 +58,7 @@ pub mod session;
 pub mod signature;
 pub mod source;
 pub mod stats;
+pub mod tag;
 pub mod text;
 pub mod time;
 pub mod url;

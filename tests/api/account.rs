@@ -111,6 +111,7 @@ async fn an_export_has_everything_but_secrets() {
     for number in 0..130 {
         a.make(&format!("export-{number:03}")).await;
     }
+    a.put("/v1/links/export-005", &json!({"tags": ["Spring sale"]})).await;
     let hook = a.post("/v1/webhooks", &json!({"url": "https://1.1.1.1/hook", "events": ["conversion"]})).await;
     let source = a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
     let page_key = a.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
@@ -148,6 +149,7 @@ async fn an_export_has_everything_but_secrets() {
     }
     assert!(of(RecordType::AuditEntry) > 5);
     assert_eq!(all[0].data, a.get(ACCOUNT).await.json());
+    assert!(all.iter().any(|record| record.data["tags"] == json!(["Spring sale"])));
     let text = serde_json::to_string(&all).expect("JSON");
     let token = source.member("webhook_url").rsplit('/').next().expect("a token").to_owned();
     for secret in [hook.member("secret"), token, page_key.member("key"), a.key().expect("a key").to_owned()] {

@@ -185,8 +185,10 @@ async fn full_account(world: &World) -> Caller {
     world.own_domain(&c, "gone.example.com", Role::Primary).await;
     let partner = c.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
     assert_eq!(c.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.status, 201);
-    let link =
-        c.make_of(&json!({"custom_id": "gone-1", "web_url": "https://example.com/1", "affiliate_id": partner})).await;
+    let link = json!({
+        "custom_id": "gone-1", "web_url": "https://example.com/1", "affiliate_id": partner, "tags": ["Spring sale"],
+    });
+    let link = c.make_of(&link).await;
     let deleted = c.make("gone-2").await;
     for path in [&link, &deleted, &link] {
         let path = format!("/r/{path}");
@@ -288,7 +290,7 @@ async fn nothing_of_a_deleted_account_is_left() {
     eventually("no lease is held", SOON, || async { world.db.number(&*leases).await == 0 }).await;
 
     let after = world.db.dump().await;
-    let names = [c.tenant.as_str(), EMAIL, "gone-1", "gone.example.com"];
+    let names = [c.tenant.as_str(), EMAIL, "gone-1", "gone.example.com", "Spring sale"];
     for (table, rows) in &after {
         if table != "tenants" && table != "mails" {
             let left = rows.iter().find(|row| names.iter().any(|name| row.contains(name)));

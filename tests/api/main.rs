@@ -53,6 +53,7 @@ mod signin;
 mod signup;
 mod sources;
 mod suspension;
+mod tags;
 mod team;
 mod texts;
 mod threats;

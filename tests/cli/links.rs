@@ -127,11 +127,11 @@ fn update_sends_only_what_is_named() {
 fn links_are_switched_renamed_and_given_an_end() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over").ok();
+    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster").ok();
     let created = double.only().json();
     let expected = json!({
         "web_url": "https://example.com", "name": "Spring", "enabled": false, "expires_at": "2099-01-01T00:00:00.000Z",
-        "expired_url": "https://example.com/over",
+        "expired_url": "https://example.com/over", "tags": ["Spring sale", "poster"],
     });
     assert_eq!(created, expected);
     for (line, ids, body) in [
@@ -149,6 +149,8 @@ fn links_are_switched_renamed_and_given_an_end() {
             vec!["spring-1"],
             json!({"name": null, "expired_url": null}),
         ),
+        ("links update spring-1 --tag a --tag b", vec!["spring-1"], json!({"tags": ["a", "b"]})),
+        ("links update spring-1 --unset tags", vec!["spring-1"], json!({"tags": null})),
     ] {
         let before = double.requests().len();
         dl.run(line).ok();
@@ -159,18 +161,24 @@ fn links_are_switched_renamed_and_given_an_end() {
     assert_eq!(dl.run_with("links disable - -o id", "spring-1\nspring-2\n").ok(), "spring-42\nspring-42\n");
     dl.run("links expire spring-1").fails(2);
     dl.run("links expire spring-1 --at tomorrow").fails(2);
+    dl.run("links update spring-1 --tag a --unset tag").fails(2);
+    let before = double.requests().len();
+    dl.run("links update spring-1 --tag a,b").fails(3);
+    dl.run("links create https://example.com --tag ' '").fails(3);
+    assert_eq!(double.requests().len(), before, "nothing is sent");
 }
 
 #[test]
 fn list_sends_its_filters() {
     let double = Double::new(|_| Answer::new(200, r#"{"links":[],"next_cursor":null}"#));
     let dl = Dl::at(&double.url);
-    dl.run("links list --affiliate aff_0123456789abcdef01234567 --status expired --created-after 2026-11-01 --created-before 2026-11-02T10:00:00+02:00 --q spring- --id-prefix s --limit 7").ok();
+    dl.run("links list --affiliate aff_0123456789abcdef01234567 --status expired --created-after 2026-11-01 --created-before 2026-11-02T10:00:00+02:00 --q spring- --id-prefix s --tag 'Spring sale' --tag b --limit 7").ok();
     assert_eq!(
         double.only().target,
         "/v1/links?affiliate_id=aff_0123456789abcdef01234567&created_after=2026-11-01T00%3A00%3A00.000Z\
-         &created_before=2026-11-02T08%3A00%3A00.000Z&id_prefix=s&q=spring-&status=expired&limit=7"
+         &created_before=2026-11-02T08%3A00%3A00.000Z&id_prefix=s&q=spring-&status=expired&tag=Spring+sale&tag=b&limit=7"
     );
+    dl.run("links list --tag a,b").fails(3);
     dl.run("links list --status resting").fails(3);
     // A cursor carries its filters; 7d is no longer the moment that it was on the first page.
     dl.run("links list --created-after 7d --status expired --cursor abc").ok();

@@ -1,5 +1,7 @@
 //! The kinds of records: their id, their fields, and which of them a table shows.
 
+use super::Record;
+
 /// How a value is shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -23,6 +25,8 @@ pub(crate) enum Kind {
     Flag,
     /// Several texts: a line each on a terminal.
     Lines,
+    /// Several texts without commas: separated by commas.
+    Words,
     /// An object whose members are fields too: not a column of CSV.
     Object,
 }
@@ -46,6 +50,15 @@ impl Field {
 
     pub(super) const fn shown_as(self, kind: Kind) -> Self {
         Self { kind, ..self }
+    }
+
+    /// The value of a record as a cell.
+    pub(crate) fn cell(&self, record: &Record<'_>) -> Option<String> {
+        let words = || serde_json::from_str::<Vec<String>>(record.get(self.path)?.get()).ok();
+        match self.kind {
+            Kind::Words => words().map_or_else(|| record.cell(self.path), |words| Some(words.join(","))),
+            _ => record.cell(self.path),
+        }
     }
 
     /// Whether CSV and the list of one record's fields include it.
@@ -136,7 +149,7 @@ nouns! {
             "social.title" = "social_preview.title", "social.description" = "social_preview.description",
             "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
-            "owner_expires_at": Moment, "expired_url": Destination;
+            "owner_expires_at": Moment, "expired_url": Destination, "tags": Words;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at";
     }

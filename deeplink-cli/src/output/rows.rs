@@ -64,7 +64,7 @@ impl<'a> Rows<'a> {
             }
             Format::Csv => {
                 let record = Record::read(json).unwrap_or_default();
-                out.csv(self.csv_fields().map(|field| record.cell(field.path).unwrap_or_default()))?;
+                out.csv(self.csv_fields().map(|field| field.cell(&record).unwrap_or_default()))?;
             }
             Format::Id => out.line(&Record::read(json).and_then(|r| r.cell(sheet.noun.id)).unwrap_or_default())?,
         }

@@ -297,12 +297,12 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
     let fields = sheet.noun.fields.iter().filter(|field| field.is_in_csv());
     if !out.terminal {
         for field in fields {
-            let text = record.cell(field.path).unwrap_or_default();
+            let text = field.cell(&record).unwrap_or_default();
             out.raw(format!("{}\t{}\n", field.name, escape::one_line(&text)).as_bytes())?;
         }
         return Ok(());
     }
-    let shown: Vec<_> = fields.filter_map(|field| Some((field, record.cell(field.path)?))).collect();
+    let shown: Vec<_> = fields.filter_map(|field| Some((field, field.cell(&record)?))).collect();
     let widest = shown.iter().map(|(field, _)| field.name.len()).max().unwrap_or(0);
     for (field, text) in shown {
         let label = format!("{:widest$}", field.name.replace('_', " "));

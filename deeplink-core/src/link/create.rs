@@ -7,6 +7,7 @@ use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
+use crate::tag::{self, Tag};
 use crate::time::Timestamp;
 use crate::words::setters;
 
@@ -70,6 +71,10 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub expired_url: Option<String>,
+    /// Words that group links, for the owner alone: at most 20 of 1 to 40 characters, without commas, equal without case.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
+    pub tags: Option<Vec<String>>,
 }
 
 impl CreateLink {
@@ -107,6 +112,13 @@ impl CreateLink {
         expires_at: impl Into<String>,
         /// Sets where people are sent after it expired.
         expired_url: impl Into<String>,
+    }
+
+    /// Sets the tags.
+    #[must_use]
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.tags = Some(tags.into_iter().map(Into::into).collect());
+        self
     }
 
     /// The URLs by field.
@@ -151,6 +163,7 @@ impl CreateLink {
             is_disabled: self.enabled == Some(false),
             expires_at: self.expires_at.as_deref().map(owner::end).transpose()?,
             expired_url: self.expired_url.as_deref().map(|text| owner::EXPIRED_URL.check(text)).transpose()?,
+            tags: tag::check(self.tags.as_deref().unwrap_or_default())?,
         })
     }
 }
@@ -179,6 +192,8 @@ pub struct NewLink {
     pub expires_at: Option<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Option<String>,
+    /// What its owner groups it by: different tags, in their order.
+    pub tags: Vec<Tag>,
 }
 
 impl NewLink {

@@ -93,6 +93,9 @@ shown_link! {
         /// URL that visitors are redirected to after the link has expired.
         #[serde(default)]
         pub expired_url: Option<String>,
+        /// What its owner groups it by, in alphabetical order; none for an affiliate's key.
+        #[serde(default)]
+        pub tags: Vec<String>,
     }
 }
 
@@ -149,10 +152,13 @@ pub struct LinkFilter {
     /// Only ids that start with this text, case-sensitive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
-    /// Only links that contain this text, without case, in id, name, URLs, preview title or metadata. A page of such a list
-    /// may be short or empty and still have a next one.
+    /// Only links that contain this text, without case, in id, name, tags, URLs, preview title or metadata. A page of such a
+    /// list may be short or empty and still have a next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
+    /// Only links that have all of these tags, at most 20.
+    #[serde(rename = "tag", default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 impl LinkFilter {
@@ -174,6 +180,13 @@ impl LinkFilter {
         id_prefix: impl Into<String>,
         /// Only links that contain this text.
         q: impl Into<String>,
+    }
+
+    /// Only links that have this tag too.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
     }
 }
 
@@ -259,6 +272,8 @@ mod tests {
             (r#"{"expires_at":"2027-01-01T00:00:00"}"#.into(), "invalid_expires_at", "expires_at"),
             (r#"{"expires_at":""}"#.into(), "invalid_expires_at", "expires_at"),
             (r#"{"expired_url":"myapp://x"}"#.into(), "invalid_url", "expired_url"),
+            (r#"{"tags":["a","b,c"]}"#.into(), "invalid_tag", "tags"),
+            (format!(r#"{{"tags":[{}"x"]}}"#, "\"x\",".repeat(5_000)), "invalid_tag", "tags"),
         ];
         for (json, code, field) in cases {
             assert_eq!(refusal(&json), Some((code.into(), Some(field.into()))), "{json}");
@@ -269,7 +284,8 @@ mod tests {
             format!(r#"{{"agent_context":{{"cta":"{}","description":"{}"}}}}"#, long(120), long(500)),
             r#"{"agent_context":{"description":"a\nb\tc"}}"#.into(),
             format!(r#"{{"name":"{}","enabled":false,"expires_at":"2027-01-01T00:00:00+02:00"}}"#, long(120)),
-            r#"{"name":" ","enabled":null,"expires_at":null,"expired_url":null}"#.into(),
+            r#"{"name":" ","enabled":null,"expires_at":null,"expired_url":null,"tags":null}"#.into(),
+            r#"{"tags":[]}"#.into(),
         ] {
             assert_eq!(refusal(&json), None, "{json}");
         }

@@ -7,6 +7,7 @@ use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::metadata::Metadata;
 use crate::patch::Patch;
+use crate::tag::{self, Tag};
 use crate::time::Timestamp;
 
 /// The request body of an update: absent fields keep their values, `null` clears a field, and a value replaces
@@ -64,6 +65,10 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,
+    /// The words that group it, replaced as a whole: at most 20 of 1 to 40 characters, without commas.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
+    pub tags: Patch<Vec<String>>,
 }
 
 impl UpdateLink {
@@ -115,6 +120,11 @@ impl UpdateLink {
             enabled: self.enabled.clone().required("enabled")?,
             expires_at: self.expires_at.as_ref().try_map(|text| owner::end(text))?,
             expired_url: self.expired_url.as_ref().try_map(|text| owner::EXPIRED_URL.check(text))?,
+            tags: match &self.tags {
+                Patch::Keep => None,
+                Patch::Clear => Some(Vec::new()),
+                Patch::Set(tags) => Some(tag::check(tags)?),
+            },
         })
     }
 }
@@ -139,6 +149,8 @@ pub struct LinkPatch {
     pub expires_at: Patch<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Patch<String>,
+    /// All tags that it will have.
+    pub tags: Option<Vec<Tag>>,
 }
 
 impl LinkPatch {

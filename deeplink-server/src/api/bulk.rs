@@ -10,7 +10,8 @@ use deeplink_core::link::{NewLink, check_end};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::links::{affiliate_not_found, check_affiliate, check_unnamed, new_link, within};
+use super::links::{affiliate_not_found, check_affiliate, check_owned, new_link, within};
+use super::tags;
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
 use crate::db::takedowns::{self, Blocked};
@@ -32,7 +33,7 @@ use crate::state::Shared;
     responses(
         (status = 201, description = "All created, in the order of the request", body = BulkCreated, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, KeyedBody,
-        (status = 400, description = "The batch is invalid; with `invalid_batch`, `errors` lists every invalid row", body = ErrorBody),
+        (status = 400, description = "The batch is invalid; with `invalid_batch`, `errors` lists every invalid row. With `tag_limit`, the account would have more than 1,000 different tags", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
@@ -64,9 +65,11 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError
     for link in bulk.template.iter_mut().chain(bulk.links.iter_mut().flatten()) {
         link.affiliate_id = None;
     }
-    check_unnamed(bulk.template.as_ref().and_then(|template| template.name.as_deref()))?;
+    if let Some(template) = &bulk.template {
+        check_owned(template.name.is_some(), template.tags.as_ref().is_some_and(|tags| !tags.is_empty()))?;
+    }
     let mut judged = bulk.check_rows()?;
-    judged.refuse(|link| check_unnamed(link.name.as_deref()));
+    judged.refuse(|link| check_owned(link.name.is_some(), !link.tags.is_empty()));
     let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
     match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),
@@ -124,6 +127,8 @@ impl Work for Create {
         let mut rows = self.rows(tx, primary.as_deref()).await?;
         self.refuse_bad_rows(tx, &rows, &blocked, primary.is_none()).await?;
         let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
+        let tagged: Vec<_> = rows.iter().map(|row| (row.position, &*row.content.tags)).collect();
+        tags::give(&self.app, tx, &self.caller.tenant, &tagged, self.now).await?;
         within(counted)?;
         created("/v1/links".into(), StoredReply { base: self.app.link_url("", primary.as_deref()), ids })
     }

@@ -12,10 +12,12 @@ use deeplink_core::link::{
 };
 use deeplink_core::page;
 use deeplink_core::patch::Patch;
+use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use super::tags;
 use crate::caller::Caller;
 use crate::db::link_list::{self, Found};
 use crate::db::links::{self, Inserted, Link, Updated};
@@ -42,7 +44,7 @@ pub(super) const DRAWS: usize = 16;
     responses(
         (status = 201, description = "Created", body = CreatedLink, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, JsonBody,
-        (status = 400, description = "A field is invalid", body = ErrorBody),
+        (status = 400, description = "A field is invalid, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 409, description = "The ID is taken, or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
@@ -78,7 +80,7 @@ pub(crate) async fn create_for(
 /// Checks a new link and pins it to the caller's affiliate, if the caller has one.
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
-    check_unnamed(link.name.as_deref())?;
+    check_owned(link.name.is_some(), link.tags.as_ref().is_some_and(|tags| !tags.is_empty()))?;
     let named = link.affiliate_id.take();
     let mut link = link.check()?;
     if named.is_some_and(|named| named != own.as_str()) {
@@ -89,14 +91,15 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     Ok(link)
 }
 
-/// Refuses a name from an affiliate's credential: names are for the owner alone.
-pub(super) fn check_unnamed(name: Option<&str>) -> Result<(), Invalid> {
-    match name {
-        Some(_) => {
-            Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's credential cannot set a link's name"))
-        }
-        None => Ok(()),
+/// Refuses a name and tags from an affiliate's credential: they are for the owner alone.
+pub(super) fn check_owned(has_name: bool, has_tags: bool) -> Result<(), Invalid> {
+    if has_name {
+        return Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's credential cannot set a link's name"));
     }
+    if has_tags {
+        return Err(Invalid::field(ErrorCode::InvalidTag, "tags", "an affiliate's credential cannot set a link's tags"));
+    }
+    Ok(())
 }
 
 /// Refuses URLs that a link of the tenant's was taken down for.
@@ -132,6 +135,8 @@ impl Work for Create {
             let generated = self.link.custom_id.is_none();
             match links::insert(tx, &link, generated || primary.is_none()).await? {
                 Inserted::Yes => {
+                    let tagged = (link.position, &*link.content.tags);
+                    tags::give(app, tx, &caller.tenant, &[tagged], self.now).await?;
                     let url = app.url_of(&link, primary.as_deref());
                     let location = format!("/v1/links/{}", link.link_id);
                     return created(location, CreatedLink::new(link.link_id, url, link.expires_at));
@@ -232,6 +237,7 @@ impl App {
             enabled: !link.content.is_disabled,
             owner_expires_at: link.content.expires_at,
             expired_url: link.content.expired_url,
+            tags: link.content.tags.into_iter().map(Tag::into_text).collect(),
         }
     }
 }
@@ -249,7 +255,8 @@ impl App {
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),
-        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
+        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
+        ("tag" = Option<Vec<String>>, Query, description = "Only links with this tag; if repeated, only links with all of these tags, at most 20", max_items = 20),
     ),
     responses(
         (status = 200, description = "One page", body = LinkList),
@@ -316,6 +323,10 @@ pub(crate) async fn page_of(
         if filter.affiliate_id.as_deref().is_some_and(|other| other != own.as_str()) {
             return Ok(LinkPage { links: Vec::new(), primary: None, next_cursor: None });
         }
+        if !filter.tags.is_empty() {
+            // Tags are for the owner alone.
+            return Ok(LinkPage { links: Vec::new(), primary: None, next_cursor: None });
+        }
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
     let is_affiliate = caller.affiliate.is_some();
@@ -332,9 +343,7 @@ pub(crate) async fn page_of(
     });
     let (Found { links: mut found, stopped_at }, primary) = list.await?;
     if is_affiliate {
-        for link in &mut found {
-            link.content.name = None;
-        }
+        found.iter_mut().for_each(Link::hide_from_affiliate);
     }
     let next = stopped_at.map(|before| LinkCursor { before, filter }.write(&app.vault, caller));
     let next_cursor = next.transpose()?;
@@ -362,6 +371,7 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     filter.created_before = query.moment("created_before")?;
     filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", at_most(64))?;
     filter.q = searched(query)?;
+    filter.tags = tags::filter_in(query)?;
     Ok(filter)
 }
 
@@ -397,7 +407,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
         if link.content.affiliate_id.as_ref() != Some(own) {
             return Err(ApiError::not_found());
         }
-        link.content.name = None;
+        link.hide_from_affiliate();
     }
     Ok(link)
 }
@@ -412,7 +422,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
     responses(
         (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "A field is invalid, or no field is specified", body = ErrorBody),
+        (status = 400, description = "A field is invalid, no field is specified, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 409, description = "`enabled` is true, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
@@ -448,12 +458,12 @@ pub(crate) async fn update_for(
         move |tx, (app, caller, link_id, patch)| {
             async move {
                 let may_open = patch.enabled == Some(true) || !patch.expires_at.is_keep();
-                if may_open || patch.urls().next().is_some() {
+                if may_open || patch.tags.is_some() || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
                     tenants::lock(tx, &caller.tenant).await?;
                     refuse_taken_down(tx, &caller.tenant, patch.urls()).await?;
                 }
-                let link = match links::update(tx, &caller.tenant, link_id, patch, now).await? {
+                let mut link = match links::update(tx, &caller.tenant, link_id, patch, now).await? {
                     Updated::Link(link) => *link,
                     Updated::NoLink => return Err(ApiError::not_found()),
                     Updated::TakenDown => return Err(taken_down()),
@@ -462,6 +472,9 @@ pub(crate) async fn update_for(
                     // What was refused while it did not work is not opened by making it work again.
                     app.threats.check(link.content.urls())?;
                     refuse_taken_down(tx, &caller.tenant, link.content.urls()).await?;
+                }
+                if let Some(list) = &patch.tags {
+                    tags::replace(app, tx, &mut link, list, now).await?;
                 }
                 let primary = domains::primary_of(tx, &caller.tenant).await?;
                 notices::link_changed(tx, &caller.tenant, link_id).await?;

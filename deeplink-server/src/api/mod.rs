@@ -36,6 +36,7 @@ pub(crate) mod signup;
 pub(crate) mod sources;
 pub(crate) mod stripe;
 pub(crate) mod stripe_webhook;
+pub(crate) mod tags;
 pub(crate) mod timeseries;
 pub(crate) mod users;
 pub(crate) mod webhooks;

@@ -83,6 +83,7 @@ const GROUPS: [Group; 7] = [
         ("click_facet_days", SOME_LINKS),
         ("click_countries", SOME_LINKS),
         ("click_country_days", SOME_LINKS),
+        ("link_tags", SOME_LINKS),
         ("links", "position IN (SELECT position FROM links WHERE tenant_id = $1 ORDER BY position LIMIT 100)"),
     ]),
     of(&[
@@ -122,6 +123,7 @@ const GROUPS: [Group; 7] = [
     ]),
     // What other rows name.
     of(&[
+        ("tags", OF_ACCOUNT),
         ("affiliates", OF_ACCOUNT),
         // Made since the first group, while people could still sign in.
         ("sessions", OF_PEOPLE),

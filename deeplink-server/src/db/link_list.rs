@@ -6,7 +6,8 @@ use deeplink_core::time::Timestamp;
 use sqlx::QueryBuilder;
 
 use super::links::{Link, Row, select_where};
-use super::{Conn, DbError, on};
+use super::sets::padded;
+use super::{Conn, DbError, on, tags};
 
 /// Bits of a position below its milliseconds.
 pub(crate) const POSITION_BITS: u32 = 21;
@@ -31,6 +32,7 @@ fn first_of(millis: i64) -> i64 {
 }
 
 /// A part of a list.
+#[derive(Default)]
 pub(crate) struct Found {
     pub(crate) links: Vec<Link>,
     /// The position before which to go on; `None` at the end.
@@ -58,8 +60,9 @@ pub(crate) async fn page(
     limit: u32,
     now: Timestamp,
 ) -> Result<Found, DbError> {
+    let Some(tags) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
     // One more than requested tells whether there is a next page.
-    let request = ListRequest { tenant, filter, before, limit: limit + 1, now };
+    let request = ListRequest { tenant, filter, tags: &tags, before, limit: limit + 1, now };
     let rows: Vec<Row> = on!(db, c => request.query("", None).build_query_as().fetch_all(c).await)?;
     let links = rows.into_iter().map(Link::try_from).collect::<Result<_, _>>()?;
     Ok(Found::of(links, limit, None))
@@ -83,6 +86,8 @@ pub(crate) async fn positions_of(
 pub(super) struct ListRequest<'a> {
     pub(super) tenant: &'a TenantId,
     pub(super) filter: &'a LinkFilter,
+    /// The numbers of the filter's tags; the list is read from the links that have the first.
+    pub(super) tags: &'a [i64],
     pub(super) before: Option<i64>,
     pub(super) limit: u32,
     pub(super) now: Timestamp,
@@ -90,8 +95,8 @@ pub(super) struct ListRequest<'a> {
 
 impl ListRequest<'_> {
     /// The statement that reads the rows, after `prefix`: those that the filter lets pass and, if there is a pattern, that have
-    /// a text like it.
-    pub(super) fn query<DB: sqlx::Database>(&self, prefix: &str, pattern: Option<&str>) -> QueryBuilder<DB>
+    /// a text like it or one of these tags.
+    pub(super) fn query<DB: sqlx::Database>(&self, prefix: &str, pattern: Option<(&str, &[i64])>) -> QueryBuilder<DB>
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
@@ -100,11 +105,19 @@ impl ListRequest<'_> {
         let mut query = QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (")));
         self.push_positions(&mut query);
         query.push(")");
-        if let Some(pattern) = pattern {
+        if let Some((pattern, tags)) = pattern {
             let like = if DB::NAME == "SQLite" { "LIKE" } else { "ILIKE" };
             for (at, column) in SEARCHED.into_iter().enumerate() {
                 query.push(if at == 0 { " AND (" } else { " OR " }).push(column).push(" ").push(like).push(" ");
                 query.push_bind(pattern.to_owned()).push(r" ESCAPE '\'");
+            }
+            if !tags.is_empty() {
+                query.push(" OR EXISTS (SELECT 1 FROM link_tags m WHERE m.link = links.position AND m.tag IN (");
+                let mut list = query.separated(", ");
+                for number in padded(tags) {
+                    list.push_bind(number);
+                }
+                list.push_unseparated("))");
             }
             query.push(")");
         }
@@ -129,12 +142,11 @@ impl ListRequest<'_> {
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
-        query.push("SELECT position FROM links WHERE deleted_at IS NULL AND tenant_id = ");
-        query.push_bind(self.tenant.as_str().to_owned());
+        let position = self.push_source(query);
         if let Some(affiliate) = &self.filter.affiliate_id {
             query.push(" AND affiliate_id = ").push_bind(affiliate.clone());
         }
-        self.push_bounds(query);
+        self.push_bounds(query, position);
         self.push_status(query);
         if let Some(prefix) = self.filter.id_prefix.as_deref().filter(|prefix| !prefix.is_empty()) {
             query.push(" AND link_id >= ").push_bind(prefix.to_owned());
@@ -142,19 +154,50 @@ impl ListRequest<'_> {
                 query.push(" AND link_id < ").push_bind(end);
             }
         }
-        query.push(" ORDER BY position DESC LIMIT ").push_bind(i64::from(self.limit));
+        query.push(" ORDER BY ").push(position).push(" DESC LIMIT ").push_bind(i64::from(self.limit));
     }
 
-    fn push_bounds<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    /// What the list is read from, in the order of positions: all links of the tenant, or those with a tag. Returns the column
+    /// that has the position.
+    fn push_source<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>) -> &'static str
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        let Some((tag, others)) = self.tags.split_first() else {
+            query.push("SELECT position FROM links WHERE deleted_at IS NULL AND tenant_id = ");
+            query.push_bind(self.tenant.as_str().to_owned());
+            return "position";
+        };
+        let LinkFilter { affiliate_id, status, id_prefix, .. } = self.filter;
+        if affiliate_id.is_none() && status.is_none() && id_prefix.is_none() {
+            query.push("SELECT has.link FROM link_tags has WHERE has.tag = ").push_bind(*tag);
+        } else {
+            // The order of a cross join is that of SQLite's loops.
+            query.push(
+                "SELECT has.link FROM link_tags has CROSS JOIN links WHERE links.position = has.link AND has.tag = ",
+            );
+            query.push_bind(*tag).push(" AND deleted_at IS NULL AND tenant_id = ");
+            query.push_bind(self.tenant.as_str().to_owned());
+        }
+        for other in others {
+            query.push(" AND EXISTS (SELECT 1 FROM link_tags o WHERE o.link = has.link AND o.tag = ");
+            query.push_bind(*other).push(")");
+        }
+        "has.link"
+    }
+
+    fn push_bounds<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>, position: &str)
     where
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
         let created_before = self.filter.created_before.map(|moment| first_of(moment.as_millis()));
         if let Some(end) = self.before.into_iter().chain(created_before).min() {
-            query.push(" AND position < ").push_bind(end);
+            query.push(" AND ").push(position).push(" < ").push_bind(end);
         }
         if let Some(after) = self.filter.created_after {
-            query.push(" AND position >= ").push_bind(first_of(after.as_millis().saturating_add(1)));
+            let first = first_of(after.as_millis().saturating_add(1));
+            query.push(" AND ").push(position).push(" >= ").push_bind(first);
         }
     }
 
@@ -226,13 +269,32 @@ mod tests {
                 millisecond = first_of(1),
             ))
             .await;
+        // Each link has one of forty tags: the account's the tags 0, 4, 8 and so on.
+        scratch
+            .execute(format!(
+                "INSERT INTO tags (number, tenant_id, key, tag)
+                 SELECT position / {millisecond} - {at}, tenant_id, link_id, link_id FROM links
+                 WHERE position < {from} + 40 * {millisecond}",
+                at = now().as_millis(),
+                from = first_of(now().as_millis()),
+                millisecond = first_of(1),
+            ))
+            .await;
+        scratch
+            .execute(format!(
+                "INSERT INTO link_tags (link, tag) SELECT position, (position / {millisecond} - {at}) % 40 FROM links",
+                at = now().as_millis(),
+                millisecond = first_of(1),
+            ))
+            .await;
         if let Some(url) = scratch.db.postgres_url() {
             // PostgreSQL does this itself from time to time; until then, an index alone cannot tell which rows are
             // visible. A vacuum leaves out what an older transaction, such as that of an autovacuum, may still see.
-            const ALL_VISIBLE: &str = "SELECT relallvisible = relpages FROM pg_class WHERE oid = 'links'::regclass";
+            const ALL_VISIBLE: &str =
+                "SELECT BOOL_AND(relallvisible = relpages) FROM pg_class WHERE relname IN ('links', 'link_tags')";
             let mut conn = PgConnection::connect(url).await.expect("a connection");
             loop {
-                sqlx::raw_sql("VACUUM ANALYZE links").execute(&mut conn).await.expect("statistics");
+                sqlx::raw_sql("VACUUM ANALYZE links, link_tags").execute(&mut conn).await.expect("statistics");
                 if sqlx::query_scalar(ALL_VISIBLE).fetch_one(&mut conn).await.expect("a table") {
                     break;
                 }
@@ -259,18 +321,37 @@ mod tests {
                 };
                 let mut filter = filter.clone();
                 filter.affiliate_id = of;
-                let plan = plan(&scratch, &tenant, &filter).await;
+                let plan = plan(&scratch, &tenant, &filter, &[]).await;
                 let positions: Vec<_> = plan.iter().filter(|step| step.contains(&format!("{index} "))).collect();
                 let is_covering = |step: &str| step.contains("COVERING INDEX") || step.contains("Index Only Scan");
                 assert!(positions.len() == 1 && is_covering(positions[0]), "{index} {filter:?}\n{plan:#?}");
-                let is_scan = |step: &String| step.starts_with("SCAN") || step.contains("Seq Scan");
                 assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
             }
         }
+        // With a tag, the list is read from the links that have it, as far as an index alone tells them.
+        for (filter, tags, is_covered) in [
+            (every(), &[4][..], true),
+            (every().created_before(middle), &[4], true),
+            (every(), &[4, 8], true),
+            (of_status(LinkStatus::Active), &[4], false),
+            (every().id_prefix("link-1"), &[4, 8], false),
+        ] {
+            let plan = plan(&scratch, &tenant, &filter, tags).await;
+            assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
+            let index = plan.iter().find(|step| step.contains("link_tags_tag "));
+            let is_read = index.is_some_and(|step| step.contains("COVERING INDEX") || step.contains("Index Only Scan"));
+            assert!(is_read || !is_covered, "{filter:?}\n{plan:#?}");
+        }
     }
 
-    async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter) -> Vec<String> {
-        let request = ListRequest { tenant, filter, before: None, limit: 51, now: now() };
+    /// Whether a step reads a whole table of links.
+    #[expect(clippy::ptr_arg, reason = "it is given to iterators over texts")]
+    fn is_scan(step: &String) -> bool {
+        step.starts_with("SCAN") || step.contains("Seq Scan on link")
+    }
+
+    async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter, tags: &[i64]) -> Vec<String> {
+        let request = ListRequest { tenant, filter, tags, before: None, limit: 51, now: now() };
         match scratch.db.read().await.expect("a reader").conn() {
             Conn::Sqlite(conn) => {
                 let mut query = request.query("EXPLAIN QUERY PLAN ", None);

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use deeplink_core::id::TenantId;
 use deeplink_core::link::LinkFilter;
 use deeplink_core::metadata::Metadata;
+use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
 
 use super::link_list::{Found, ListRequest};
 use super::links::{Link, Row};
-use super::{Conn, DbError, on};
+use super::{Conn, DbError, on, tags};
 
 /// Links that one statement looks at.
 const WINDOW: u32 = 5_000;
@@ -23,7 +24,7 @@ const MAX_LOOKED_AT: u32 = 50_000;
 const MAX_TIME: Duration = Duration::from_millis(200);
 
 /// Up to `limit` links of a tenant that match the filter, contain its text and are older than `before`, newest first. An
-/// affiliate, who is not shown names, finds nothing by them.
+/// affiliate, who is not shown names and tags, finds nothing by them.
 pub(crate) async fn search(
     db: &mut Conn<'_>,
     (tenant, is_affiliate): (&TenantId, bool),
@@ -35,14 +36,19 @@ pub(crate) async fn search(
     let began = Instant::now();
     let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
     let pattern = pattern(&text);
+    let Some(filtered) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
+    let containing = if is_affiliate { Vec::new() } else { tags::containing(db, tenant, &text).await? };
     let (mut links, mut before, mut looked_at) = (Vec::new(), before, 0);
     loop {
-        let request = ListRequest { tenant, filter, before, limit: WINDOW, now };
+        let request = ListRequest { tenant, filter, tags: &filtered, before, limit: WINDOW, now };
         let last: Option<i64> = on!(db, c => request.last().build_query_scalar().fetch_optional(c).await)?;
-        let rows: Vec<Row> = on!(db, c => request.query("", pattern.as_deref()).build_query_as().fetch_all(c).await)?;
+        let like = pattern.as_deref().map(|pattern| (pattern, &*containing));
+        let rows: Vec<Row> = on!(db, c => request.query("", like).build_query_as().fetch_all(c).await)?;
         for row in rows {
             let mut link = Link::try_from(row)?;
-            link.content.name = link.content.name.filter(|_| !is_affiliate);
+            if is_affiliate {
+                link.hide_from_affiliate();
+            }
             if contains(&link, &text) {
                 links.push(link);
             }
@@ -71,5 +77,6 @@ fn contains(link: &Link, text: &str) -> bool {
     let metadata = content.metadata.as_ref().map(Metadata::as_str);
     let urls = content.urls().map(|(_, url)| url);
     let texts = [Some(link.link_id.as_str()), content.name.as_deref(), title, metadata];
-    texts.into_iter().flatten().chain(urls).any(|one| one.to_lowercase().contains(text))
+    let tags = content.tags.iter().map(Tag::as_str);
+    texts.into_iter().flatten().chain(urls).chain(tags).any(|one| one.to_lowercase().contains(text))
 }

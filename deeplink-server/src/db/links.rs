@@ -4,12 +4,13 @@ use deeplink_core::destinations::Destinations;
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{LinkPatch, LinkStatus, NewLink};
 use deeplink_core::metadata::Metadata;
+use deeplink_core::tag::{Tag, set_of};
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::FromRow;
 
-use super::{Conn, DbError, execute, on};
+use super::{Conn, DbError, execute, on, tags};
 
 /// A stored link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,12 @@ impl Link {
         }
     }
 
+    /// Removes what only its owner may see.
+    pub(crate) fn hide_from_affiliate(&mut self) {
+        self.content.name = None;
+        self.content.tags.clear();
+    }
+
     /// The status at a time.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
         LinkStatus::at(self.status.as_ref(), self.expires_at, now)
@@ -99,6 +106,8 @@ pub(super) struct Row {
     owner_expires_at: Option<i64>,
     rule_expires_at: Option<i64>,
     expired_url: Option<String>,
+    /// With commas between them.
+    tags: Option<String>,
 }
 
 fn json<T: DeserializeOwned>(text: Option<&str>, column: &'static str, id: &str) -> Result<Option<T>, DbError> {
@@ -121,6 +130,8 @@ impl TryFrom<Row> for Link {
         (content.name, content.expired_url) = (row.name, row.expired_url);
         content.is_disabled = !row.enabled;
         content.expires_at = row.owner_expires_at.map(Timestamp::from_millis);
+        content.tags =
+            set_of(row.tags.iter().flat_map(|tags| tags.split(',')).map(|tag| Tag::of_stored(tag.to_owned())));
         Ok(Self {
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             position: row.position,
@@ -311,15 +322,26 @@ fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
     ))
 }
 
-/// Reads the links that match a condition.
+/// Reads the links that match a condition; those for visitors, without their tags.
 macro_rules! select_where {
     ($condition:literal) => {
+        select_where!(
+            "(SELECT string_agg(t.tag, ',') FROM link_tags m JOIN tags t ON t.number = m.tag
+                WHERE m.link = links.position)",
+            $condition
+        )
+    };
+    (visited: $condition:literal) => {
+        select_where!("CAST(NULL AS TEXT)", $condition)
+    };
+    ($tags:literal, $condition:literal) => {
         concat!(
             "SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
                 android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, taken_down,
                 deleted_at, expires_at, created_at, updated_at, name, enabled, owner_expires_at, rule_expires_at,
-                expired_url
-            FROM links WHERE ",
+                expired_url, ",
+            $tags,
+            " AS tags FROM links WHERE ",
             $condition
         )
     };
@@ -328,12 +350,15 @@ pub(super) use select_where;
 
 /// One link of a tenant.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
-    Ok(find_visited(db, tenant, link_id).await?.filter(|link| !link.is_deleted))
+    const SQL: &str = select_where!("tenant_id = $1 AND link_id = $2 AND deleted_at IS NULL");
+    let row: Option<Row> =
+        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
+    row.map(Link::try_from).transpose()
 }
 
 /// The link that visitors of a tenant's hosts find under an id, including one that was taken down and then deleted.
 pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = select_where!("tenant_id = $1 AND link_id = $2");
+    const SQL: &str = select_where!(visited: "tenant_id = $1 AND link_id = $2");
     let row: Option<Row> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
@@ -341,7 +366,7 @@ pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
 
 /// The same for an id on the service's own host.
 pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = select_where!("link_id = $1 AND claimed");
+    const SQL: &str = select_where!(visited: "link_id = $1 AND claimed");
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(link_id).fetch_optional(c).await)?;
     row.map(Link::try_from).transpose()
 }
@@ -426,16 +451,19 @@ pub(crate) async fn delete(
 ) -> Result<bool, DbError> {
     const HIDE: &str = "
         UPDATE links SET deleted_at = $3
-        WHERE tenant_id = $1 AND link_id = $2 AND taken_down AND deleted_at IS NULL";
+        WHERE tenant_id = $1 AND link_id = $2 AND taken_down AND deleted_at IS NULL RETURNING position";
     // The guard on `taken_down` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
     if remove(db, tenant, link_id, now).await? {
         return Ok(true);
     }
-    let hidden = execute!(db, HIDE; tenant.as_str(), link_id, now.as_millis())?;
-    Ok(hidden == 1)
+    let hidden: Option<i64> = on!(db, c => sqlx::query_scalar(HIDE)
+        .bind(tenant.as_str()).bind(link_id).bind(now.as_millis()).fetch_optional(c).await)?;
+    let Some(position) = hidden else { return Ok(false) };
+    tags::take(db, position).await?;
+    Ok(true)
 }
 
-/// Removes the row of a link that is not taken down.
+/// Removes the row of a link that is not taken down. The caller has locked the account.
 pub(super) async fn remove(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -443,12 +471,16 @@ pub(super) async fn remove(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     const SQL: &str = "
-        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down RETURNING position, affiliate_id";
+        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down
+        RETURNING position, affiliate_id, EXISTS (SELECT 1 FROM link_tags m WHERE m.link = position)";
     const KEEP: &str = "
         INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
-    let gone: Option<(i64, Option<String>)> =
+    let gone: Option<(i64, Option<String>, bool)> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
-    let Some((position, affiliate)) = gone else { return Ok(false) };
+    let Some((position, affiliate, has_tags)) = gone else { return Ok(false) };
     execute!(db, KEEP; position, tenant.as_str(), link_id, now.as_millis(), affiliate.as_deref())?;
+    if has_tags {
+        tags::take(db, position).await?;
+    }
     Ok(true)
 }

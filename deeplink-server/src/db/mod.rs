@@ -60,6 +60,7 @@ pub(crate) mod sessions;
 pub(crate) mod sign_ins;
 pub(crate) mod sources;
 pub(crate) mod suspensions;
+pub(crate) mod tags;
 pub(crate) mod takedowns;
 pub(crate) mod tenants;
 pub(crate) mod tokens;

@@ -195,6 +195,11 @@ impl Query {
         Ok(first)
     }
 
+    /// Every value of a parameter that may be repeated.
+    pub(crate) fn every(&self, name: &'static str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// A parameter read by its own parser; the refusal names it and says what would be right.
     pub(crate) fn parsed<T>(
         &self,

@@ -228,7 +228,7 @@ pub fn link(id: &str) -> serde_json::Value {
         "android_deep_link": null, "android_store_url": null, "created_at": "2026-11-20T09:30:00.000Z",
         "enabled": true, "expired_url": null, "expires_at": null, "ios_deep_link": null, "ios_store_url": null,
         "link_id": id, "metadata": {"season": "spring"}, "name": null, "owner_expires_at": null,
-        "social_preview": null, "status": "active",
+        "social_preview": null, "status": "active", "tags": [],
         "updated_at": "2026-11-20T09:30:00.000Z", "url": format!("https://go.example.com/{id}"),
         "web_url": format!("https://example.com/p/{id}"),
     })

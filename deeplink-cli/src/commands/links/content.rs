@@ -62,6 +62,9 @@ pub(crate) struct Content {
     /// Web page for visitors who open the link after it has expired
     #[arg(long, value_name = "URL")]
     expired_url: Option<String>,
+    /// Tag for you and your team, at most 40 characters; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
 }
 
 impl Content {
@@ -84,6 +87,9 @@ impl Content {
         link.metadata = read.or_else(|| link.metadata.take());
         link.agent_context = agent.or_else(|| link.agent_context.take());
         link.social_preview = social.or_else(|| link.social_preview.take());
+        if !self.tags.is_empty() {
+            link.tags = Some(self.tags);
+        }
         Ok(())
     }
 
@@ -106,6 +112,7 @@ impl Content {
         set(&mut update.metadata, read);
         set(&mut update.agent_context, agent);
         set(&mut update.social_preview, social);
+        set(&mut update.tags, (!self.tags.is_empty()).then_some(self.tags));
         Ok(())
     }
 

@@ -27,12 +27,15 @@ pub(crate) struct Filter {
     /// Only links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
-    /// Only links with this text in ID, name, URLs, preview title or metadata (case-insensitive)
+    /// Only links with this text in ID, name, tags, URLs, preview title or metadata (case-insensitive)
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Only links whose ID starts with this text
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
+    /// Links that have this tag; if repeated, those that have all of them
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
 }
 
 impl Filter {
@@ -40,7 +43,7 @@ impl Filter {
     pub(crate) fn describe(&self) -> String {
         let [after, before] =
             [&self.created_after, &self.created_before].map(|given| given.as_ref().map(|given| given.text.as_str()));
-        let words = [
+        let mut words = vec![
             ("affiliate", self.affiliate.as_deref()),
             ("status", self.status.as_deref()),
             ("created-after", after),
@@ -48,6 +51,7 @@ impl Filter {
             ("q", self.q.as_deref()),
             ("id-prefix", self.id_prefix.as_deref()),
         ];
+        words.extend(self.tags.iter().map(|tag| ("tag", Some(tag.as_str()))));
         flags_given(&words)
     }
 
@@ -70,7 +74,7 @@ impl Filter {
         filter.affiliate_id = self.affiliate;
         filter.created_after = self.created_after.map(|given| given.moment);
         filter.created_before = self.created_before.map(|given| given.moment);
-        (filter.q, filter.id_prefix) = (self.q, self.id_prefix);
+        (filter.q, filter.id_prefix, filter.tags) = (self.q, self.id_prefix, self.tags);
         Ok(filter)
     }
 }
@@ -81,6 +85,7 @@ impl Filter {
     "dl links list --limit 10",
     "dl links list --all -o id",
     "dl links list --q \"spring sale\"",
+    "dl links list --tag spring --tag poster",
     "dl links list --status expired --created-after 30d -o csv",
 ]))]
 pub(crate) struct List {

@@ -16,7 +16,8 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only the fields you specify change. Metadata, agent context (--action, --cta, --description) and preview \
-     (--title, --og-description, --image) are each replaced as a whole.",
+     (--title, --og-description, --image) are each replaced as a whole, as are tags; dl links tag adds and removes \
+     single tags.",
     &[
     "dl links update spring-42 --web https://example.com/p/43",
     "dl links update spring-42 --unset agent_context --meta season=spring",
@@ -57,6 +58,8 @@ enum Field {
     ExpiresAt,
     #[value(name = "expired_url", alias = "expired-url")]
     ExpiredUrl,
+    #[value(name = "tags", alias = "tag")]
+    Tags,
 }
 
 impl Field {
@@ -74,6 +77,7 @@ impl Field {
             Self::Name => clear(&mut update.name),
             Self::ExpiresAt => clear(&mut update.expires_at),
             Self::ExpiredUrl => clear(&mut update.expired_url),
+            Self::Tags => clear(&mut update.tags),
         }
     }
 }

@@ -50,6 +50,7 @@ impl Draft {
             Field::Enabled => link.enabled = text.map(switch).transpose()?,
             Field::ExpiresAt => link.expires_at = owned,
             Field::ExpiredUrl => link.expired_url = owned,
+            Field::Tags => link.tags = text.map(tags),
             Field::Metadata => link.metadata = text.map(metadata).transpose()?,
             Field::MetaKey(key, kind) => {
                 let value = text.map_or(Ok("null".to_owned()), |text| meta_value(key, *kind, text))?;
@@ -79,6 +80,10 @@ impl Draft {
 
     pub(super) fn enabled(&mut self, enabled: Option<bool>) {
         self.link.enabled = enabled;
+    }
+
+    pub(super) fn tags(&mut self, tags: Option<Vec<String>>) {
+        self.link.tags = tags;
     }
 
     pub(super) fn metadata(&mut self, metadata: Option<Metadata>) {
@@ -131,6 +136,11 @@ fn switch(text: &str) -> Result<bool, Invalid> {
         let message = format!("enabled: \"{}\" is not true or false", text.escape_debug());
         Invalid::field(ErrorCode::BadRequest, "enabled", message)
     })
+}
+
+/// Tags with commas between them.
+fn tags(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
 }
 
 fn metadata(text: &str) -> Result<Metadata, Invalid> {

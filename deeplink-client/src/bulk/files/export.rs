@@ -8,7 +8,7 @@ use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
 
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "link_id",
     "url",
     "ios_deep_link",
@@ -32,6 +32,7 @@ const COLUMNS: [&str; 23] = [
     "enabled",
     "owner_expires_at",
     "expired_url",
+    "tags",
 ];
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
@@ -152,6 +153,7 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
         link.enabled.to_string(),
         owner_end,
         own(&link.expired_url),
+        escape(&link.tags.join(",")),
     ]
 }
 

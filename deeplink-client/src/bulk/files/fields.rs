@@ -28,6 +28,7 @@ pub(super) enum Field {
     Enabled,
     ExpiresAt,
     ExpiredUrl,
+    Tags,
     Ignored,
 }
 
@@ -75,6 +76,7 @@ const NAMES: &[(&str, Field)] = &[
     ("expires_at", F::ExpiresAt),
     ("owner_expires_at", F::ExpiresAt),
     ("expired_url", F::ExpiredUrl),
+    ("tags", F::Tags),
     ("status", F::Ignored),
     ("created_at", F::Ignored),
     ("updated_at", F::Ignored),

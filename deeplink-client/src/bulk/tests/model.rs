@@ -10,6 +10,7 @@ use deeplink_core::link::{
     CreateLink, CreatedLink, LinkDetail, LinkList, LinkStatus, NewLink, UpdateLink, generate_id,
 };
 use deeplink_core::secret::Random;
+use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
 use futures_util::stream;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -188,6 +189,7 @@ pub(crate) fn detail(id: &str, link: NewLink) -> LinkDetail {
         enabled: !link.is_disabled,
         owner_expires_at: link.expires_at,
         expired_url: link.expired_url,
+        tags: link.tags.into_iter().map(Tag::into_text).collect(),
     }
 }
 

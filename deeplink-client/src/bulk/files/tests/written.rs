@@ -124,9 +124,10 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
     ];
     let web =
         proptest::option::of(proptest::sample::select(vec!["https://example.com/", "https://example.com/a?b=%22,;|"]));
-    let owner = (line(), any::<bool>(), proptest::option::of(0..4_000_000_000_000_i64));
+    let tags = proptest::collection::vec("[a-zA-Zäß;\"'\\\\=@+-][a-zA-Zäß ;=-]{0,6}[a-zA-Z\"N]", 0..4);
+    let owner = (line(), any::<bool>(), proptest::option::of(0..4_000_000_000_000_i64), tags);
     ("[a-zA-Z0-9]{3,12}", web, metadata, line(), text(), line(), text(), any::<bool>(), owner).prop_map(
-        |(id, web, metadata, cta, description, title, shown, affiliate, (name, enabled, end))| {
+        |(id, web, metadata, cta, description, title, shown, affiliate, (name, enabled, end, tags))| {
             let social = SocialPreview { title, description: shown, image_url: None };
             let mut link = CreateLink::new();
             link.web_url = web.map(str::to_owned);
@@ -138,6 +139,7 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
             link.enabled = Some(enabled);
             link.expires_at = end.map(|end| Timestamp::from_millis(end).to_string());
             link.expired_url = affiliate.then(|| "https://example.com/over?a=1,2".to_owned());
+            link.tags = Some(tags);
             model::detail(&id, link.check().expect("valid"))
         },
     )

@@ -1,0 +1,197 @@
+//! Tags, and which links have them. Every function that changes them is called with the account's row locked, so that counts
+//! are exact, and no tag is removed while a link is given it.
+
+use deeplink_core::id::TenantId;
+use deeplink_core::tag::{MAX_TAGS_OF_ACCOUNT, Tag};
+use sqlx::AssertSqlSafe;
+
+use super::sets::{padded, padded_length, placeholders};
+use super::{Conn, DbError, execute, on};
+
+/// Entries of one tag that are counted to compare it with others.
+const COMPARED: i64 = 1_000;
+
+/// How often numbers for new tags are drawn, if another node drew the same in the same millisecond.
+const DRAWS: usize = 4;
+
+/// The outcome of giving tags to links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// Each link has its tags.
+    Yes,
+    /// The account would have too many different tags; the caller must refuse the write.
+    TooMany,
+}
+
+/// A link, by its position, and tags for it.
+pub(crate) type Tagged<'a> = (i64, &'a [Tag]);
+
+/// Adds tags to links. `draw` makes numbers for tags that the account does not have yet.
+pub(crate) async fn give(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    links: &[Tagged<'_>],
+    draw: impl Fn(usize) -> Vec<i64>,
+) -> Result<Given, DbError> {
+    let pairs: Vec<(i64, &str)> =
+        links.iter().flat_map(|(link, tags)| tags.iter().map(|tag| (*link, tag.key()))).collect();
+    if pairs.is_empty() {
+        return Ok(Given::Yes);
+    }
+    for _ in 0..DRAWS {
+        if insert_pairs(db, tenant, &pairs).await? == pairs.len() {
+            return Ok(Given::Yes);
+        }
+        let mut all: Vec<&Tag> = links.iter().flat_map(|(_, tags)| tags.iter()).collect();
+        all.sort();
+        all.dedup();
+        if !insert(db, tenant, &all, &draw(all.len())).await? {
+            return Ok(Given::TooMany);
+        }
+    }
+    Err(DbError::corrupt("tags", "number", tenant.as_str()))
+}
+
+fn json<T: serde::Serialize>(rows: &T) -> Result<String, DbError> {
+    serde_json::to_string(rows).map_err(|_| DbError::corrupt("tags", "key", "new"))
+}
+
+/// Adds to links what the account has of their tags, and returns how many pairs of a link and a tag that are.
+async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, pairs: &[(i64, &str)]) -> Result<usize, DbError> {
+    const SQLITE: &str = "
+        INSERT INTO link_tags (link, tag)
+        SELECT pair.value ->> 0, t.number FROM json_each($2) AS pair CROSS JOIN tags t
+        WHERE t.tenant_id = $1 AND t.key = pair.value ->> 1
+        ON CONFLICT (link, tag) DO UPDATE SET tag = excluded.tag";
+    const POSTGRES: &str = "
+        INSERT INTO link_tags (link, tag)
+        SELECT CAST(pair.value ->> 0 AS BIGINT), t.number
+        FROM json_array_elements(CAST($2 AS JSON)) AS pair (value) JOIN tags t ON t.key = pair.value ->> 1
+        WHERE t.tenant_id = $1
+        ON CONFLICT (link, tag) DO UPDATE SET tag = excluded.tag";
+    let sql = match db {
+        Conn::Sqlite(_) => SQLITE,
+        Conn::Postgres(_) => POSTGRES,
+    };
+    let stored = execute!(db, sql; tenant.as_str(), json(&pairs)?)?;
+    Ok(usize::try_from(stored).unwrap_or(0))
+}
+
+/// Adds those of these tags that the account does not have. `false`: then it would have too many.
+async fn insert(db: &mut Conn<'_>, tenant: &TenantId, tags: &[&Tag], numbers: &[i64]) -> Result<bool, DbError> {
+    const SQLITE: &str = "
+        INSERT INTO tags (number, tenant_id, key, tag)
+        SELECT value ->> 0, $1, value ->> 1, value ->> 2 FROM json_each($2) WHERE TRUE
+        ON CONFLICT DO NOTHING";
+    const POSTGRES: &str = "
+        INSERT INTO tags (number, tenant_id, key, tag)
+        SELECT CAST(value ->> 0 AS BIGINT), $1, value ->> 1, value ->> 2
+        FROM json_array_elements(CAST($2 AS JSON)) AS rows (value)
+        ON CONFLICT DO NOTHING";
+    const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM tags WHERE tenant_id = $1";
+    let sql = match db {
+        Conn::Sqlite(_) => SQLITE,
+        Conn::Postgres(_) => POSTGRES,
+    };
+    let rows: Vec<_> = numbers.iter().zip(tags).map(|(number, tag)| (number, tag.key(), tag.as_str())).collect();
+    execute!(db, sql; tenant.as_str(), json(&rows)?)?;
+    let count: i64 = on!(db, c => sqlx::query_scalar(COUNT).bind(tenant.as_str()).fetch_one(c).await)?;
+    Ok(count <= MAX_TAGS_OF_ACCOUNT)
+}
+
+/// Replaces the tags of a link.
+pub(crate) async fn replace(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    link: Tagged<'_>,
+    draw: impl Fn(usize) -> Vec<i64>,
+) -> Result<Given, DbError> {
+    let before = remove(db, link.0).await?;
+    // The tags that it no longer has free their place first.
+    let kept = numbers_of(db, tenant, link.1).await?;
+    let gone: Vec<i64> = before.into_iter().filter(|number| !kept.contains(number)).collect();
+    prune(db, &gone).await?;
+    give(db, tenant, &[link], draw).await
+}
+
+/// Takes all tags from a link.
+pub(crate) async fn take(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
+    let before = remove(db, link).await?;
+    prune(db, &before).await
+}
+
+async fn remove(db: &mut Conn<'_>, link: i64) -> Result<Vec<i64>, DbError> {
+    const SQL: &str = "DELETE FROM link_tags WHERE link = $1 RETURNING tag";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(link).fetch_all(c).await)?)
+}
+
+/// Removes those of these tags that no link has.
+async fn prune(db: &mut Conn<'_>, numbers: &[i64]) -> Result<(), DbError> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let numbers = padded(numbers);
+    // Made from words of our own.
+    let sql = AssertSqlSafe(format!(
+        "DELETE FROM tags WHERE number IN ({}) AND NOT EXISTS (SELECT 1 FROM link_tags m WHERE m.tag = tags.number)",
+        placeholders(1, numbers.len())
+    ));
+    on!(db, c => numbers.iter().fold(sqlx::query(sql), |query, number| query.bind(*number)).execute(c).await.map(drop))?;
+    Ok(())
+}
+
+/// The numbers of those of these tags that the account has.
+async fn numbers_of(db: &mut Conn<'_>, tenant: &TenantId, tags: &[Tag]) -> Result<Vec<i64>, DbError> {
+    if tags.is_empty() {
+        return Ok(Vec::new());
+    }
+    let length = padded_length(tags.len());
+    // Made from words of our own.
+    let sql = format!("SELECT number FROM tags WHERE tenant_id = $1 AND key IN ({})", placeholders(2, length));
+    Ok(on!(db, c => {
+        let mut query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(tenant.as_str());
+        for tag in tags.iter().chain(tags.last()).cycle().take(length) {
+            query = query.bind(tag.key());
+        }
+        query.fetch_all(c).await
+    })?)
+}
+
+/// The tags of a link.
+pub(crate) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Vec<Tag>, DbError> {
+    const SQL: &str = "SELECT t.tag FROM link_tags m JOIN tags t ON t.number = m.tag WHERE m.link = $1";
+    let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).bind(link).fetch_all(c).await)?;
+    Ok(deeplink_core::tag::set_of(found.into_iter().map(Tag::of_stored)))
+}
+
+/// The numbers of a filter's tags, the one that the fewest links have first. `None`: no link has all of them.
+pub(super) async fn filtered(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    tags: &[String],
+) -> Result<Option<Vec<i64>>, DbError> {
+    const COUNT: &str = "
+        SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT link FROM link_tags WHERE tag = $1 LIMIT $2) AS part";
+    let tags: Vec<Tag> = tags.iter().cloned().map(Tag::of_stored).collect();
+    let mut numbers = numbers_of(db, tenant, &tags).await?;
+    if numbers.len() < tags.len() {
+        return Ok(None);
+    }
+    if let [_, _, ..] = *numbers {
+        let mut counted = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let count: i64 = on!(db, c => sqlx::query_scalar(COUNT).bind(number).bind(COMPARED).fetch_one(c).await)?;
+            counted.push((count, number));
+        }
+        counted.sort_unstable();
+        numbers = counted.into_iter().map(|(_, number)| number).collect();
+    }
+    Ok(Some(numbers))
+}
+
+/// The numbers of an account's tags that contain a lower-case text.
+pub(super) async fn containing(db: &mut Conn<'_>, tenant: &TenantId, text: &str) -> Result<Vec<i64>, DbError> {
+    const SQL: &str = "SELECT number, tag FROM tags WHERE tenant_id = $1";
+    let all: Vec<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    Ok(all.into_iter().filter(|(_, tag)| tag.to_lowercase().contains(text)).map(|(number, _)| number).collect())
+}
