@@ -6,8 +6,8 @@ use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
     completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
     imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk,
-    profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, team::Team,
-    token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
+    profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, tags::Tags,
+    team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -39,6 +39,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Links(Links),
+    Tags(Tags),
     Stats(Stats),
     Events(Events),
     Imports(Imports),

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use deeplink_core::domain::DomainName;
 use deeplink_core::id::{AffiliateId, AppId, DeliveryId, PublishableKeyId, SecretKeyId, SourceId, UserId, WebhookId};
 use deeplink_core::link::is_link_id;
+use deeplink_core::tag::{MAX_TAGS, Tag};
 use deeplink_core::user::Email;
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 
 /// The name of a domain, as the service stores it.
@@ -36,6 +37,23 @@ pub(crate) fn link_id(text: &str) -> Outcome {
         None => failure,
     }
     .into())
+}
+
+/// A tag that links may have.
+pub(crate) fn tag(text: &str) -> Outcome<Tag> {
+    Tag::parse(text).map_err(|message| invalid_tag(format!("tag: {message}")))
+}
+
+/// Tags that a link may have.
+pub(crate) fn tags(texts: &[String]) -> Outcome<Vec<Tag>> {
+    if texts.len() > MAX_TAGS {
+        return Err(invalid_tag(format!("tags: at most {MAX_TAGS} are allowed")));
+    }
+    texts.iter().map(|text| tag(text)).collect()
+}
+
+fn invalid_tag(what: String) -> Stop {
+    Failure::invalid(what).code("invalid_tag").field("tag").into()
 }
 
 /// A hint for something else given instead of a link's id.

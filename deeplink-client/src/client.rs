@@ -4,7 +4,7 @@ use url::Url;
 
 use crate::api::{
     AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Domains, Events, Keys, Lifecycle, Links, Public,
-    PublishableKeys, Sessions, Sources, Team, Webhooks,
+    PublishableKeys, Sessions, Sources, Tags, Team, Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::ClientBuilder;
@@ -82,6 +82,11 @@ impl Client {
     /// Links.
     pub fn links(&self) -> Links {
         Links(self.0.clone())
+    }
+
+    /// Tags: words that group links.
+    pub fn tags(&self) -> Tags {
+        Tags(self.0.clone())
     }
 
     /// Apps that open the links.

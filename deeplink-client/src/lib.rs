@@ -57,7 +57,7 @@ pub use {
     api::{
         Acceptance, AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier,
         EventStream, Events, Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn,
-        Sources, StreamState, Team, Webhooks,
+        Sources, StreamState, Tags, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -124,6 +124,7 @@ pub use deeplink_core::session::{Me, MyTenant, MyUser, Signin, SigninSent};
 pub use deeplink_core::signature::WebhookSecret;
 pub use deeplink_core::source::{CreateSource, SourceDetail, SourceList, SourceType, SourceUrl};
 pub use deeplink_core::stats::{Bucket, Granularity, Timeseries, TimeseriesQuery};
+pub use deeplink_core::tag::{RenameTag, TagDetail, TagList};
 pub use deeplink_core::time::Timestamp;
 pub use deeplink_core::user::{InviteUser, InvitedUser, SignedUp, Signup, UserDetail, UserList, UserStatus};
 pub use deeplink_core::visitor::{Class as VisitorClass, ClickKind, Platform as VisitorPlatform};

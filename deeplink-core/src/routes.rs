@@ -144,6 +144,12 @@ routes! {
     UPDATE_LINK = "update_link" PUT "/v1/links/{link_id}" SecretKey;
     /// Deletes a link.
     DELETE_LINK = "delete_link" DELETE "/v1/links/{link_id}" SecretKey;
+    /// Lists tags.
+    LIST_TAGS = "list_tags" GET "/v1/tags" SecretKey;
+    /// Renames a tag, or merges it into another.
+    RENAME_TAG = "rename_tag" PUT "/v1/tags/{tag}" SecretKey;
+    /// Removes a tag from all links.
+    DELETE_TAG = "delete_tag" DELETE "/v1/tags/{tag}" SecretKey;
     /// Returns a QR code for a link.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
     /// Says what a visitor of a link would get, and why.

@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
-use serde::Deserializer;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ErrorCode, Invalid};
 use crate::object;
 use crate::patch::Patch;
 use crate::text::find_control;
+use crate::words::reply;
 
 /// Maximum characters of a tag.
 pub const MAX_TAG: usize = 40;
@@ -90,6 +91,46 @@ impl PartialOrd for Tag {
 impl Ord for Tag {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key)
+    }
+}
+
+/// The body of a rename.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct RenameTag {
+    /// What the tag is to be called: 1 to 40 characters, without commas.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 40))]
+    pub tag: String,
+}
+
+impl RenameTag {
+    /// A rename to this.
+    pub fn new(tag: impl Into<String>) -> Self {
+        Self { tag: tag.into() }
+    }
+
+    /// Applies the rules.
+    pub fn check(&self) -> Result<Tag, Invalid> {
+        Tag::parse(&self.tag).map_err(|message| Invalid::field(ErrorCode::InvalidTag, "tag", format!("tag: {message}")))
+    }
+}
+
+reply! {
+    /// A tag.
+    TagDetail {
+        /// The tag, as its account spells it.
+        tag: String,
+        /// How many links have it, at least one.
+        links: i64,
+    }
+}
+
+reply! {
+    /// All tags of an account, at most 1,000.
+    TagList {
+        /// The tags, in alphabetical order.
+        tags: Vec<TagDetail>,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify,
     domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites, key_requests,
     lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe,
-    stripe_webhook, timeseries, users, webhooks, whoami,
+    stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -84,6 +84,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(credentials::delete))
         .routes(routes!(apps::list, apps::create))
         .routes(routes!(apps::delete))
+        .routes(routes!(tags::list))
+        .routes(routes!(tags::rename, tags::delete))
         .routes(routes!(sources::list, sources::create))
         .routes(routes!(sources::get, sources::delete))
         .routes(routes!(webhooks::list, webhooks::create))

@@ -23,6 +23,7 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/analytics/stats?link_ids=spring-42"),
         ask("/v1/links/spring-42/qr.png"),
         ask("/v1/links/spring-42/explain"),
+        ask("/v1/tags"),
         ask("/v1/domains"),
         ask("/v1/apps"),
         ask("/v1/auth/secret-keys"),
@@ -197,6 +198,8 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
+        world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),
+        world.a.ask(Method::DELETE, "/v1/tags/summer"),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "meanwhile.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
@@ -219,6 +222,7 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
 async fn known_links_lead_on_and_nothing_else_is_promised() {
     let mut world = spawn().await;
     world.a.make("spring-42").await;
+    world.a.put("/v1/links/spring-42", &json!({"tags": ["spring"]})).await;
     world.claim_domain(&world.a, "go.example.com", Role::Primary).await;
     // Cached before: a host, what it serves, and a link on it.
     world.own_domain(&world.b, "b.example.com", Role::Primary).await;

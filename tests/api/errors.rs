@@ -375,7 +375,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
         ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states;
-        ALTER TABLE audit_log RENAME TO hidden_audit";
+        ALTER TABLE audit_log RENAME TO hidden_audit; ALTER TABLE tags RENAME TO hidden_tags";
     world.db.execute(hide).await;
     let mark = deeplink_testing::log_mark();
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
@@ -407,6 +407,9 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "count": 2})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
+        world.a.ask(Method::GET, "/v1/tags"),
+        world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),
+        world.a.ask(Method::DELETE, "/v1/tags/spring"),
         world.a.ask(Method::GET, "/v1/links/spring-42/timeseries"),
         world.a.ask(Method::GET, "/v1/links/spring-42/stats"),
         world.a.ask(Method::GET, "/v1/analytics/stats?link_ids=spring-42"),
@@ -472,7 +475,8 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE hidden_domains RENAME TO domains; ALTER TABLE hidden_apps RENAME TO apps;
         ALTER TABLE affiliates RENAME COLUMN hidden TO partner_key; ALTER TABLE secret_keys RENAME COLUMN hidden TO key_prefix;
         ALTER TABLE tenants RENAME COLUMN hidden TO link_count; ALTER TABLE hidden_keys RENAME TO publishable_keys;
-        ALTER TABLE hidden_sources RENAME TO sources; ALTER TABLE hidden_webhooks RENAME TO webhooks";
+        ALTER TABLE hidden_sources RENAME TO sources; ALTER TABLE hidden_webhooks RENAME TO webhooks;
+        ALTER TABLE hidden_tags RENAME TO tags";
     world.db.execute(show).await;
     assert_eq!(world.a.get("/v1/links/spring-42").await.status, 200, "the service keeps working");
 }

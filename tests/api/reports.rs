@@ -8,7 +8,7 @@ use serde_json::json;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 18] = [
+const LISTS: [&str; 19] = [
     "billing_status",
     "export_account",
     "funnel",
@@ -25,6 +25,7 @@ const LISTS: [&str; 18] = [
     "list_publishable_keys",
     "list_secret_keys",
     "list_sources",
+    "list_tags",
     "list_users",
     "list_webhooks",
 ];

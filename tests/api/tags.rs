@@ -1,6 +1,6 @@
 //! Tags of links: what can be one, who sees them, lists and searches by them, and how many there can be.
 
-use deeplink_client::{CreateLink, LinkFilter, Patch, UpdateLink};
+use deeplink_client::{CreateLink, Kind, LinkFilter, Patch, RenameTag, UpdateLink};
 use futures_util::TryStreamExt;
 use http::Method;
 use serde_json::{Value, json};
@@ -287,4 +287,140 @@ async fn an_account_has_at_most_a_thousand_tags() {
     let last = listed(&world.a, "tag=tag%20979").await;
     assert_eq!(world.a.put(&format!("/v1/links/{last}"), &json!({"tags": ["one more"]})).await.status, 200);
     assert_eq!(stored(&world).await.0, 1_000 - 20 + 1 + 1);
+}
+
+/// The tags of an account with the number of their links, as `tag:links`.
+async fn counted(caller: &Caller) -> String {
+    let tags = caller.client.tags().list().await.expect("tags").tags;
+    tags.iter().map(|tag| format!("{}:{}", tag.tag, tag.links)).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn tags_are_listed_renamed_merged_and_deleted() {
+    let world = spawn().await;
+    let (a, tags) = (&world.a, world.a.client.tags());
+    assert_eq!(a.get("/v1/tags").await.json(), json!({"tags": []}));
+    for (id, tags) in [
+        ("one", json!(["Spring", "sale", "50 % off / now?"])),
+        ("two", json!(["spring", "été"])),
+        ("three", json!(["Sale"])),
+    ] {
+        a.make_of(&json!({"custom_id": id, "tags": tags})).await;
+    }
+    world.b.make_of(&json!({"custom_id": "of-b", "tags": ["spring", "of B"]})).await;
+    assert_eq!(counted(a).await, "50 % off / now?:1 sale:2 Spring:2 été:1");
+
+    // Another spelling of the same tag, and another tag.
+    let renamed = tags.rename("SPRING", &RenameTag::new(" spring ")).await.expect("renamed");
+    assert_eq!((renamed.tag.as_str(), renamed.links), ("spring", 2));
+    let renamed = tags.rename("50 % off / now?", &RenameTag::new("A/B.c")).await.expect("renamed");
+    assert_eq!((renamed.tag.as_str(), renamed.links), ("A/B.c", 1));
+    assert_eq!(counted(a).await, "A/B.c:1 sale:2 spring:2 été:1");
+    // One has both: it counts once.
+    let merged = tags.rename("sale", &RenameTag::new("Spring Sale")).await.expect("renamed");
+    assert_eq!((merged.tag.as_str(), merged.links), ("Spring Sale", 2));
+    let merged = tags.rename("spring", &RenameTag::new("SPRING sale")).await.expect("merged");
+    assert_eq!((merged.tag.as_str(), merged.links), ("SPRING sale", 3));
+    assert_eq!(counted(a).await, "A/B.c:1 SPRING sale:3 été:1");
+    assert_eq!(shown(a, "one").await, json!(["A/B.c", "SPRING sale"]));
+    assert_eq!(listed(a, "tag=spring%20sale").await, "three two one");
+    assert_eq!(listed(a, "tag=spring").await, "");
+
+    tags.delete("spring SALE").await.expect("deleted");
+    tags.delete("a/b.C").await.expect("deleted");
+    assert_eq!(counted(a).await, "été:1");
+    assert_eq!((shown(a, "one").await, shown(a, "two").await), (json!([]), json!(["été"])));
+    let gone = tags.delete("spring sale").await.expect_err("it is gone");
+    assert_eq!(gone.kind(), Kind::NotFound);
+    for (path, body, outcome) in [
+        ("/v1/tags/sale", json!({"tag": "x"}), "404 not_found"),
+        ("/v1/tags/a%2Cb", json!({"tag": "x"}), "404 not_found"),
+        ("/v1/tags/of%20B", json!({"tag": "x"}), "404 not_found"),
+        ("/v1/tags/%C3%A9t%C3%A9", json!({"tag": ""}), "400 invalid_tag tag"),
+        ("/v1/tags/%C3%A9t%C3%A9", json!({"tag": "a,b"}), "400 invalid_tag tag"),
+        ("/v1/tags/%C3%A9t%C3%A9", json!({"tag": "x".repeat(41)}), "400 invalid_tag tag"),
+        ("/v1/tags/%C3%A9t%C3%A9", json!({"tag": null}), "400 bad_request tag"),
+        ("/v1/tags/%C3%A9t%C3%A9", json!({}), "400 bad_request tag"),
+    ] {
+        assert_eq!(a.put(path, &body).await.outcome(), outcome, "{path} {body}");
+    }
+    assert_eq!(a.delete("/v1/tags/of%20B").await.outcome(), "404 not_found");
+    assert_eq!(counted(a).await, "été:1");
+    assert_eq!(counted(&world.b).await, "of B:1 spring:1", "another account keeps its own");
+}
+
+/// More links than one write changes.
+#[tokio::test]
+async fn a_tag_of_many_links_is_merged_and_deleted() {
+    let world = spawn().await;
+    let a = &world.a;
+    a.make_of(&json!({"custom_id": "one", "tags": ["many", "other"]})).await;
+    a.make_of(&json!({"custom_id": "two", "tags": ["few"]})).await;
+    world
+        .db
+        .execute(
+            "INSERT INTO link_tags (link, tag) WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 12000)
+             SELECT -n, number FROM n, tags WHERE key = 'many'",
+        )
+        .await;
+    assert_eq!(counted(a).await, "few:1 many:12001 other:1");
+    let merged = a.client.tags().rename("many", &RenameTag::new("few")).await.expect("merged");
+    assert_eq!(merged.links, 12_002);
+    assert_eq!((counted(a).await, stored(&world).await), ("few:12002 other:1".to_owned(), (2, 12_003)));
+    a.client.tags().delete("FEW").await.expect("deleted");
+    assert_eq!((counted(a).await, stored(&world).await), ("other:1".to_owned(), (1, 1)));
+    assert_eq!(shown(a, "two").await, json!([]));
+}
+
+/// Links that are created while a tag is renamed, merged or deleted on another node: each has the tag that it was given or the
+/// one that it became, no tag is there twice, and none without a link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renames_race_creates() {
+    let world = spawn_nodes(2).await;
+    let (a, there) = (world.a.clone(), world.at(1, &world.a));
+    a.make_of(&json!({"custom_id": "first", "tags": ["old", "kept"]})).await;
+    let outcomes = at_once(60, |at| {
+        let caller = if at % 2 == 0 { a.clone() } else { there.clone() };
+        async move {
+            match at % 10 {
+                7 => caller.put("/v1/tags/old", &json!({"tag": "New"})).await.outcome(),
+                8 => caller.put("/v1/tags/new", &json!({"tag": "old"})).await.outcome(),
+                9 => caller.delete("/v1/tags/old").await.outcome(),
+                6 => caller.put("/v1/links/first", &json!({"tags": ["new", "kept"]})).await.outcome(),
+                5 => caller
+                    .post("/v1/links/bulk", &json!({"template": {"tags": ["OLD", "new"]}, "count": 3}))
+                    .await
+                    .outcome(),
+                _ => caller.post("/v1/links", &json!({"tags": ["old", "kept"]})).await.outcome(),
+            }
+        }
+    })
+    .await;
+    assert!(
+        outcomes.iter().all(|outcome| matches!(&**outcome, "200" | "201" | "204" | "404 not_found")),
+        "{outcomes:?}"
+    );
+    let number = async |sql: &str| world.db.number(sql).await;
+    assert_eq!(
+        number("SELECT COUNT(*) FROM link_tags m WHERE NOT EXISTS (SELECT 1 FROM tags t WHERE t.number = m.tag)").await,
+        0
+    );
+    assert_eq!(
+        number("SELECT COUNT(*) FROM tags t WHERE NOT EXISTS (SELECT 1 FROM link_tags m WHERE m.tag = t.number)").await,
+        0
+    );
+    assert_eq!(
+        number("SELECT COUNT(*) FROM link_tags m WHERE NOT EXISTS (SELECT 1 FROM links l WHERE l.position = m.link)")
+            .await,
+        0
+    );
+    let all = counted(&a).await;
+    // 30 links and the first were given it, and nothing takes it from one.
+    assert!(all.split(' ').any(|tag| tag == "kept:31"), "{all}");
+    let links = a.client.links().list(&LinkFilter::new()).items();
+    let links: Vec<_> = links.try_collect().await.expect("links");
+    assert_eq!(links.len(), 1 + 30 + 6 * 3);
+    for link in links {
+        assert!(link.tags.iter().all(|tag| ["kept", "new", "old"].contains(&&*tag.to_lowercase())), "{link:?}");
+    }
 }

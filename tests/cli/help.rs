@@ -110,6 +110,7 @@ fn every_example_works() {
             &serde_json::json!({"links": [deeplink_testing::double::link("spring-42")], "next_cursor": null}),
         ),
         (_, "/health" | "/ready") => Answer::new(200, r#"{"status":"ok"}"#),
+        (_, path) if path.starts_with("/v1/tags/") => Answer::json(200, &json!(fixtures::tag_detail("Spring sale"))),
         (_, path) if path.ends_with("/timeseries") => Answer::json(
             200,
             &serde_json::json!({
@@ -263,6 +264,9 @@ fn every_route_has_a_command() {
         "get_link" => "links get spring-42",
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",
+        "list_tags" => "tags list",
+        "rename_tag" => "tags rename spring summer",
+        "delete_tag" => "tags delete spring --yes",
         // Without -q it gets the link too, to warn of an expired one.
         "link_qr" => "links qr spring-42 -q",
         "explain_link" => "links explain spring-42 --as iphone",
@@ -347,6 +351,7 @@ fn every_route_has_a_command() {
             ("{delivery_id}", DELIVERY),
             ("{token}", SECRET),
             ("{domain}", "go.example.com"),
+            ("{tag}", "spring"),
             ("{format}", "png"),
             ("{app_id}", "app_0123456789abcdef01234567"),
             ("{user_id}", "usr_0123456789abcdef01234567"),

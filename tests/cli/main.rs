@@ -49,6 +49,7 @@ mod signals;
 mod sources;
 mod startup;
 mod stats;
+mod tags;
 mod terminal;
 mod unseen;
 mod webhook_listen;

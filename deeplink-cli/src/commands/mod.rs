@@ -53,6 +53,7 @@ pub(crate) mod session;
 pub(crate) mod signup;
 pub(crate) mod sources;
 pub(crate) mod stats;
+pub(crate) mod tags;
 pub(crate) mod team;
 pub(crate) mod token;
 pub(crate) mod webhooks;
@@ -98,6 +99,7 @@ impl Command {
             Self::Events(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
+            Self::Tags(command) => command.run(ctx).await,
             Self::Webhooks(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,
             Self::Doctor(command) => command.run(ctx).await,

@@ -160,6 +160,12 @@ nouns! {
         columns: "ID" = "link_id", "URL" = "url";
     }
 
+    /// Tags of links.
+    TAGS("tags", id: "tag", created: "tag") {
+        fields: "tag", "links": Count;
+        columns: "TAG" = "tag", "LINKS" = "links";
+    }
+
     /// Apps.
     APPS("apps", id: "id", created: "id") {
         fields: "id", "platform", "app_name", "bundle_id", "package_name", "team_id", "sha256_fingerprints",

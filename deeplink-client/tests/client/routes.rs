@@ -5,7 +5,7 @@ use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
     Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
     CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, ExplainQuery, FunnelQuery,
-    Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, ReplayDeliveries,
+    Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RenameTag, ReplayDeliveries,
     RequestSecretKey, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick,
     UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
@@ -68,6 +68,9 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "link_qr" => links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.map(drop),
         "explain_link" => links.explain("spring-42", &ExplainQuery::new()).await.map(drop),
         "link_timeseries" => links.timeseries("spring-42", &TimeseriesQuery::new()).await.map(drop),
+        "list_tags" => dl.tags().list().await.map(drop),
+        "rename_tag" => dl.tags().rename("spring", &RenameTag::new("Spring sale")).await.map(drop),
+        "delete_tag" => dl.tags().delete("Spring sale / 50 %").await,
         "list_apps" => dl.apps().list().await.map(drop),
         "create_app" => dl.apps().create(&CreateApp::ios("com.example.app", "ABCDE12345")).await.map(drop),
         "delete_app" => dl.apps().delete("app_0123456789abcdef01234567").await,

@@ -1,16 +1,133 @@
-//! Tags of links.
+//! Tags: list, rename or merge, delete; and which links get them.
 
-use deeplink_core::error::{ErrorCode, Invalid};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
-use deeplink_core::tag::{self, MAX_TAGS_OF_ACCOUNT, Tag};
+use deeplink_core::tag::{self, MAX_TAGS_OF_ACCOUNT, RenameTag, Tag, TagDetail, TagList};
 use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use http::StatusCode;
 
+use crate::caller::Caller;
 use crate::db::Conn;
 use crate::db::links::Link;
-use crate::db::tags::{self, Given, Tagged};
+use crate::db::tags::{self, Given, Progress, Tagged};
 use crate::error::ApiError;
-use crate::http::extract::Query;
-use crate::state::App;
+use crate::http::NO_STORE;
+use crate::http::auth::FullScope;
+use crate::http::documented::{Deleted, FullKey, JsonBody, NotFound};
+use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
+use crate::state::{App, Shared};
+
+/// Lists the tags that links have, in alphabetical order: at most 1,000.
+#[utoipa::path(
+    get, path = "/v1/tags", operation_id = "list_tags", tag = "tags", security(("secret_key" = [])),
+    responses((status = 200, description = "All tags", body = TagList), FullKey)
+)]
+pub(crate) async fn list(State(app): State<Shared>, FullScope { caller, .. }: FullScope) -> Result<Response, ApiError> {
+    Ok(([NO_STORE], Json(list_for(&app, &caller).await?)).into_response())
+}
+
+/// All tags of an account.
+pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<TagList, ApiError> {
+    let found = app.report(caller, |mut db, tenant| async move { tags::list(&mut db, &tenant).await }.boxed()).await?;
+    let mut tags: Vec<(Tag, i64)> = found.into_iter().map(|(tag, links)| (Tag::of_stored(tag), links)).collect();
+    tags.sort();
+    Ok(TagList::new(tags.into_iter().map(|(tag, links)| TagDetail::new(tag.into_text(), links)).collect()))
+}
+
+/// The tags of an account without their numbers of links, in alphabetical order.
+pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<Tag>, ApiError> {
+    app.report(caller, |mut db, tenant| async move { tags::names(&mut db, &tenant).await }.boxed()).await
+}
+
+/// Renames a tag on all links that have it.
+///
+/// If the account has the other tag already, the two become one. Then many links are changed one batch after another: until the
+/// answer, a list may show some of them under each tag, and after a failure the request can be sent again.
+#[utoipa::path(
+    put, path = "/v1/tags/{tag}", operation_id = "rename_tag", tag = "tags", security(("secret_key" = [])),
+    params(("tag" = String, Path, description = "The tag, in any case")), request_body = RenameTag,
+    responses(
+        (status = 200, description = "The tag as it is now", body = TagDetail),
+        FullKey, JsonBody, NotFound,
+        (status = 400, description = "The new tag breaks a rule (`invalid_tag`)", body = ErrorBody),
+    )
+)]
+pub(crate) async fn rename(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(tag): Path<String>,
+    request: Request,
+) -> Result<Json<TagDetail>, ApiError> {
+    let body = json_body(request, BODY_LIMIT).await?;
+    rename_for(&app, caller, &tag, &parse::<RenameTag>(&body)?).await.map(Json)
+}
+
+/// Renames a tag of the caller's.
+pub(crate) async fn rename_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    tag: &str,
+    asked: &RenameTag,
+) -> Result<TagDetail, ApiError> {
+    let (new, old) = (asked.check()?, Tag::parse(tag).map_err(|_| ApiError::not_found())?);
+    work_off(app, &caller, &old, Some(&new)).await?;
+    let links = tags::count_links(&mut app.db.read().await?.conn(), &caller.tenant, &new).await?;
+    Ok(TagDetail::new(new.into_text(), links))
+}
+
+/// Takes a tag from all links that have it.
+///
+/// Many links are changed one batch after another; after a failure the request can be sent again.
+#[utoipa::path(
+    delete, path = "/v1/tags/{tag}", operation_id = "delete_tag", tag = "tags", security(("secret_key" = [])),
+    params(("tag" = String, Path, description = "The tag, in any case")),
+    responses(Deleted)
+)]
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    Path(tag): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    delete_for(&app, caller, &tag).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Deletes a tag of the caller's.
+pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, tag: &str) -> Result<(), ApiError> {
+    let tag = Tag::parse(tag).map_err(|_| ApiError::not_found())?;
+    work_off(app, &caller, &tag, None).await
+}
+
+/// Replaces a tag by another or by none, in writes that are short enough for others to come between.
+async fn work_off(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: Option<&Tag>) -> Result<(), ApiError> {
+    let mut was_there = false;
+    loop {
+        let step = app.write(
+            caller.share(),
+            (Arc::clone(caller), old.clone(), new.cloned()),
+            |tx, (caller, old, new)| {
+                async move {
+                    caller.hold(tx).await?;
+                    Ok::<_, ApiError>(tags::replace_everywhere(tx, &caller.tenant, old, new.as_ref()).await?)
+                }
+                .boxed()
+            },
+            |_, _, _| {},
+        );
+        match step.await? {
+            Progress::Some => was_there = true,
+            Progress::Done => return Ok(()),
+            // Another request has finished the work.
+            Progress::NoTag if was_there => return Ok(()),
+            Progress::NoTag => return Err(ApiError::not_found()),
+        }
+    }
+}
 
 /// The tags that links must have, each as its key.
 pub(crate) fn filter_in(query: &Query) -> Result<Vec<String>, ApiError> {

@@ -14,6 +14,20 @@ const COMPARED: i64 = 1_000;
 /// How often numbers for new tags are drawn, if another node drew the same in the same millisecond.
 const DRAWS: usize = 4;
 
+/// Links that one write takes a tag from.
+const BATCH: i64 = 5_000;
+
+/// How far a tag is replaced everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Some links still have it.
+    Some,
+    /// No link has it any more.
+    Done,
+    /// The account does not have it.
+    NoTag,
+}
+
 /// The outcome of giving tags to links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
@@ -155,6 +169,73 @@ async fn numbers_of(db: &mut Conn<'_>, tenant: &TenantId, tags: &[Tag]) -> Resul
         }
         query.fetch_all(c).await
     })?)
+}
+
+/// The number of an account's tag.
+async fn number(db: &mut Conn<'_>, tenant: &TenantId, tag: &Tag) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "SELECT number FROM tags WHERE tenant_id = $1 AND key = $2";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(tag.key()).fetch_optional(c).await)?)
+}
+
+/// All tags of an account, and how many links have each.
+pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<(String, i64)>, DbError> {
+    const SQL: &str = "
+        SELECT t.tag, (SELECT CAST(COUNT(*) AS BIGINT) FROM link_tags m WHERE m.tag = t.number)
+        FROM tags t WHERE t.tenant_id = $1";
+    Ok(on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
+}
+
+/// All tags of an account, in their order.
+pub(crate) async fn names(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Tag>, DbError> {
+    const SQL: &str = "SELECT tag FROM tags WHERE tenant_id = $1";
+    let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
+    Ok(deeplink_core::tag::set_of(found.into_iter().map(Tag::of_stored)))
+}
+
+/// How many links have a tag.
+pub(crate) async fn count_links(db: &mut Conn<'_>, tenant: &TenantId, tag: &Tag) -> Result<i64, DbError> {
+    const SQL: &str = "
+        SELECT CAST(COUNT(*) AS BIGINT) FROM tags t JOIN link_tags m ON m.tag = t.number
+        WHERE t.tenant_id = $1 AND t.key = $2";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(tag.key()).fetch_one(c).await)?)
+}
+
+/// Replaces a tag by another on some of its links, or takes it from them. One that the account does not have yet is the old one
+/// under its new name.
+pub(crate) async fn replace_everywhere(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    old: &Tag,
+    new: Option<&Tag>,
+) -> Result<Progress, DbError> {
+    const RENAME: &str = "UPDATE tags SET key = $2, tag = $3 WHERE number = $1";
+    let Some(from) = number(db, tenant, old).await? else { return Ok(Progress::NoTag) };
+    let Some(new) = new else { return move_some(db, from, None).await };
+    let to = number(db, tenant, new).await?;
+    execute!(db, RENAME; to.unwrap_or(from), new.key(), new.as_str())?;
+    match to {
+        Some(to) if to != from => move_some(db, from, Some(to)).await,
+        _ => Ok(Progress::Done),
+    }
+}
+
+/// Takes a tag from some of its links and gives them another in its place.
+async fn move_some(db: &mut Conn<'_>, from: i64, to: Option<i64>) -> Result<Progress, DbError> {
+    const GIVE: &str = "
+        INSERT INTO link_tags (link, tag)
+        SELECT link, $2 FROM (SELECT link FROM link_tags WHERE tag = $1 ORDER BY link LIMIT $3) AS part
+        WHERE TRUE ON CONFLICT DO NOTHING";
+    const TAKE: &str = "
+        DELETE FROM link_tags
+        WHERE tag = $1 AND link IN (SELECT link FROM link_tags WHERE tag = $1 ORDER BY link LIMIT $2)";
+    if let Some(to) = to {
+        execute!(db, GIVE; from, to, BATCH)?;
+    }
+    if i64::try_from(execute!(db, TAKE; from, BATCH)?).is_ok_and(|taken| taken == BATCH) {
+        return Ok(Progress::Some);
+    }
+    prune(db, &[from]).await?;
+    Ok(Progress::Done)
 }
 
 /// The tags of a link.

@@ -16,7 +16,6 @@ use deeplink_core::zone::Zone;
 use futures_util::FutureExt;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{HeaderMap, StatusCode};
-use url::form_urlencoded;
 
 use super::chart::{Count, Report};
 use super::confirm::Question;
@@ -25,6 +24,7 @@ use super::frame::{Back, Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::range::Range;
+use super::tags::{self, Shown, TagLink};
 use super::{PageResult, explanations, time};
 use crate::api;
 use crate::db::clicks::{self, By, Kinds, Scope};
@@ -48,6 +48,7 @@ pub(super) struct LinkRow {
     pub(super) status: Status,
     pub(super) created: Timestamp,
     pub(super) clicks: Count,
+    pub(super) tags: Vec<TagLink>,
 }
 
 /// A status in words, and the class of its badge.
@@ -74,8 +75,7 @@ struct ListPage<'a> {
     frame: &'a Frame,
     links: Vec<LinkRow>,
     pager: Pager,
-    /// What is searched for; empty for all links.
-    search: String,
+    shown: Shown,
     caption: &'static str,
 }
 
@@ -108,6 +108,7 @@ pub(super) async fn rows(
             name: name_of(&link),
             status: Status::from(&link.status),
             created: link.created_at,
+            tags: tags::links_of(&link.tags),
             id: link.link_id,
             clicks,
         }
@@ -117,21 +118,20 @@ pub(super) async fn rows(
 
 const ALL: &str = "Your links, newest first. Clicks are from the last 30 days.";
 const FOUND: &str = "Links that contain this text, newest first. Clicks are from the last 30 days.";
+const TAGGED: &str = "Matching links, newest first. Clicks are from the last 30 days.";
 
-/// The list, or those of its links that contain a text; newest first.
+/// The list, or those of its links that contain a text or have a tag; newest first.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
-    let search = api::links::searched(&query)?.unwrap_or_default().trim().to_owned();
-    let (filter, first) = if search.is_empty() {
-        (LinkFilter::new(), "/account/links".to_owned())
-    } else {
-        let query = form_urlencoded::Serializer::new(String::new()).append_pair("q", &search).finish();
-        (LinkFilter::new().q(search.clone()), format!("/account/links?{query}"))
-    };
-    let (links, next) = rows(&app, &person, filter, cursor).await?;
+    let shown = Shown::read(&app, &person, &query).await?;
+    let (links, next) = rows(&app, &person, shown.filter(), cursor).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let caption = if search.is_empty() { ALL } else { FOUND };
-    let page = ListPage { frame: &frame, links, pager: Pager::new(first, cursor, next), search, caption };
+    let caption = match &shown.tag {
+        Some(_) => TAGGED,
+        None if shown.is_all() => ALL,
+        None => FOUND,
+    };
+    let page = ListPage { frame: &frame, links, pager: Pager::new(shown.href(), cursor, next), shown, caption };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
@@ -186,6 +186,7 @@ fn link_in(form: &Form, zone: &Zone) -> CreateLink {
     link.enabled = form.filled("enabled").map(|word| word == "true");
     link.expires_at = form.filled("expires_at").map(|text| moment_in(text, zone));
     link.expired_url = form.filled("expired_url");
+    link.tags = tags::in_form(form);
     link
 }
 
@@ -280,6 +281,7 @@ fn owner_group(zone: &Zone) -> Group {
     let states = [("true", "Enabled"), ("false", "Disabled")];
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
+        tags::field(),
         Field::choice("enabled", "Status", "People who open a disabled link see a notice.", states),
         Field::minute("expires_at", "Expires", expiry),
         Field::url(
@@ -288,7 +290,7 @@ fn owner_group(zone: &Zone) -> Group {
             "Where visitors go after the link expires. Without one, they see a notice.",
         ),
     ];
-    Group::new("Name, status and expiry", "", fields)
+    Group::new("Name, tags, status and expiry", "", fields)
 }
 
 fn label_of(action: &Action) -> &'static str {
@@ -318,6 +320,7 @@ struct LinkPage<'a> {
     /// Whether the service is on the person's own machine, so that its settings are theirs.
     is_loopback: bool,
     report: Report,
+    tags: Vec<TagLink>,
     /// Label and URL of each destination.
     destinations: Vec<(&'static str, &'a str)>,
     explained: Vec<explanations::Answer>,
@@ -367,6 +370,7 @@ pub(super) async fn show(
         destinations: destinations.into_iter().filter_map(|(name, url)| Some((name, url.as_deref()?))).collect(),
         explained: explanations::by_device(&app, &address).await?,
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
+        tags: tags::links_of(&link.tags),
         link: &link,
         qr,
     };
@@ -414,6 +418,7 @@ fn form_of(link: &LinkDetail, zone: &Zone) -> Form {
         ("enabled", Some(if link.enabled { "true" } else { "false" })),
         ("expires_at", link.owner_expires_at.map(|at| minute_of(at, zone)).as_deref()),
         ("expired_url", link.expired_url.as_deref()),
+        ("tags", Some(&tags::text_of(&link.tags))),
     ])
 }
 
@@ -476,6 +481,7 @@ fn update_in(form: &Form, now: &LinkDetail, zone: &Zone) -> UpdateLink {
         update.agent_context = context.map_or(Patch::Clear, Patch::Set);
     }
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
+    update.tags = tags::change_in(form, now);
     // The form shows minutes: one that was not changed keeps its seconds.
     update.expires_at = patch("expires_at").map(|text| moment_in(text, zone));
     if let Patch::Set(word) = patch("enabled") {

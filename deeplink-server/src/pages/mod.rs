@@ -36,6 +36,7 @@ mod secret;
 mod settings;
 mod signin;
 mod sources;
+mod tags;
 mod team;
 mod time;
 mod webhooks;

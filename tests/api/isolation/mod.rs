@@ -114,6 +114,9 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         let address = made.member("webhook_url");
         let token = address.rsplit('/').next().expect("a token").to_owned();
         vec![if path.contains("{token}") { token } else { made.member("id") }]
+    } else if path.contains("{tag}") {
+        a.make_of(&json!({"custom_id": name, "tags": [name]})).await;
+        vec![name]
     } else if path.contains("{webhook_id}") {
         // There can be two, and deliveries to the previous one are settled.
         let tenant = &a.tenant;
@@ -306,7 +309,7 @@ async fn i1_each_class_of_routes_takes_its_credential_only() {
 #[tokio::test]
 async fn i1_and_the_other_way_round() {
     let world = spawn().await;
-    world.b.make("of-b").await;
+    world.b.make_of(&json!({"custom_id": "of-b", "tags": ["tag of B"]})).await;
     world.b1.make("of-b1").await;
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.claim_domain(&world.b, "claimed.example.com", Role::Primary).await;
@@ -325,6 +328,7 @@ async fn i1_and_the_other_way_round() {
         for (kind, ids) in [
             ("/{link_id}", vec![text("of-b")]),
             ("/{link_id}", vec![text("of-b1")]),
+            ("/{tag}", vec![text("tag%20of%20B")]),
             ("/{domain}", vec![text("go.example.com")]),
             ("/{domain}", vec![text("claimed.example.com")]),
             ("/sources/{id}", vec![source.clone()]),
@@ -337,7 +341,7 @@ async fn i1_and_the_other_way_round() {
         ] {
             let of_kind = |operation: &&Operation| operation.path.contains(kind) && !operation.is_public;
             for operation in operations::all().iter().filter(of_kind) {
-                let body = operation.has_body.then(|| json!({"web_url": null, "root_url": null}));
+                let body = operation.has_body.then(|| json!({"web_url": null, "root_url": null, "tag": "new"}));
                 let reply = who.call(operation, &Thing { ids: ids.clone(), body }).await;
                 let scoped =
                     caller.affiliate.is_some() && !matches!(&*operation.id, "get_link" | "link_qr" | "explain_link");

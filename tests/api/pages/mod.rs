@@ -10,6 +10,7 @@ mod numbers;
 mod plan;
 mod signin;
 mod suspended;
+mod tags;
 mod webhooks;
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ mod qr;
 mod rename;
 mod resolve;
 mod stats;
+mod tag;
 mod timeseries;
 mod update;
 
@@ -29,6 +30,7 @@ commands! {
         Get(get::Get),
         Update(Box<update::Update>),
         Rename(rename::Rename),
+        Tag(tag::TagLinks),
         Enable(enable::Enable),
         Disable(disable::Disable),
         Expire(expire::Expire),

@@ -1,0 +1,87 @@
+//! `dl links tag`.
+
+use clap::Args;
+use deeplink_client::Client;
+use deeplink_core::link::UpdateLink;
+use deeplink_core::patch::Patch;
+use deeplink_core::tag::{Tag, set_of};
+
+use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::help::help;
+use crate::ids::{self, Tally};
+use crate::{given, output};
+
+/// Add tags to links, or remove them
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Tags are for you and your team: visitors, programs and affiliates do not see them. A link has at most 20.",
+    &[
+    "dl links tag spring-42 --add \"Spring sale\" --remove draft",
+    "dl links list --q poster --all -o id | dl links tag - --add poster",
+]
+))]
+pub(crate) struct TagLinks {
+    /// Ids of the links, or - for ids on stdin
+    #[arg(value_name = "ID|-", required = true)]
+    ids: Vec<String>,
+    /// Tag to add; may be repeated
+    #[arg(long, value_name = "TAG", required_unless_present = "remove")]
+    add: Vec<String>,
+    /// Tag to remove; may be repeated
+    #[arg(long, value_name = "TAG")]
+    remove: Vec<String>,
+}
+
+/// The tags that links get and lose.
+struct Change {
+    add: Vec<Tag>,
+    remove: Vec<Tag>,
+}
+
+impl TagLinks {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::LINKS)?;
+        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
+        let change = Change { add: given::tags(&self.add)?, remove: given::tags(&self.remove)? };
+        if let Some(both) = change.add.iter().find(|tag| change.remove.contains(tag)) {
+            let shown = crate::escape::one_line(both.as_str()).into_owned();
+            return Err(Failure::usage(format!("the tag \"{shown}\" is both added and removed")).into());
+        }
+        let client = ctx.client().await?;
+        if let ([id], [_]) = (ids.as_slice(), self.ids.as_slice()) {
+            return sheet.one(&change.apply(ctx, &client, id).await?);
+        }
+        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
+        for id in &ids {
+            match change.apply(ctx, &client, id).await {
+                Ok(link) => {
+                    rows.push(&link)?;
+                    rows.page()?;
+                }
+                Err(stop) => tally.failed(id, stop)?,
+            }
+        }
+        if !tally.not_sent() {
+            rows.finish(None)?;
+        }
+        tally.finish()
+    }
+}
+
+impl Change {
+    /// The link with its tags changed. If it has them already, nothing is sent.
+    async fn apply(&self, ctx: &Context, client: &Client, id: &str) -> Outcome<String> {
+        let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
+        let before = set_of(link.value.tags.iter().cloned().map(Tag::of_stored));
+        let kept = before.iter().filter(|tag| !self.remove.contains(tag));
+        let after = set_of(kept.chain(&self.add).cloned());
+        if after == before {
+            return Ok(String::from_utf8_lossy(&link.raw).into_owned());
+        }
+        let mut update = UpdateLink::new();
+        update.tags = Patch::Set(after.into_iter().map(Tag::into_text).collect());
+        let link = client.links().update(id, &update).full().await.map_err(|error| ctx.stop(&error))?;
+        Ok(String::from_utf8_lossy(&link.raw).into_owned())
+    }
+}

@@ -1,0 +1,14 @@
+//! `dl tags`: the words by which links are grouped.
+
+mod delete;
+mod list;
+mod rename;
+
+commands! {
+    /// List, rename, merge and delete the tags of links
+    Tags {
+        List(list::List),
+        Rename(rename::Rename),
+        Delete(delete::Delete),
+    }
+}

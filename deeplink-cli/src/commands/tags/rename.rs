@@ -1,0 +1,34 @@
+//! `dl tags rename`.
+
+use clap::Args;
+use deeplink_core::tag::RenameTag;
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::help::help;
+use crate::{given, output};
+
+/// Rename a tag on all links, or merge it into another
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "If links have the new tag already, the two tags become one.",
+    &["dl tags rename spring \"Spring sale\"", "dl tags rename spring-sale \"Spring sale\" --dry-run"]
+))]
+pub(crate) struct Rename {
+    /// The tag
+    tag: String,
+    /// What it is to be called: at most 40 characters, without commas
+    new: String,
+}
+
+impl Rename {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::TAGS)?;
+        let tag = given::tag(&self.tag)?;
+        let new = RenameTag::new(self.new);
+        new.check()?;
+        let call = ctx.client().await?.tags().rename(tag.as_str(), &new).full();
+        let renamed = call.await.map_err(|error| ctx.stop_among(&error, "tags"))?;
+        sheet.one(&String::from_utf8_lossy(&renamed.raw))
+    }
+}

@@ -1,0 +1,62 @@
+//! Tags on the pages of links.
+
+use serde_json::json;
+
+use super::{Visitor, text_of, went};
+use deeplink_testing::spawn;
+
+#[tokio::test]
+async fn links_are_tagged_and_listed_by_tag() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    assert!(!visitor.get("/account/links").await.text().contains("<select"), "there is nothing to choose");
+    let id = visitor.form_id("/account/new-link").await;
+    let fields = [
+        ("form", &*id),
+        ("custom_id", "tagged"),
+        ("web_url", "https://example.com/"),
+        ("tags", " Spring sale,, poster & flyer ,SPRING SALE "),
+    ];
+    assert_eq!(went(&visitor.post("/account/new-link", &fields).await).0, 303);
+    let stored = async || world.a.get("/v1/links/tagged").await.json()["tags"].clone();
+    assert_eq!(stored().await, json!(["poster & flyer", "Spring sale"]));
+    world.a.make("plain").await;
+
+    let page = visitor.get("/account/links/tagged").await.text();
+    for href in ["/account/links?tag=Spring+sale", "/account/links?tag=poster+%26+flyer"] {
+        assert!(page.contains(&format!("href=\"{href}\"")), "{page}");
+        let list = visitor.get(href).await.text();
+        assert!(list.contains(">tagged</a>") && !list.contains(">plain</a>"), "{list}");
+    }
+    let list = visitor.get("/account/links?tag=SPRING+sale&q=tag").await.text();
+    assert!(list.contains("<option selected>Spring sale</option>") && list.contains("value=\"tag\""), "{list}");
+    let all = visitor.get("/account/links?tag=&q=").await.text();
+    assert!(all.contains(">plain</a>") && all.contains("href=\"/account/links?tag=Spring+sale\""), "{all}");
+    for (query, text) in [
+        ("tag=other", "No link with the tag “<bdi>other</bdi>”."),
+        ("tag=spring+sale&q=nothing", "No link with the tag “<bdi>spring sale</bdi>” contains “<bdi>nothing</bdi>”."),
+        ("q=nothing", "No link contains “<bdi>nothing</bdi>”."),
+    ] {
+        let page = text_of(&visitor.get(&format!("/account/links?{query}")).await);
+        assert!(page.contains(text), "{query} {page}");
+    }
+    assert_eq!(visitor.get("/account/links?tag=a%2Cb").await.status, 400);
+
+    let edit = "/account/links/tagged/edit";
+    let form = visitor.get(edit).await.text();
+    assert!(form.contains("name=\"tags\"") && form.contains("value=\"poster &#38; flyer, Spring sale\""), "{form}");
+    assert_eq!(visitor.post(edit, &[("tags", "poster & flyer, Spring sale")]).await.status, 303);
+    let many = (0..21).map(|at| format!("tag {at}")).collect::<Vec<_>>().join(",");
+    for (tags, text) in
+        [(&*many, "At most 20 are allowed."), (&*"x".repeat(41), "A tag has 41 characters; 40 are allowed.")]
+    {
+        let refused = visitor.post(edit, &[("tags", tags)]).await;
+        assert_eq!(refused.status, 400);
+        let page = refused.text();
+        assert!(page.contains(&format!("id=\"tags-error\">{text}<")) && page.contains(tags), "{page}");
+    }
+    assert_eq!(visitor.post(edit, &[("name", "Named")]).await.status, 303);
+    assert_eq!(stored().await, json!(["poster & flyer", "Spring sale"]), "a form without the field keeps them");
+    assert_eq!(visitor.post(edit, &[("tags", "")]).await.status, 303);
+    assert_eq!(stored().await, json!([]));
+}
