@@ -39,8 +39,8 @@ fn segment(value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The fields of a struct as query pairs, one per value of a list; absent ones are left out by its own serialization. They are
-/// sorted by name, because any crate in a build can switch serde_json's order.
+/// The fields of a struct as query pairs, one per value of a list; absent ones are left out by its own serialization. They
+/// are sorted by name, because any crate in a build can switch serde_json's order.
 pub(crate) fn pairs(query: &impl Serialize) -> Result<Vec<(String, String)>> {
     let value = serde_json::to_value(query)
         .map_err(|why| Error::from_source(crate::Kind::Validation, "the query could not be serialized", why))?;

@@ -78,9 +78,9 @@ codes! {
     LinkIdTaken = "link_id_taken", 409;
     /// The end of a link is not a time with an offset, has passed, or is more than 100 years ahead.
     InvalidExpiresAt = "invalid_expires_at", 400;
-    /// A tag is blank, longer than 40 characters, holds a comma or a control character, or is the 21st of a link.
+    /// A tag is blank, is longer than 40 characters, contains a comma or a control character, or is the 21st of a link.
     InvalidTag = "invalid_tag", 400;
-    /// The account's links have 1,000 different tags.
+    /// The account already has 1,000 different tags.
     TagLimit = "tag_limit", 400;
     /// The operator has the link switched off, so its owner cannot switch it on.
     DisabledByOperator = "disabled_by_operator", 409;

@@ -32,17 +32,17 @@ impl Tag {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = nfc(text.trim());
         if text.is_empty() {
-            return Err("a tag is blank".to_owned());
+            return Err("a tag must not be blank".to_owned());
         }
         if find_control(&text, false).is_some() {
-            return Err("a tag holds a control character".to_owned());
+            return Err("a tag contains a control character".to_owned());
         }
         let count = text.chars().count();
         if count > MAX_TAG {
-            return Err(format!("a tag has {count} characters; {MAX_TAG} are allowed"));
+            return Err(format!("a tag must be at most {MAX_TAG} characters (currently {count})"));
         }
         if text.contains(',') {
-            return Err(format!("the tag \"{text}\" holds a comma"));
+            return Err(format!("the tag \"{text}\" contains a comma"));
         }
         Ok(Self::of_stored(text))
     }
@@ -94,12 +94,12 @@ impl Ord for Tag {
     }
 }
 
-/// The body of a rename.
+/// The request body to rename a tag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RenameTag {
-    /// What the tag is to be called: 1 to 40 characters, without commas.
+    /// The new tag: 1 to 40 characters, without commas.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 40))]
     pub tag: String,
 }
@@ -119,9 +119,9 @@ impl RenameTag {
 reply! {
     /// A tag.
     TagDetail {
-        /// The tag, as its account spells it.
+        /// The tag, in the account's spelling.
         tag: String,
-        /// How many links have it, at least one.
+        /// The number of links with the tag, at least one.
         links: i64,
     }
 }
@@ -165,7 +165,7 @@ pub fn check_filter(tags: &[String]) -> Result<Vec<Tag>, Invalid> {
 fn check_in(field: &'static str, code: &ErrorCode, tags: &[String]) -> Result<Vec<Tag>, Invalid> {
     let wrong = |message: String| Invalid::field(code.clone(), field, format!("{field}: {message}"));
     if tags.len() > MAX_TAGS {
-        return Err(wrong(format!("at most {MAX_TAGS} are allowed")));
+        return Err(wrong(format!("must be at most {MAX_TAGS} tags")));
     }
     let tags = tags.iter().map(|text| Tag::parse(text).map_err(&wrong));
     Ok(set_of(tags.collect::<Result<Vec<_>, _>>()?))

@@ -13,7 +13,7 @@ use crate::decode;
 pub struct Tags(pub(crate) Connection);
 
 impl Tags {
-    /// The tags that links of the account have, in alphabetical order: at most 1,000.
+    /// The tags of the account's links, in alphabetical order: at most 1,000.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -26,7 +26,7 @@ impl Tags {
         call::json(&self.0, &routes::LIST_TAGS, &[])
     }
 
-    /// Renames a tag on all links that have it. If the account has the other tag already, the two become one.
+    /// Renames a tag on all links that have it. If the account already has the new tag, the two are merged.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -71,7 +71,8 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub expired_url: Option<String>,
-    /// Words that group links, for the owner alone: at most 20 of 1 to 40 characters, without commas, equal without case.
+    /// The owner's tags for the link: at most 20, each of 1 to 40 characters, without commas, case-insensitive.
+    /// Visitors and affiliates do not see them.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub tags: Option<Vec<String>>,

@@ -65,7 +65,7 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,
-    /// The words that group it, replaced as a whole: at most 20 of 1 to 40 characters, without commas.
+    /// The owner's tags for the link, replaced as a whole: at most 20, each of 1 to 40 characters, without commas.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
     pub tags: Patch<Vec<String>>,

@@ -23,7 +23,7 @@ use crate::http::documented::{Deleted, FullKey, JsonBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::state::{App, Shared};
 
-/// Lists the tags that links have, in alphabetical order: at most 1,000.
+/// Lists the tags of all links, in alphabetical order. Maximum 1,000 per account.
 #[utoipa::path(
     get, path = "/v1/tags", operation_id = "list_tags", tag = "tags", security(("secret_key" = [])),
     responses((status = 200, description = "All tags", body = TagList), FullKey)
@@ -47,15 +47,15 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<Tag>, Ap
 
 /// Renames a tag on all links that have it.
 ///
-/// If the account has the other tag already, the two become one. Then many links are changed one batch after another: until the
-/// answer, a list may show some of them under each tag, and after a failure the request can be sent again.
+/// If the account already has the new tag, the two are merged. Links are then changed in batches: until the response, a list
+/// may show some of them with the old tag and some with the new one. After a failure, retry the request.
 #[utoipa::path(
     put, path = "/v1/tags/{tag}", operation_id = "rename_tag", tag = "tags", security(("secret_key" = [])),
-    params(("tag" = String, Path, description = "The tag, in any case")), request_body = RenameTag,
+    params(("tag" = String, Path, description = "The tag, case-insensitive")), request_body = RenameTag,
     responses(
-        (status = 200, description = "The tag as it is now", body = TagDetail),
+        (status = 200, description = "The renamed tag", body = TagDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "The new tag breaks a rule (`invalid_tag`)", body = ErrorBody),
+        (status = 400, description = "The new tag is invalid (`invalid_tag`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn rename(
@@ -81,12 +81,12 @@ pub(crate) async fn rename_for(
     Ok(TagDetail::new(new.into_text(), links))
 }
 
-/// Takes a tag from all links that have it.
+/// Removes a tag from all links that have it.
 ///
-/// Many links are changed one batch after another; after a failure the request can be sent again.
+/// Links are changed in batches. After a failure, retry the request.
 #[utoipa::path(
     delete, path = "/v1/tags/{tag}", operation_id = "delete_tag", tag = "tags", security(("secret_key" = [])),
-    params(("tag" = String, Path, description = "The tag, in any case")),
+    params(("tag" = String, Path, description = "The tag, case-insensitive")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(
@@ -148,7 +148,7 @@ pub(super) async fn give(
 
 /// Refuses more different tags than an account can have.
 fn within_tags(given: Given) -> Result<(), ApiError> {
-    let message = format!("tags: the links of this account would have more than {MAX_TAGS_OF_ACCOUNT} different ones");
+    let message = format!("tags: this account would have more than {MAX_TAGS_OF_ACCOUNT} different tags");
     match given {
         Given::Yes => Ok(()),
         Given::TooMany => Err(Invalid::field(ErrorCode::TagLimit, "tags", message).into()),

@@ -38,7 +38,7 @@ use crate::state::Shared;
     tags(
         (name = "resolve", description = "Resolving links"),
         (name = "links", description = "Creating and managing links"),
-        (name = "tags", description = "Words that group links"),
+        (name = "tags", description = "Tags that group links"),
         (name = "lifecycle", description = "Reporting clicks, installs, users and conversions"),
         (name = "apps", description = "Apps that open links"),
         (name = "domains", description = "Custom domains"),

@@ -14,8 +14,12 @@ use crate::state::App;
 
 /// The field of a form.
 pub(super) fn field() -> Field {
-    Field::line("tags", "Tags", "Group links, such as by campaign. Separate tags with commas.")
-        .placeholder("spring, poster")
+    Field::line(
+        "tags",
+        "Tags",
+        "Group links, for example by campaign. Separate tags with commas. Only you and your team see them.",
+    )
+    .placeholder("spring, poster")
 }
 
 /// The text of the field for these tags.

@@ -47,9 +47,10 @@ async fn links_are_tagged_and_listed_by_tag() {
     assert!(form.contains("name=\"tags\"") && form.contains("value=\"poster &#38; flyer, Spring sale\""), "{form}");
     assert_eq!(visitor.post(edit, &[("tags", "poster & flyer, Spring sale")]).await.status, 303);
     let many = (0..21).map(|at| format!("tag {at}")).collect::<Vec<_>>().join(",");
-    for (tags, text) in
-        [(&*many, "At most 20 are allowed."), (&*"x".repeat(41), "A tag has 41 characters; 40 are allowed.")]
-    {
+    for (tags, text) in [
+        (&*many, "Must be at most 20 tags."),
+        (&*"x".repeat(41), "A tag must be at most 40 characters (currently 41)."),
+    ] {
         let refused = visitor.post(edit, &[("tags", tags)]).await;
         assert_eq!(refused.status, 400);
         let page = refused.text();

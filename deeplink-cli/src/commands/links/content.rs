@@ -62,7 +62,7 @@ pub(crate) struct Content {
     /// Web page for visitors who open the link after it has expired
     #[arg(long, value_name = "URL")]
     expired_url: Option<String>,
-    /// Tag for you and your team, at most 40 characters; may be repeated
+    /// Tag of the link, visible only to your team, at most 40 characters; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 }

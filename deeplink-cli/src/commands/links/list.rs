@@ -33,7 +33,7 @@ pub(crate) struct Filter {
     /// Only links whose ID starts with this text
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
-    /// Links that have this tag; if repeated, those that have all of them
+    /// Only links with this tag; if repeated, only links with all of these tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
 }

@@ -12,17 +12,17 @@ use crate::help::help;
 use crate::ids::{self, Tally};
 use crate::{given, output};
 
-/// Add tags to links, or remove them
+/// Add tags to links or remove them
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Tags are for you and your team: visitors, programs and affiliates do not see them. A link has at most 20.",
+    "Visitors, SDKs and affiliates do not see tags. A link can have up to 20.",
     &[
     "dl links tag spring-42 --add \"Spring sale\" --remove draft",
     "dl links list --q poster --all -o id | dl links tag - --add poster",
 ]
 ))]
 pub(crate) struct TagLinks {
-    /// Ids of the links, or - for ids on stdin
+    /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
     /// Tag to add; may be repeated

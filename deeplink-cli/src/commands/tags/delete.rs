@@ -10,11 +10,11 @@ use crate::{given, output};
 /// Remove a tag from all links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The links stay.",
+    "The links are not deleted.",
     &["dl tags delete spring --yes", "dl tags delete spring --dry-run"]
 ))]
 pub(crate) struct Delete {
-    /// The tag
+    /// Tag to remove
     tag: String,
 }
 
@@ -23,7 +23,7 @@ impl Delete {
         let sheet = ctx.out.sheet(&output::DELETED)?;
         let tag = given::tag(&self.tag)?;
         let shown = crate::escape::one_line(tag.as_str()).into_owned();
-        ctx.confirm(&format!("The tag \"{shown}\" is removed from all links.")).await?;
+        ctx.confirm(&format!("The tag \"{shown}\" will be removed from all links.")).await?;
         let call = ctx.client().await?.tags().delete(tag.as_str());
         call.await.map_err(|error| ctx.stop_among(&error, "tags"))?;
         sheet.created(&output::object(&[("id", tag.as_str().into()), ("deleted", true.into())]))

@@ -7,10 +7,10 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::output;
 
-/// List the tags that links have
+/// List the tags of your links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl links tag adds tags to links; one that no link has any more is gone.",
+    "dl links tag adds tags to links. A tag no longer exists once no link has it.",
     &["dl tags list", "dl tags list -o csv"]
 ))]
 pub(crate) struct List {}

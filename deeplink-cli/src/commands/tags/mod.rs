@@ -5,7 +5,7 @@ mod list;
 mod rename;
 
 commands! {
-    /// List, rename, merge and delete the tags of links
+    /// List, rename, merge and delete tags of links
     Tags {
         List(list::List),
         Rename(rename::Rename),

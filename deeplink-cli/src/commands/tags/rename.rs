@@ -11,13 +11,13 @@ use crate::{given, output};
 /// Rename a tag on all links, or merge it into another
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "If links have the new tag already, the two tags become one.",
+    "If the new tag already exists, the two tags are merged.",
     &["dl tags rename spring \"Spring sale\"", "dl tags rename spring-sale \"Spring sale\" --dry-run"]
 ))]
 pub(crate) struct Rename {
-    /// The tag
+    /// Tag to rename
     tag: String,
-    /// What it is to be called: at most 40 characters, without commas
+    /// New tag: at most 40 characters, without commas
     new: String,
 }
 
