@@ -42,7 +42,7 @@ fn a_refused_run_is_resumed_by_name_or_by_the_same_command() {
         willing.store(true, Ordering::SeqCst);
         let ran = dl.run(&resume.replace("RUN", &run));
         assert_eq!(ran.code, Some(0), "{ran}");
-        assert!(ran.stderr.contains("note: resuming: run ") && ran.says("created 2"), "{ran}");
+        assert!(ran.stderr.contains("note: resuming: import ") && ran.says("created 2"), "{ran}");
         assert_eq!(dl.run("imports list --fields run,state,done").ok(), format!("{run}\tfinished\t2\n"));
         assert!(dl.run(&format!("imports resume {run}")).fails(2).contains("has finished"));
     }
@@ -78,7 +78,7 @@ fn the_line_to_go_on_with_is_complete() {
     assert!(line.contains("my links.csv'") && line.contains(" --max-wait 1200000ms"), "{line}");
     willing.store(true, Ordering::SeqCst);
     let ran = dl.run(&line);
-    assert!(ran.code == Some(0) && ran.says("note: resuming: run ") && ran.says("created 1"), "{line}: {ran}");
+    assert!(ran.code == Some(0) && ran.says("note: resuming: import ") && ran.says("created 1"), "{line}: {ran}");
 }
 
 #[test]

@@ -94,10 +94,18 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
 /// Refuses a name and tags from an affiliate's credential: they are for the owner alone.
 pub(super) fn check_owned(has_name: bool, has_tags: bool) -> Result<(), Invalid> {
     if has_name {
-        return Err(Invalid::field(ErrorCode::InvalidName, "name", "an affiliate's credential cannot set a link's name"));
+        return Err(Invalid::field(
+            ErrorCode::InvalidName,
+            "name",
+            "an affiliate's credential cannot set a link's name",
+        ));
     }
     if has_tags {
-        return Err(Invalid::field(ErrorCode::InvalidTag, "tags", "an affiliate's credential cannot set a link's tags"));
+        return Err(Invalid::field(
+            ErrorCode::InvalidTag,
+            "tags",
+            "an affiliate's credential cannot set a link's tags",
+        ));
     }
     Ok(())
 }

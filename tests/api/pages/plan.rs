@@ -194,7 +194,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "<dt>Payment failed on</dt>",
         "<dt>Pay by</dt>",
         "The last payment for Pro failed.",
-        "to keep it.",
+        "to keep the plan.",
         "<button class=\"main\">Manage billing</button>",
     ];
     says(&visitor, &late, &["<dt>Renews on</dt>"]).await;
