@@ -155,7 +155,7 @@ async fn rest(
             Ok(place @ VisitedHost::Custom(_))
                 if matches!(parts.uri.path(), association::APPLE | association::GOOGLE) =>
             {
-                association::answer(&app, &place, &parts).await
+                association::answer(&app, &place, &parts).boxed().await
             }
             Ok(VisitedHost::Custom(_)) => ApiError::not_found().into_response(),
             Ok(VisitedHost::Service | VisitedHost::Unknown) => {

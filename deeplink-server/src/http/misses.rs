@@ -6,6 +6,8 @@
 use std::net::IpAddr;
 
 use deeplink_core::error::ErrorCode;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use crate::db::DbError;
 use crate::error::ApiError;
@@ -16,37 +18,47 @@ use crate::state::App;
 ///
 /// The miss is counted before the database is asked, and given back unless nothing is found: concurrent requests cannot
 /// exceed what the address has left, and a client that hangs up gets nothing back.
-pub(crate) async fn look_up<T>(
-    app: &App,
+///
+/// On the heap: a query takes several KiB, which would otherwise be part of every request as long as it lasts, also while it
+/// waits for its body.
+pub(crate) fn look_up<'a, T: Send + 'a>(
+    app: &'a App,
     client: IpAddr,
     is_known: bool,
-    asked: impl Future<Output = Result<Option<T>, DbError>>,
-) -> Result<Option<T>, ApiError> {
-    if !is_known {
-        count(app, client)?;
+    asked: impl Future<Output = Result<Option<T>, DbError>> + Send + 'a,
+) -> BoxFuture<'a, Result<Option<T>, ApiError>> {
+    async move {
+        if !is_known {
+            count(app, client)?;
+        }
+        let found = asked.await;
+        if !is_known && !matches!(found, Ok(None)) {
+            app.limits.misses.give_back(&client);
+        }
+        Ok(found?)
     }
-    let found = asked.await;
-    if !is_known && !matches!(found, Ok(None)) {
-        app.limits.misses.give_back(&client);
-    }
-    Ok(found?)
+    .boxed()
 }
 
 /// The same for a token whose holder is looked up each time: memory only knows that it was valid lately.
-pub(crate) async fn look_up_token<T>(
-    app: &App,
+pub(crate) fn look_up_token<'a, T: Send + 'a>(
+    app: &'a App,
     client: IpAddr,
-    hash: &str,
-    asked: impl Future<Output = Result<Option<T>, DbError>>,
-) -> Result<Option<T>, ApiError> {
+    hash: &'a str,
+    asked: impl Future<Output = Result<Option<T>, DbError>> + Send + 'a,
+) -> BoxFuture<'a, Result<Option<T>, ApiError>> {
     let now = app.clock.monotonic_millis();
     let is_known = app.valid_tokens.old(hash, now).is_some();
-    let found = look_up(app, client, is_known, asked).await?;
-    match &found {
-        Some(_) => app.valid_tokens.fill(hash, (), app.valid_tokens.since(hash), now),
-        None => app.valid_tokens.remove(hash),
+    let asked = look_up(app, client, is_known, asked);
+    async move {
+        let found = asked.await?;
+        match &found {
+            Some(_) => app.valid_tokens.fill(hash, (), app.valid_tokens.since(hash), now),
+            None => app.valid_tokens.remove(hash),
+        }
+        Ok(found)
     }
-    Ok(found)
+    .boxed()
 }
 
 /// Counts a miss, or refuses it.

@@ -135,7 +135,7 @@ pub(crate) async fn visited_host(app: &App, peer: IpAddr, parts: &Parts) -> Resu
     let (since, old) = (app.hosts.since(&host), app.hosts.old(&host, now));
     let is_known = matches!(&old, Some(Some(_)));
     let client = app.client_at(peer, &parts.headers);
-    let found = match misses::look_up(app, client, is_known, load_host(app, &host)).boxed().await {
+    let found = match misses::look_up(app, client, is_known, load_host(app, &host)).await {
         Ok(found) => found.map(Arc::new),
         Err(error) if error.is_passing() => {
             return Ok(old.ok_or(error)?.map_or(VisitedHost::Unknown, VisitedHost::Custom));
@@ -217,7 +217,7 @@ pub(crate) async fn known(
     };
     let loading = async { load(app, &mut app.db.look_up().await?.conn(), owner, id, now).await };
     let loaded = match client() {
-        Some(client) => misses::look_up(app, client, old.is_some(), loading).boxed().await,
+        Some(client) => misses::look_up(app, client, old.is_some(), loading).await,
         None => loading.boxed().await.map_err(ApiError::from),
     };
     match loaded {

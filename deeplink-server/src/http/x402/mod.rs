@@ -24,6 +24,7 @@ use deeplink_core::secret::sha256_hex;
 use deeplink_core::x402::{
     Authorization, PAYMENT_V1, PAYMENT_V2, Paid, Payment, PaymentMessageV2, Requirement, Unfit, Version, paid,
 };
+use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
@@ -91,11 +92,12 @@ pub(crate) async fn pay(State(app): State<Shared>, request: Request, next: Next)
     if !offer.is_open() && ![PAYMENT_V1, PAYMENT_V2].iter().any(|name| request.headers().contains_key(*name)) {
         return next.run(request).await;
     }
+    // On the heap: few requests pay, and every request holds the size of this function.
     let answered = async {
         let checkout = Checkout::begin(app, paid, offer, request, next).await?;
         checkout.run().await
     };
-    answered.await.unwrap_or_else(|Answered(response)| *response)
+    answered.boxed().await.unwrap_or_else(|Answered(response)| *response)
 }
 
 /// The operation of a request without a key, if it can be paid for.
