@@ -87,7 +87,8 @@ pub struct Limits {
     pub unread: usize,
     /// The same for one connection; at this number its next request waits.
     pub unread_per_connection: usize,
-    /// Bytes of HTTP/2 requests in progress, by their estimated size; one address may have an eighth.
+    /// Bytes of requests in progress over HTTP/2, and of those with a body over HTTP/1, by their estimated size; one address
+    /// may have an eighth.
     pub heads: usize,
     /// Networks of reverse proxies, whose connections carry many clients and count against no share.
     pub trusted: Vec<IpNet>,
@@ -131,6 +132,11 @@ impl Limits {
         (self.connections / SHARES).max(1)
     }
 
+    /// Connections that the IPv6 addresses of one site may have open: a client can have all of a /48 to itself.
+    fn connections_per_site(&self) -> usize {
+        (self.connections / 4).max(1)
+    }
+
     /// Connections of one address that are served to their end although others wait for a place.
     fn connections_always(&self) -> usize {
         (self.connections_per_address() / SHARES).max(2)
@@ -142,10 +148,10 @@ impl Limits {
         Budget { all: self.unread, always: self.unread / 24 }
     }
 
-    /// Bytes of HTTP/2 requests in progress.
+    /// Bytes of requests in progress.
     fn heads_budget(&self) -> Budget {
-        // By default 128 KiB: a dozen requests.
-        Budget { all: self.heads, always: self.heads / 512 }
+        // By default 256 KiB: a dozen requests.
+        Budget { all: self.heads, always: self.heads / 256 }
     }
 }
 

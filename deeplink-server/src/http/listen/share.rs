@@ -1,7 +1,7 @@
 //! The share that one address has of what all clients share: connections, memory for answers that it does not read, and
 //! memory for bodies of unknown callers.
 //!
-//! An address is an IPv4 address or the /64 of an IPv6 one. Trusted proxies have no share of their own, because their
+//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 have a share of the connections together. Trusted proxies have no share of their own, because their
 //! connections carry the requests of many clients.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use super::Limits;
 use super::deadline::lock;
 use super::unread::Counter;
-use crate::http::client_ip::{is_trusted, limit_key};
+use crate::http::client_ip::{is_trusted, limit_key, network};
 use crate::shares::budget::Used;
 
 /// What the connections of one address have in common.
@@ -26,7 +26,7 @@ pub(crate) struct Share {
     pub(super) unread: Counter,
     /// Bytes of request bodies.
     pub(crate) bodies: Used,
-    /// Bytes of HTTP/2 requests in progress.
+    /// Bytes of requests in progress.
     pub(super) heads: Used,
     /// A reverse proxy, or several: nothing is limited by it.
     pub(crate) is_trusted: bool,
@@ -44,12 +44,26 @@ impl Share {
     }
 }
 
+#[derive(Debug, Default)]
+struct Open {
+    addresses: HashMap<IpAddr, Arc<Share>>,
+    /// The number of connections of each IPv6 /48.
+    sites: HashMap<IpNet, usize>,
+}
+
+/// The /48 of an IPv6 address. IPv4 addresses are too scarce for one client to have many.
+fn site(address: IpAddr) -> Option<IpNet> {
+    address.is_ipv6().then(|| network(address))
+}
+
 /// The open connections by address.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    open: Mutex<HashMap<IpAddr, Arc<Share>>>,
+    open: Mutex<Open>,
     /// Maximum connections of one address.
     most: usize,
+    /// Maximum connections of one site.
+    most_of_site: usize,
     trusted: Vec<IpNet>,
     of_proxies: Arc<Share>,
 }
@@ -67,23 +81,30 @@ impl Addresses {
         Arc::new(Self {
             open: Mutex::default(),
             most: limits.connections_per_address(),
+            most_of_site: limits.connections_per_site(),
             trusted: limits.trusted.clone(),
             of_proxies: Arc::new(Share::of_proxies()),
         })
     }
 
-    /// Counts a connection; `None` if its address has used up its share.
+    /// Counts a connection; `None` if its address or site has used up its share.
     pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Entry> {
         let address = limit_key(peer);
         let share = if is_trusted(peer.to_canonical(), &self.trusted) {
             Arc::clone(&self.of_proxies)
         } else {
             let mut open = lock(&self.open);
-            let share = open.entry(address).or_default();
             // Changed only under the lock.
-            if share.open() >= self.most {
+            let is_full = open.addresses.get(&address).is_some_and(|share| share.open() >= self.most);
+            let site = site(address);
+            let of_site = site.and_then(|site| open.sites.get(&site)).copied().unwrap_or_default();
+            if is_full || of_site >= self.most_of_site {
                 return None;
             }
+            if let Some(site) = site {
+                open.sites.insert(site, of_site + 1);
+            }
+            let share = open.addresses.entry(address).or_default();
             share.open.fetch_add(1, Relaxed);
             Arc::clone(share)
         };
@@ -98,7 +119,12 @@ impl Drop for Entry {
         }
         let mut open = lock(&self.addresses.open);
         if self.share.open.fetch_sub(1, Relaxed) == 1 {
-            open.remove(&self.address);
+            open.addresses.remove(&self.address);
+        }
+        let Some(site) = site(self.address) else { return };
+        match open.sites.get_mut(&site) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(open.sites.remove(&site)),
         }
     }
 }
@@ -137,14 +163,36 @@ mod tests {
         }
     }
 
+    /// Whoever has a /48 has 65,536 addresses, and together they have at most a quarter of the connections.
+    #[test]
+    fn r6_the_share_of_a_site() {
+        let addresses = addresses();
+        let enter = |net: u16| addresses.enter(format!("2001:db8:1:{net:x}::1").parse().unwrap());
+        let mut entries: Vec<_> = (0..4).map(|net| enter(net).expect("a place")).collect();
+        assert!(enter(4).is_none(), "a fifth of 16 places");
+        for other in ["2001:db8:2::1", "203.0.113.1"] {
+            assert!(addresses.enter(other.parse().unwrap()).is_some(), "{other}");
+        }
+        entries.pop();
+        assert!(enter(4).is_some(), "a place is free again");
+    }
+
     /// Connections that have ended leave nothing behind.
     #[test]
     fn addresses_without_connections_are_forgotten() {
         let addresses = addresses();
-        let entries: Vec<_> =
-            (0..200).map(|last| addresses.enter(IpAddr::from([203, 0, 113, last])).unwrap()).collect();
-        assert_eq!(lock(&addresses.open).len(), 200);
+        let entries: Vec<_> = (0..200)
+            .flat_map(|last| {
+                [IpAddr::from([203, 0, 113, last]), IpAddr::from([0x2001, 0xdb8, last.into(), 0, 0, 0, 0, 1])]
+            })
+            .map(|address| addresses.enter(address).unwrap())
+            .collect();
+        let known = || {
+            let open = lock(&addresses.open);
+            (open.addresses.len(), open.sites.len())
+        };
+        assert_eq!(known(), (400, 200));
         drop(entries);
-        assert_eq!(lock(&addresses.open).len(), 0);
+        assert_eq!(known(), (0, 0));
     }
 }
