@@ -1,9 +1,10 @@
 //! The memory of the server while answers are not read and bodies are not completed, each on a separate server.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::load;
 use crate::process::Server;
@@ -85,17 +86,62 @@ async fn bodies(plan: &Plan) -> Result<(), Failure> {
     service.server.stop().await?;
 
     let service = self::service(plan).await?;
+    let key = shown_key(&service).await?;
     let before = Usage::of(&service.server)?;
     let mut held = Vec::new();
     for _ in 0..30 {
-        held.push(Box::pin(forms(&service.server.address)).await?);
+        held.push(Box::pin(bodies_over_http2(&service.server.address, &key)).await?);
     }
     settle().await;
-    before.print(&service.server, "30 connections of 120 forms of 64 KB that do not end")?;
+    before.print(&service.server, "30 connections of 120 bodies of 64 KB that do not end")?;
     drop(held);
     tokio::time::sleep(Duration::from_secs(10)).await;
     before.print(&service.server, "the same 10 s after they were closed")?;
-    service.server.stop().await
+    service.server.stop().await?;
+
+    for (what, request) in
+        [("idle connections", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("half-sent forms", HALF_SENT)]
+    {
+        let service = self::service(plan).await?;
+        let before = Usage::of(&service.server)?;
+        let held = from_addresses(&service.server.address, request).await?;
+        settle().await;
+        before.print(&service.server, &format!("{} {what} of {ADDRESSES} addresses over HTTP/1", held.len()))?;
+        drop(held);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        before.print(&service.server, "the same 10 s after they were closed")?;
+        service.server.stop().await?;
+    }
+    Ok(())
+}
+
+/// A form without its last bytes.
+const HALF_SENT: &str = "POST /v1/auth/callback HTTP/1.1\r\nHost: localhost\r\n\
+    Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 4000\r\n\r\nt";
+/// Addresses from which connections are opened, and how many from each. Linux answers all of 127.0.0.0/8.
+const ADDRESSES: u8 = 8;
+const CONNECTIONS_EACH: usize = 1_000;
+
+/// Connections from several addresses that have each sent this.
+async fn from_addresses(address: &str, request: &str) -> Result<Vec<TcpStream>, Failure> {
+    let mut held = Vec::new();
+    for last in (1..=ADDRESSES).flat_map(|last| std::iter::repeat_n(last, CONNECTIONS_EACH)) {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from(([127, 0, 1, last], 0)))?;
+        let mut stream = socket.connect(address.parse()?).await?;
+        stream.write_all(request.as_bytes()).await?;
+        held.push(stream);
+    }
+    Ok(held)
+}
+
+/// A publishable key: its bodies count as those of unknown callers.
+async fn shown_key(service: &Service) -> Result<String, Failure> {
+    let made =
+        load::once(&service.server.address, &service.post("/v1/auth/publishable-keys", r#"{"domain":"example.com"}"#));
+    let (status, body) = made.await?;
+    let key = body.split('"').find(|part| part.starts_with("pk_")).ok_or_else(|| format!("{status}: {body}"))?;
+    Ok(key.to_owned())
 }
 
 /// Gives the server time to process the requests.
@@ -142,14 +188,14 @@ async fn stalled(address: &str, path: &str) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
-/// A connection with 120 forms of 64 KB, each without its last byte.
-async fn forms(address: &str) -> Result<TcpStream, Failure> {
+/// A connection with 120 bodies of 64 KB, each without its last byte.
+async fn bodies_over_http2(address: &str, key: &str) -> Result<TcpStream, Failure> {
     let mut out = opening(65_535);
     for nth in 0..120 {
         let mut block = vec![0x83, 0x86];
-        literal(&mut block, 4, "/v1/auth/callback");
+        literal(&mut block, 4, &format!("/v1/lifecycle/click?key={key}"));
         literal(&mut block, 1, "localhost");
-        literal(&mut block, 31, "application/x-www-form-urlencoded");
+        literal(&mut block, 31, "application/json");
         frame(&mut out, HEADERS, END_HEADERS, 2 * nth + 1, &block);
         for _ in 0..4 {
             frame(&mut out, DATA, 0, 2 * nth + 1, &[b'a'; 16_000]);

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -22,8 +22,8 @@ use super::Excess;
 use super::framing::{self, Coding, Framing};
 use super::state::ConnectionState;
 
-/// A body that was not read ends an HTTP/1 connection, unless it is small enough to have arrived with its head.
-const SMALL_BODY: u64 = 8 << 10;
+/// A body that was not read ends an HTTP/1 connection, unless the rest of it has arrived and is no larger than this.
+const SMALL_BODY: usize = 8 << 10;
 
 /// Maximum header lines of a request; over HTTP/1 the parser enforces the same.
 const MAX_HEADERS: usize = 100;
@@ -76,7 +76,9 @@ where
         let (status, last) = self.check_framing(&request);
         let mut refusal = status.map(Refusal::without_text);
         let mut turn = None;
-        if self.state.speaks_http2() && refusal.is_none() {
+        // Over HTTP/1 a request without a body waits for nothing that its client delays, and a connection has one of them.
+        let can_wait = self.state.speaks_http2() || !request.body().is_end_stream();
+        if can_wait && refusal.is_none() {
             match self.state.take_head(request.headers().len()) {
                 Ok(bytes) => exchange.head = bytes,
                 Err(Excess::OfAddress) => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
@@ -91,8 +93,8 @@ where
             }
         }
         let (mut waiting, mut coming) = (None, None);
+        let request = request.map(|body| RequestBody::new(body, &self.state));
         if refusal.is_none() {
-            let request = request.map(|body| RequestBody::new(body, &self.state));
             match turn {
                 Some(turn) => waiting = Some(Box::new(Waiting { turn, service: Arc::clone(&self.service), request })),
                 None => coming = Some(self.service.call(request)),
@@ -120,7 +122,7 @@ struct Exchange {
     answered: bool,
     /// It counts among the HTTP/2 requests that have begun.
     has_stream: bool,
-    /// Bytes that it counts in the budget of HTTP/2 requests.
+    /// Bytes that it counts in the budget of requests in progress.
     head: usize,
 }
 
@@ -223,15 +225,13 @@ impl Refusal {
     const TOO_MANY_OF_ADDRESS: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         text: Some(
-            b"{\"error\":\"too many concurrent HTTP/2 requests from your address; send fewer and try again\",\
+            b"{\"error\":\"too many concurrent requests from your address; send fewer and try again\",\
             \"code\":\"overloaded\"}",
         ),
     };
     const TOO_MANY_OF_ALL: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
-        text: Some(
-            b"{\"error\":\"too many concurrent HTTP/2 requests; try again in a second\",\"code\":\"overloaded\"}",
-        ),
+        text: Some(b"{\"error\":\"too many concurrent requests; try again in a second\",\"code\":\"overloaded\"}"),
     };
 
     fn without_text(status: StatusCode) -> Self {
@@ -383,10 +383,21 @@ impl Wait {
 impl RequestBody {
     fn new(incoming: Incoming, state: &Arc<ConnectionState>) -> Self {
         let state = (!incoming.is_end_stream()).then(|| Arc::clone(state));
-        if let Some(state) = state.as_ref().filter(|state| !state.speaks_http2()) {
-            state.set_unread_body(incoming.size_hint().lower() > SMALL_BODY);
-        }
         Self { incoming, state, wait: None }
+    }
+
+    /// Reads what has arrived and returns whether that was the rest of the body.
+    fn drain(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut read = 0;
+        while !self.incoming.is_end_stream() && read <= SMALL_BODY {
+            match Pin::new(&mut self.incoming).poll_frame(&mut cx) {
+                Poll::Ready(None) => return true,
+                Poll::Ready(Some(Ok(frame))) => read += frame.data_ref().map_or(0, Bytes::len),
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return false,
+            }
+        }
+        self.incoming.is_end_stream()
     }
 
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
@@ -408,9 +419,6 @@ impl Body for RequestBody {
                 if let Some(wait) = &mut self.wait {
                     wait.reading = false;
                 }
-                if let Some(state) = self.state.as_ref().filter(|_| self.incoming.is_end_stream()) {
-                    state.set_unread_body(false);
-                }
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }
             Poll::Pending => self.poll_late(cx).map(|late| Some(Err(late))),
@@ -423,5 +431,15 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
+    }
+}
+
+impl Drop for RequestBody {
+    /// Over HTTP/1 the rest of a body that is not read would be taken for the next request, so the response announces that
+    /// the connection ends with it.
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take().filter(|state| !state.speaks_http2()) {
+            state.set_unread_body(!self.drain());
+        }
     }
 }

@@ -38,8 +38,8 @@ const RECENT_USE_GRACE: Duration = Duration::from_millis(300);
 pub(super) const MAX_STREAMS: u32 = 128;
 /// The same until one of them is authenticated. More requests wait, because the offered number cannot be raised later.
 const MAX_ANONYMOUS_STREAMS: usize = 16;
-/// Bytes of an HTTP/2 request in progress without its headers.
-const REQUEST_BYTES: usize = 8 << 10;
+/// Bytes of a request in progress without its headers; `deeplink-bench run unread` measures it.
+const REQUEST_BYTES: usize = 16 << 10;
 /// Bytes of one header line over HTTP/2. One that is in the client's compression table costs it one byte to send and some
 /// 200 to hold, so bytes received do not bound the memory of request heads, as they do over HTTP/1.
 const HEADER_BYTES: usize = 200;
@@ -93,7 +93,7 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     half_head: AtomicBool,
-    /// A large body of a request over HTTP/1 was not read to its end.
+    /// The body of the last request over HTTP/1 was not read to its end.
     unread_body: AtomicBool,
     http2: AtomicBool,
     /// 0, or the time since which the socket accepts no bytes.
@@ -229,8 +229,8 @@ impl ConnectionState {
 
     // Reports of the exchanges.
 
-    /// Counts an HTTP/2 request with this many headers, and returns its estimated size in bytes. Fails if its address, or
-    /// all addresses, have too many in progress.
+    /// Counts a request with this many headers, and returns its estimated size in bytes. Fails if its address, or all
+    /// addresses, have too many in progress.
     pub(super) fn take_head(&self, headers: usize) -> Result<usize, Excess> {
         let bytes = REQUEST_BYTES + HEADER_BYTES * headers;
         let (all, share) = (&self.shared.heads, &self.share);
@@ -309,7 +309,7 @@ impl ConnectionState {
         self.slow.store(true, Relaxed);
     }
 
-    /// Sets whether a large body of a request over HTTP/1 is not read to its end.
+    /// Sets whether the body of a request over HTTP/1 was not read to its end.
     pub(super) fn set_unread_body(&self, is_unread: bool) {
         self.unread_body.store(is_unread, Relaxed);
     }

@@ -234,3 +234,17 @@ async fn a_small_body_that_nobody_reads_and_a_large_one_that_is_read_end_no_conn
         }
     }
 }
+
+/// A refused request whose body arrives after its head ends the connection, and says so: a client that kept the connection
+/// would lose its next request.
+#[tokio::test]
+async fn a_body_that_comes_after_its_answer_ends_the_connection() {
+    for (length, sent) in [("Content-Length: 100", ""), ("Content-Length: 100", "x"), ("Content-Length: 9000", "")] {
+        let server = Server::start(limits());
+        let mut stream = server.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{length}\r\n\r\n{sent}")).await;
+        let (head, _) = read_answer(&mut stream).await;
+        assert!(head.starts_with("http/1.1 302") && head.contains("connection: close"), "{length} {sent}: {head}");
+        stream.write_all(b"xx").await.expect("the server waits for the rest");
+        assert_eq!(read_to_end(stream).await.0, "");
+    }
+}

@@ -406,7 +406,7 @@ async fn t1_a_byte_now_and_then_is_no_progress() {
     }
 }
 
-/// R6: HTTP/2 requests of eight addresses do not keep those of another from being handled; what is refused says whose
+/// R6: requests of eight addresses do not keep those of another from being handled; what is refused says whose
 /// share is used up.
 #[tokio::test(start_paused = true)]
 async fn r6_requests_of_eight_addresses_leave_something_to_others() {
@@ -428,6 +428,32 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     let began = taken.iter().filter(|taken| taken.is_ok()).count();
     assert!((12..20).contains(&began), "{began} requests of a ninth address began");
     assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
+}
+
+/// R5: a request over HTTP/1 counts from its head to its end if it has a body, so that clients who never send theirs hold
+/// no more than their address's share.
+#[tokio::test]
+async fn r5_requests_that_wait_for_their_bodies_are_counted() {
+    let heads = SHARES * (2 * (17 << 10));
+    let server =
+        Server::start(Limits { heads, trusted: Vec::new(), body_idle: MOMENT, body_total: MOMENT, ..limits() });
+    let half = b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nx";
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(server.send(half).await);
+    }
+    server.until_asked(2).await;
+    let mut third = server.send(half).await;
+    let (head, body) = read_answer(&mut third).await;
+    assert!(head.starts_with("http/1.1 503") && head.contains("\r\nretry-after: 1\r\n"), "{head}");
+    assert!(head.contains("\r\nconnection: close\r\n") && body.contains("from your address"), "{head}{body}");
+    let mut other = server.send(HEAD).await;
+    assert!(read_answer(&mut other).await.0.starts_with("http/1.1 302"), "a request without a body is not counted");
+    waiting[0].write_all(b"yz!").await.unwrap();
+    assert_eq!(read_answer(&mut waiting[0]).await.1, "read 4");
+    let mut next = server.send(half).await;
+    next.write_all(b"yz!").await.unwrap();
+    assert_eq!(read_answer(&mut next).await.1, "read 4", "what has ended counts no more");
 }
 
 /// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
