@@ -110,6 +110,11 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     let mut told = format!("{link} is {}\n", change.status);
     if change.status != LinkStatus::Active {
         told.push_str(&change.others(db, others).await?);
+        let tenant = &change.tenant;
+        told.push_str(&format!(
+            "the account can still link to other URLs, also of the same site; to disable all of its links:\n  \
+             deeplink-server tenant suspend {tenant} --reason TEXT\n"
+        ));
     }
     Ok(told)
 }

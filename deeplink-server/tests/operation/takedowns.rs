@@ -178,6 +178,10 @@ fn r12_other_links_to_the_same_destination() {
     }
     assert_eq!((server.tap("fine"), server.tap("others")), (302, 302));
     let told = home.ok(&["link", "disable", "first", "--reason", "phishing", "--same-destination"]);
-    assert!(told.ends_with("is disabled\n"), "{told}");
+    assert!(told.contains(" is disabled\nthe account can still link to other URLs"), "no other link is left: {told}");
+    let suspend = told.lines().find_map(|line| line.strip_prefix("  deeplink-server ")).expect("a command");
+    let suspend: Vec<_> = suspend.split(' ').collect();
+    home.ok(&suspend);
+    assert_eq!(create(&key, &json!({"web_url": format!("{X}?id=3")})).0, 403, "the whole account is stopped");
     server.stop();
 }
