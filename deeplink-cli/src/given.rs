@@ -47,7 +47,7 @@ pub(crate) fn tag(text: &str) -> Outcome<Tag> {
 /// Tags that a link may have.
 pub(crate) fn tags(texts: &[String]) -> Outcome<Vec<Tag>> {
     if texts.len() > MAX_TAGS {
-        return Err(invalid_tag(format!("tags: must be at most {MAX_TAGS} tags")));
+        return Err(invalid_tag(format!("tags: must contain at most {MAX_TAGS} tags")));
     }
     texts.iter().map(|text| tag(text)).collect()
 }

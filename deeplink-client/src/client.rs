@@ -84,7 +84,7 @@ impl Client {
         Links(self.0.clone())
     }
 
-    /// Tags: words that group links.
+    /// Tags, which group links.
     pub fn tags(&self) -> Tags {
         Tags(self.0.clone())
     }

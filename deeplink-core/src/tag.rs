@@ -1,4 +1,4 @@
-//! Tags: words by which an account's owner groups links.
+//! Tags, which an account's owner uses to group links.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -16,10 +16,10 @@ use crate::words::reply;
 pub const MAX_TAG: usize = 40;
 /// Maximum tags of a link, and of a filter.
 pub const MAX_TAGS: usize = 20;
-/// Maximum different tags of an account's links.
+/// Maximum number of different tags in an account.
 pub const MAX_TAGS_OF_ACCOUNT: i64 = 1_000;
 
-/// A tag that keeps the rules: 1 to 40 characters, trimmed, in Unicode's form NFC, without commas and control characters.
+/// A valid tag: 1 to 40 characters, trimmed, in Unicode normalization form NFC, without commas and control characters.
 /// Tags that differ only in case are equal.
 #[derive(Debug, Clone)]
 pub struct Tag {
@@ -28,7 +28,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Applies the rules; the error says what is wrong.
+    /// Validates a tag; the error says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = nfc(text.trim());
         if text.is_empty() {
@@ -47,7 +47,7 @@ impl Tag {
         Ok(Self::of_stored(text))
     }
 
-    /// A tag that kept the rules when it was stored.
+    /// A tag that was validated when it was stored.
     pub fn of_stored(text: String) -> Self {
         Self { key: folded(&text), text }
     }
@@ -119,7 +119,7 @@ impl RenameTag {
 reply! {
     /// A tag.
     TagDetail {
-        /// The tag, in the account's spelling.
+        /// The tag, as the account spells it.
         tag: String,
         /// The number of links with the tag, at least one.
         links: i64,
@@ -139,12 +139,12 @@ fn nfc(text: &str) -> String {
     NFC.normalize(text).into_owned()
 }
 
-/// Without case. First upper, since some letters have two lower cases (σ and ς) or become several in upper case (ß).
+/// Case-folded. Uppercased first, because some letters have two lowercase forms (σ and ς) or expand when uppercased (ß).
 fn folded(text: &str) -> String {
     nfc(&text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>())
 }
 
-/// Different tags in their order; of equal ones, the first.
+/// The distinct tags, sorted; of equal tags, the first is kept.
 pub fn set_of(tags: impl IntoIterator<Item = Tag>) -> Vec<Tag> {
     let mut tags: Vec<Tag> = tags.into_iter().collect();
     tags.sort();
@@ -165,13 +165,13 @@ pub fn check_filter(tags: &[String]) -> Result<Vec<Tag>, Invalid> {
 fn check_in(field: &'static str, code: &ErrorCode, tags: &[String]) -> Result<Vec<Tag>, Invalid> {
     let wrong = |message: String| Invalid::field(code.clone(), field, format!("{field}: {message}"));
     if tags.len() > MAX_TAGS {
-        return Err(wrong(format!("must be at most {MAX_TAGS} tags")));
+        return Err(wrong(format!("must contain at most {MAX_TAGS} tags")));
     }
     let tags = tags.iter().map(|text| Tag::parse(text).map_err(&wrong));
     Ok(set_of(tags.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// An array of texts, or null. No more are kept than show that there are too many.
+/// An array of strings, or null. Keeps only as many as are needed to detect that there are too many.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     object::texts(deserializer, MAX_TAGS)
 }

@@ -1,4 +1,4 @@
-//! Tags: the words by which the account's links are grouped.
+//! Tags, which group the account's links.
 
 use deeplink_core::routes;
 use deeplink_core::tag::{RenameTag, TagDetail, TagList};
@@ -7,8 +7,8 @@ use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::decode;
 
-/// The operations on tags; see [`crate::Client::tags`]. Links get them from
-/// [`CreateLink::tags`](crate::CreateLink::tags) and from updates.
+/// The operations on tags; see [`crate::Client::tags`]. To tag a link, use
+/// [`CreateLink::tags`](crate::CreateLink::tags) or an update.
 #[derive(Debug, Clone)]
 pub struct Tags(pub(crate) Connection);
 

@@ -193,7 +193,7 @@ pub struct NewLink {
     pub expires_at: Option<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Option<String>,
-    /// What its owner groups it by: different tags, in their order.
+    /// The owner's tags for the link: distinct and sorted.
     pub tags: Vec<Tag>,
 }
 

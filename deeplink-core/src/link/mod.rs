@@ -93,7 +93,7 @@ shown_link! {
         /// URL that visitors are redirected to after the link has expired.
         #[serde(default)]
         pub expired_url: Option<String>,
-        /// The owner's tags for the link, in alphabetical order; empty for an affiliate's key.
+        /// The owner's tags for the link, in alphabetical order; always empty with an affiliate's credential.
         #[serde(default)]
         pub tags: Vec<String>,
     }

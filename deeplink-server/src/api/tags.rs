@@ -1,4 +1,4 @@
-//! Tags: list, rename or merge, delete; and which links get them.
+//! Tags: list, rename or merge, delete, and assign to links.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<TagList, ApiE
     Ok(TagList::new(tags.into_iter().map(|(tag, links)| TagDetail::new(tag.into_text(), links)).collect()))
 }
 
-/// The tags of an account without their numbers of links, in alphabetical order.
+/// The tags of an account in alphabetical order, without link counts.
 pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<Tag>, ApiError> {
     app.report(caller, |mut db, tenant| async move { tags::names(&mut db, &tenant).await }.boxed()).await
 }
@@ -68,7 +68,7 @@ pub(crate) async fn rename(
     rename_for(&app, caller, &tag, &parse::<RenameTag>(&body)?).await.map(Json)
 }
 
-/// Renames a tag of the caller's.
+/// Renames one of the caller's tags.
 pub(crate) async fn rename_for(
     app: &Shared,
     caller: Arc<Caller>,
@@ -76,7 +76,7 @@ pub(crate) async fn rename_for(
     asked: &RenameTag,
 ) -> Result<TagDetail, ApiError> {
     let (new, old) = (asked.check()?, Tag::parse(tag).map_err(|_| ApiError::not_found())?);
-    work_off(app, &caller, &old, Some(&new)).await?;
+    replace_in_batches(app, &caller, &old, Some(&new)).await?;
     let links = tags::count_links(&mut app.db.read().await?.conn(), &caller.tenant, &new).await?;
     Ok(TagDetail::new(new.into_text(), links))
 }
@@ -97,15 +97,15 @@ pub(crate) async fn delete(
     delete_for(&app, caller, &tag).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Deletes a tag of the caller's.
+/// Deletes one of the caller's tags.
 pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, tag: &str) -> Result<(), ApiError> {
     let tag = Tag::parse(tag).map_err(|_| ApiError::not_found())?;
-    work_off(app, &caller, &tag, None).await
+    replace_in_batches(app, &caller, &tag, None).await
 }
 
-/// Replaces a tag by another or by none, in writes that are short enough for others to come between.
-async fn work_off(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: Option<&Tag>) -> Result<(), ApiError> {
-    let mut was_there = false;
+/// Replaces a tag with another or removes it, in writes short enough for other writes to run in between.
+async fn replace_in_batches(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: Option<&Tag>) -> Result<(), ApiError> {
+    let mut existed = false;
     loop {
         let step = app.write(
             caller.share(),
@@ -120,22 +120,22 @@ async fn work_off(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: Option<&Ta
             |_, _, _| {},
         );
         match step.await? {
-            Progress::Some => was_there = true,
+            Progress::Some => existed = true,
             Progress::Done => return Ok(()),
             // Another request has finished the work.
-            Progress::NoTag if was_there => return Ok(()),
+            Progress::NoTag if existed => return Ok(()),
             Progress::NoTag => return Err(ApiError::not_found()),
         }
     }
 }
 
-/// The tags that links must have, each as its key.
+/// The keys of the tags that links must have.
 pub(crate) fn filter_in(query: &Query) -> Result<Vec<String>, ApiError> {
     let tags: Vec<String> = query.every("tag").map(str::to_owned).collect();
     Ok(tag::check_filter(&tags)?.iter().map(|tag| tag.key().to_owned()).collect())
 }
 
-/// Gives new links their tags.
+/// Adds tags to new links.
 pub(super) async fn give(
     app: &App,
     tx: &mut Conn<'_>,
@@ -146,7 +146,7 @@ pub(super) async fn give(
     within_tags(tags::give(tx, tenant, links, |count| app.positions.draw(now, count).collect()).await?)
 }
 
-/// Refuses more different tags than an account can have.
+/// Fails if the account would have too many different tags.
 fn within_tags(given: Given) -> Result<(), ApiError> {
     let message = format!("tags: this account would have more than {MAX_TAGS_OF_ACCOUNT} different tags");
     match given {
@@ -155,7 +155,7 @@ fn within_tags(given: Given) -> Result<(), ApiError> {
     }
 }
 
-/// Gives a link these tags in place of those that it has.
+/// Replaces a link's tags.
 pub(super) async fn replace(
     app: &App,
     tx: &mut Conn<'_>,

@@ -226,7 +226,7 @@ pub(crate) async fn step(
             continue;
         };
         let row = if matches!(db, Conn::Sqlite(_)) { "rowid" } else { "ctid" };
-        // Made from words of our own.
+        // Built only from our own text.
         let sql =
             format!("DELETE FROM {name} WHERE {row} IN (SELECT {row} FROM {name} WHERE {condition} LIMIT {ROWS})");
         let sql = AssertSqlSafe(sql);
@@ -256,7 +256,7 @@ pub(crate) async fn find_clicks(db: &mut Conn<'_>, tenant: &TenantId, after: i64
     }
     let to: Option<i64> = on!(db, c => sqlx::query_scalar(NEXT).bind(after).bind(CLICKS).fetch_one(c).await)?;
     let Some(to) = to else { return Ok(Progress::Table(0, 0)) };
-    // Made from words of our own.
+    // Built only from our own text.
     let its = AssertSqlSafe(format!(
         "SELECT MIN(position), MAX(position) FROM (SELECT position FROM clicks
             WHERE position > $2 AND position <= $3 AND {ITS_CLICK} ORDER BY position LIMIT {ROWS}) AS its"

@@ -8,16 +8,16 @@ use sqlx::AssertSqlSafe;
 use super::sets::{padded, padded_length, placeholders};
 use super::{Conn, DbError, execute, on};
 
-/// Entries of one tag that are counted to compare it with others.
+/// Maximum links of a tag that are counted to find the rarest tag of a filter.
 const COMPARED: i64 = 1_000;
 
-/// How often numbers for new tags are drawn, if another node drew the same in the same millisecond.
+/// Attempts to generate numbers for new tags, in case another node generates the same ones in the same millisecond.
 const DRAWS: usize = 4;
 
-/// Links that one write takes a tag from.
+/// Maximum links from which one write removes a tag.
 const BATCH: i64 = 5_000;
 
-/// How far a tag is replaced everywhere.
+/// The progress of replacing a tag on all links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Some links still have it.
@@ -70,7 +70,7 @@ fn json<T: serde::Serialize>(rows: &T) -> Result<String, DbError> {
     serde_json::to_string(rows).map_err(|_| DbError::corrupt("tags", "key", "new"))
 }
 
-/// Adds to links what the account has of their tags, and returns how many pairs of a link and a tag that are.
+/// Adds those of the tags that the account already has to the links, and returns the number of pairs of a link and a tag.
 async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, pairs: &[(i64, &str)]) -> Result<usize, DbError> {
     const SQLITE: &str = "
         INSERT INTO link_tags (link, tag)
@@ -91,7 +91,7 @@ async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, pairs: &[(i64, &str)
     Ok(usize::try_from(stored).unwrap_or(0))
 }
 
-/// Adds those of these tags that the account does not have. `false`: then it would have too many.
+/// Inserts those of these tags that the account does not have yet. `false`: it would then have too many.
 async fn insert(db: &mut Conn<'_>, tenant: &TenantId, tags: &[&Tag], numbers: &[i64]) -> Result<bool, DbError> {
     const SQLITE: &str = "
         INSERT INTO tags (number, tenant_id, key, tag)
@@ -121,14 +121,14 @@ pub(crate) async fn replace(
     draw: impl Fn(usize) -> Vec<i64>,
 ) -> Result<Given, DbError> {
     let before = remove(db, link.0).await?;
-    // The tags that it no longer has free their place first.
+    // Tags that are no longer used are removed first, so that they do not count towards the limit.
     let kept = numbers_of(db, tenant, link.1).await?;
     let gone: Vec<i64> = before.into_iter().filter(|number| !kept.contains(number)).collect();
     prune(db, &gone).await?;
     give(db, tenant, &[link], draw).await
 }
 
-/// Takes all tags from a link.
+/// Removes all tags from a link.
 pub(crate) async fn take(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
     let before = remove(db, link).await?;
     prune(db, &before).await
@@ -139,13 +139,13 @@ async fn remove(db: &mut Conn<'_>, link: i64) -> Result<Vec<i64>, DbError> {
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(link).fetch_all(c).await)?)
 }
 
-/// Removes those of these tags that no link has.
+/// Deletes those of these tags that no link has.
 async fn prune(db: &mut Conn<'_>, numbers: &[i64]) -> Result<(), DbError> {
     if numbers.is_empty() {
         return Ok(());
     }
     let numbers = padded(numbers);
-    // Made from words of our own.
+    // Built only from our own text.
     let sql = AssertSqlSafe(format!(
         "DELETE FROM tags WHERE number IN ({}) AND NOT EXISTS (SELECT 1 FROM link_tags m WHERE m.tag = tags.number)",
         placeholders(1, numbers.len())
@@ -160,7 +160,7 @@ async fn numbers_of(db: &mut Conn<'_>, tenant: &TenantId, tags: &[Tag]) -> Resul
         return Ok(Vec::new());
     }
     let length = padded_length(tags.len());
-    // Made from words of our own.
+    // Built only from our own text.
     let sql = format!("SELECT number FROM tags WHERE tenant_id = $1 AND key IN ({})", placeholders(2, length));
     Ok(on!(db, c => {
         let mut query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(tenant.as_str());
@@ -185,7 +185,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<(St
     Ok(on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?)
 }
 
-/// All tags of an account, in their order.
+/// All tags of an account, in alphabetical order.
 pub(crate) async fn names(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Tag>, DbError> {
     const SQL: &str = "SELECT tag FROM tags WHERE tenant_id = $1";
     let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
@@ -200,8 +200,8 @@ pub(crate) async fn count_links(db: &mut Conn<'_>, tenant: &TenantId, tag: &Tag)
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(tag.key()).fetch_one(c).await)?)
 }
 
-/// Replaces a tag by another on some of its links, or takes it from them. One that the account does not have yet is the old one
-/// under its new name.
+/// Replaces a tag with another on some of its links, or removes it from them. If the account does not have the new tag yet, the
+/// old one is renamed.
 pub(crate) async fn replace_everywhere(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -219,7 +219,7 @@ pub(crate) async fn replace_everywhere(
     }
 }
 
-/// Takes a tag from some of its links and gives them another in its place.
+/// Removes a tag from some of its links, and adds another one instead.
 async fn move_some(db: &mut Conn<'_>, from: i64, to: Option<i64>) -> Result<Progress, DbError> {
     const GIVE: &str = "
         INSERT INTO link_tags (link, tag)
@@ -245,7 +245,7 @@ pub(crate) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Vec<Tag>, Db
     Ok(deeplink_core::tag::set_of(found.into_iter().map(Tag::of_stored)))
 }
 
-/// The numbers of a filter's tags, the one that the fewest links have first. `None`: no link has all of them.
+/// The numbers of a filter's tags, the rarest first. `None`: no link has all of them.
 pub(super) async fn filtered(
     db: &mut Conn<'_>,
     tenant: &TenantId,

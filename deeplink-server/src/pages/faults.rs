@@ -96,7 +96,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
         ErrorCode::DisabledByOperator => "The operator of this service has disabled this link.",
         ErrorCode::TagLimit => {
-            "Your account already has 1,000 different tags. Delete one that you no longer use first."
+            "Your account already has 1,000 different tags. To add another, first delete one that you no longer use."
         }
         ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."

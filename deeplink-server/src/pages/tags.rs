@@ -27,7 +27,7 @@ pub(super) fn text_of(tags: &[String]) -> String {
     tags.join(", ")
 }
 
-/// The tags that a form names; `None` if it names none.
+/// The tags in a form; `None` if there are none.
 pub(super) fn in_form(form: &Form) -> Option<Vec<String>> {
     let text = form.filled("tags")?;
     Some(text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect())
@@ -41,7 +41,7 @@ pub(super) fn change_in(form: &Form, now: &LinkDetail) -> Patch<Vec<String>> {
     in_form(form).map_or(Patch::Clear, Patch::Set)
 }
 
-/// A tag that leads to the list of its links.
+/// A tag that links to the list of links with it.
 pub(super) struct TagLink {
     pub(super) text: String,
     pub(super) href: String,

@@ -48,7 +48,7 @@ async fn links_are_tagged_and_listed_by_tag() {
     assert_eq!(visitor.post(edit, &[("tags", "poster & flyer, Spring sale")]).await.status, 303);
     let many = (0..21).map(|at| format!("tag {at}")).collect::<Vec<_>>().join(",");
     for (tags, text) in [
-        (&*many, "Must be at most 20 tags."),
+        (&*many, "Must contain at most 20 tags."),
         (&*"x".repeat(41), "A tag must be at most 40 characters (currently 41)."),
     ] {
         let refused = visitor.post(edit, &[("tags", tags)]).await;

@@ -10,7 +10,7 @@ use crate::output;
 /// List the tags of your links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "dl links tag adds tags to links. A tag no longer exists once no link has it.",
+    "dl links tag adds tags to links. A tag is deleted once no link has it.",
     &["dl tags list", "dl tags list -o csv"]
 ))]
 pub(crate) struct List {}

@@ -1,11 +1,11 @@
-//! `dl tags`: the words by which links are grouped.
+//! `dl tags`: tags, which group links.
 
 mod delete;
 mod list;
 mod rename;
 
 commands! {
-    /// List, rename, merge and delete tags of links
+    /// List, rename, merge and delete link tags
     Tags {
         List(list::List),
         Rename(rename::Rename),

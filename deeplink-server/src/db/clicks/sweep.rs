@@ -61,7 +61,7 @@ pub(crate) async fn remove_clicks_of_plan(
     let remove = format!("DELETE FROM clicks WHERE position > $1 AND position <= $2 AND NOT {kept}");
     let past_due = past_due_since(now);
     execute!(db, MARK; to, &mark)?;
-    // Made from words of our own.
+    // Built only from our own text.
     execute!(db, AssertSqlSafe(remove); after, to, past_due)?;
     Ok(found == CLICKS)
 }

@@ -98,7 +98,7 @@ pub(crate) async fn remove_of_plan(
         keeps_longer(plan, "events.tenant_id")
     );
     execute!(db, MARK; to, &mark)?;
-    // Made from words of our own, like the next.
+    // Built only from our own text, like the next one.
     let leave = AssertSqlSafe(format!("UPDATE events SET position = -1 WHERE {passed} AND kept_until > $4"));
     execute!(db, leave; after, to, past_due_since(now), now.as_millis())?;
     let remove = AssertSqlSafe(format!("DELETE FROM events WHERE {passed} AND kept_until <= $4"));
