@@ -1,7 +1,7 @@
-//! Receives webhooks: takes what the service signed, once, and refuses everything else.
+//! Receives webhooks: accepts each signed event once, and rejects everything else.
 //!
-//! `WEBHOOK_SECRET=whsec_… cargo run --example webhook_receiver`, behind something that speaks https. To try it on this
-//! machine: `dl webhooks trigger conversion --to http://127.0.0.1:3000/hook --secret-file …`
+//! `WEBHOOK_SECRET=whsec_… cargo run --example webhook_receiver`, behind a reverse proxy that terminates TLS. To try it
+//! on this machine: `dl webhooks trigger conversion --to http://127.0.0.1:3000/hook --secret-file …`
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use deeplink_client::webhook::{Deduplicator, Duplicate, EventData, SignedEvent, Verifier, WebhookSecret};
 
-/// How far the clocks of the service and of this machine may differ.
+/// Maximum age of a request, and maximum difference between the service's clock and this machine's.
 const TOLERANCE: Duration = Duration::from_mins(5);
 
 #[derive(Clone)]
@@ -27,21 +27,21 @@ impl FromRef<Receiver> for Verifier {
     }
 }
 
-/// Whatever reaches this was signed by the service within the last minutes.
+/// Called only for requests that the service signed within the last five minutes.
 async fn hook(State(receiver): State<Receiver>, signed: SignedEvent) -> StatusCode {
     let id = signed.id.unwrap_or_default();
     let claim = match receiver.seen.claim(&id) {
         Ok(claim) => claim,
-        // The service need not come again.
+        // Already processed: no need to send it again.
         Err(Duplicate::Processed) => return StatusCode::NO_CONTENT,
-        // It must, in case the attempt in hand fails.
+        // The service must send it again, in case the attempt in progress fails.
         Err(Duplicate::InProgress) => return StatusCode::CONFLICT,
     };
     let told = match &signed.event.data {
         EventData::Conversion(sale) => format!("{} by {}", sale.conversion_type, sale.user_id),
         other => other.to_string(),
     };
-    // Stored, in a real receiver. If that fails, the claim is dropped, and the next attempt is let in.
+    // A real receiver stores the event here. If that fails, the claim is dropped, and the next attempt is accepted.
     if writeln!(std::io::stdout(), "{id} {told}").is_err() {
         return StatusCode::INTERNAL_SERVER_ERROR;
     }
@@ -51,7 +51,7 @@ async fn hook(State(receiver): State<Receiver>, signed: SignedEvent) -> StatusCo
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    #[expect(clippy::disallowed_methods, reason = "an example takes its settings where a program would")]
+    #[expect(clippy::disallowed_methods, reason = "an example reads its settings from the environment")]
     let setting = |name| std::env::var(name);
     // After a rotation: both secrets, separated by a space.
     let secrets = setting("WEBHOOK_SECRET")?;

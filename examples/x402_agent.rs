@@ -1,8 +1,8 @@
-//! A program without an account that pays for a link, with nothing but HTTP: it asks, is told the price, signs, and asks
-//! again. `ClientBuilder::payer` does the same around every call of the Rust client.
+//! A program without an account that pays for a link, using only HTTP: it sends the request, gets the price, signs a payment,
+//! and sends the request again. `ClientBuilder::payer` does the same for every call of the Rust client.
 //!
-//! It needs a server that takes payments. `tests/try-payments` starts one beside a facilitator that settles everything:
-//! the signature here is made up, where a real agent's wallet signs the token's `TransferWithAuthorization` (EIP-3009).
+//! It needs a server that accepts payments. `tests/try-payments` starts one, with a facilitator that settles everything:
+//! the signature here is made up, whereas a real agent's wallet signs the token's `TransferWithAuthorization` (EIP-3009).
 
 use std::io::Write;
 
@@ -14,63 +14,63 @@ use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The chain that is paid on: Base Sepolia, where money is for tests.
+/// The chain to pay on: Base Sepolia, a test network.
 const NETWORK: &str = "eip155:84532";
 
-/// The token that is paid in: USDC, by its contract there.
+/// The token to pay with: the USDC contract on that chain.
 const ASSET: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-/// The most that a link may cost: 0.02 USDC, which has 6 decimals.
+/// The maximum price of a link: 0.02 USDC, which has 6 decimals.
 const MAX_PRICE: u64 = 20_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    #[expect(clippy::disallowed_methods, reason = "an example takes its settings where a program would")]
+    #[expect(clippy::disallowed_methods, reason = "an example reads its settings from the environment")]
     let base = std::env::var("DL_BASE_URL").unwrap_or_else(|_| "http://127.0.0.1:8080".into());
     let http = reqwest::Client::builder().build()?;
     let link = json!({"web_url": "https://example.com/p/42", "agent_context": {"action": "purchase"}});
     let ask = || http.post(format!("{base}/v1/links")).json(&link);
 
-    // Without a key or a payment the answer says what it costs.
+    // Without a key or a payment, the response contains the price.
     let asked = ask().send().await?;
     if asked.status() != StatusCode::PAYMENT_REQUIRED {
-        return Err(format!("no payment is asked for: {}", asked.status()).into());
+        return Err(format!("no payment is required: {}", asked.status()).into());
     }
     let challenge = decoded(asked.headers().get("payment-required"))?;
     let requirement = &challenge["accepts"][0];
     let price: u64 = requirement["amount"].as_str().unwrap_or_default().parse()?;
     say(&format!("a link costs {price} of {} on {}", requirement["asset"], requirement["network"]))?;
-    // The server chooses what it asks for, and a number says nothing until the token is known.
+    // The server chooses the token, and an amount means nothing until the token is known.
     let is_usdc = requirement["asset"].as_str().is_some_and(|asset| asset.eq_ignore_ascii_case(ASSET));
     if requirement["network"] != NETWORK || !is_usdc {
-        return Err("that is not what this program pays with".into());
+        return Err("that is not the token that this program pays with".into());
     }
     if price > MAX_PRICE {
-        return Err("that is too expensive".into());
+        return Err("the price is too high".into());
     }
 
-    // The key lets a repeat be recognized as ours: a settled payment can be seen by anybody, so nobody may guess the key. A
+    // The key proves that a repeated request is ours: settled payments are public, so the key must be impossible to guess. A
     // real agent stores both before it sends them.
     let key = hex(&Random::system().bytes::<16>());
     let payment = STANDARD.encode(payment(requirement)?.to_string());
     let paid = |request: RequestBuilder| request.header("PAYMENT-SIGNATURE", &payment).header("Idempotency-Key", &key);
     let made = paid(ask()).send().await?;
-    // Also where the reply is one that was given before.
+    // Also successful if the response repeats an earlier one.
     if !made.status().is_success() {
-        return Err(format!("the link was not made: {}", made.text().await?).into());
+        return Err(format!("the link was not created: {}", made.text().await?).into());
     }
     let receipt = decoded(made.headers().get("payment-response"))?;
     let made: Value = made.json().await?;
-    say(&format!("made {} for the transaction {}", made["url"], receipt["transaction"]))?;
+    say(&format!("created {}, paid in transaction {}", made["url"], receipt["transaction"]))?;
 
-    // Had the answer been lost, the same request with the same payment would have got it again, for no more money.
+    // If the response had been lost, the same request with the same payment would return it again, at no additional cost.
     let again = paid(ask()).send().await?;
     if !again.status().is_success() {
-        return Err(format!("no reply again: {}", again.text().await?).into());
+        return Err(format!("the repeated request failed: {}", again.text().await?).into());
     }
     let again: Value = again.json().await?;
     if again != made {
-        return Err(format!("another answer: {again}").into());
+        return Err(format!("the repeated request returned something else: {again}").into());
     }
     say(&format!("the same link again: {}", again["link_id"]))?;
     Ok(())
@@ -81,7 +81,7 @@ fn payment(requirement: &Value) -> Result<Value, Failure> {
     let mut random = Random::system();
     #[expect(clippy::disallowed_methods, reason = "an example has no other clock")]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
-    let seconds = requirement["maxTimeoutSeconds"].as_u64().ok_or("no time is given")?;
+    let seconds = requirement["maxTimeoutSeconds"].as_u64().ok_or("the requirement has no maxTimeoutSeconds")?;
     let authorization = json!({
         "from": "0x857b06519E91e3A54538791bDbb0E22373e36b66",
         "to": requirement["payTo"],
@@ -100,7 +100,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn decoded(header: Option<&reqwest::header::HeaderValue>) -> Result<Value, Failure> {
-    let header = header.ok_or("the answer has no such header")?;
+    let header = header.ok_or("the response lacks a payment header")?;
     Ok(serde_json::from_slice(&STANDARD.decode(header.as_bytes())?)?)
 }
 

@@ -1,51 +1,51 @@
-/** The deeplink web SDK. A script of the service, or a copy of it, gives the global `deeplink`. */
+/** The deeplink web SDK. The service's script, or a copy of it, defines the global `deeplink`. */
 export = deeplink;
 export as namespace deeplink;
 
 declare namespace deeplink {
-  /** Sets the account's key. Throws a `DeeplinkError` for anything but a publishable key. */
+  /** Sets the publishable key. Throws a `DeeplinkError` for anything else. */
   function init(options: InitOptions): void;
-  /** Records a click on a link of yours, and resolves to the link. */
+  /** Records a click on one of your links, and resolves to the link. */
   function click(linkId: string): Promise<TrackedClick>;
-  /** Records that a link led to this browser. */
+  /** Records that the visitor came from a link. */
   function attribute(options: AttributeOptions): Promise<Done>;
-  /** Binds this browser to a user, once and for all; another user is refused with `identify_conflict`. */
+  /** Binds this browser to a user permanently; a different user is rejected with `identify_conflict`. */
   function identify(userId: string): Promise<Done>;
   /** Records a conversion. */
   function convert(options: ConvertOptions): Promise<Converted>;
   /**
-   * Reads a link, by its id or its whole address. Counts no click. The address is requested as it is, so it must be one of
-   * your own, not one that came with the page's address or from a visitor.
+   * Returns a link's data, by its ID or its full URL; no click is counted. The URL is requested unchanged, so never pass a
+   * URL that comes from the page's own URL or from a visitor.
    */
   function getLink(link: string): Promise<Link>;
   /**
-   * Writes a link's address to the clipboard when the element is tapped, for the app to find after its installation. A
-   * selector also covers elements that are added later; one that cannot be read throws. Returns a function that undoes it.
+   * Copies a link's URL to the clipboard when the element is tapped, so that the app finds it after it is installed. A
+   * selector also applies to elements that are added later; an invalid one throws. Returns a function that undoes this.
    */
   function handoff(target: Element | string, linkUrl: string): () => void;
   /**
-   * The id of the link that led here: `dl_link` in the query, else the id in `/r/{id}`. The service leads to a `web_url` as
-   * it is, so that carries the id itself: `https://shop.example.com/sale?dl_link=spring-42`. An address that is given may
-   * also be a link on a domain of yours, `/{id}`. Null where there is no id.
+   * The ID of the link that the visitor came from: `dl_link` in the query, or else the ID in `/r/{id}`. The service does not
+   * change a `web_url` when it redirects, so include the ID in it: `https://shop.example.com/sale?dl_link=spring-42`. A `url`
+   * that is passed can also be a link on one of your domains, `/{id}`. Null if there is no ID.
    */
   function linkFromUrl(url?: string): string | null;
-  /** The id of this browser; made at the first call and kept in `localStorage`. */
+  /** The ID of this browser; created by the first call and kept in `localStorage`. */
   function installId(): string;
-  /** Forgets this browser's id and user, for a sign-out: the next user is another install. */
+  /** Clears this browser's ID and user, for example on sign-out; the next user counts as a new install. */
   function reset(): void;
 
   interface InitOptions {
-    /** A publishable key, `pk_live_` and 48 hex digits. */
+    /** A publishable key: `pk_live_` followed by 48 hex digits. */
     key: string;
-    /** Where the service is, `https://…`. When absent, where the script came from, if that ends in `/sdk/deeplink.js`. */
+    /** Base URL of the service, `https://…`. Default: taken from the script's URL, if that ends in `/sdk/deeplink.js`. */
     baseUrl?: string;
   }
 
   interface AttributeOptions {
     linkId: string;
-    /** `web` when absent. */
+    /** Default: `web`. */
     appVersion?: string;
-    /** Your own id for this browser, 1 to 255 characters without control characters; kept from then on. */
+    /** Your own ID for this browser, 1 to 255 characters without control characters; stored and used from then on. */
     installId?: string;
     /** The device. Platform, system, locale and time zone default to what the browser reports. */
     context?: Context;
@@ -64,19 +64,19 @@ declare namespace deeplink {
   }
 
   interface ConvertOptions {
-    /** When absent, the user that `identify` was last asked for on this page. */
+    /** Default: the user of the last `identify` call on this page. */
     userId?: string;
-    /** What happened, such as `purchase`. */
+    /** Type of conversion, such as `purchase`. */
     type: string;
-    /** Revenue in the currency's hundredth, negative for a refund. Needs a currency. */
+    /** Revenue in hundredths of the currency unit, negative for a refund. Requires a currency. */
     amountCents?: number;
-    /** ISO 4217, such as `EUR`. */
+    /** An ISO 4217 code, such as `EUR`. */
     currency?: string;
     /** An object of at most 1,024 bytes. */
     metadata?: Record<string, unknown>;
-    /** The same key within 30 days is the same conversion. Keys that servers report are separate. */
+    /** The same key within 30 days means the same conversion. Keys used by servers are separate. */
     idempotencyKey?: string;
-    /** When it happened; now when absent. */
+    /** Time of the conversion. Default: now. */
     occurredAt?: Date | string;
   }
 
@@ -116,22 +116,22 @@ declare namespace deeplink {
   }
 
   class DeeplinkError extends Error {
-    /** The service's code, such as `not_found`; `network`, `not_initialized`, `invalid_key` or `invalid_input` from here. */
+    /** The service's code, such as `not_found`; the SDK's are `network`, `not_initialized`, `invalid_key` and `invalid_input`. */
     readonly code: string;
-    /** HTTP status; 0 without an answer. */
+    /** HTTP status; 0 if there was no response. */
     readonly status: number;
-    /** The field at fault, where there is one. */
+    /** The invalid field, if there is one. */
     readonly field?: string;
-    /** The request's id in the service's log. */
+    /** The request's ID, to find it in the service's logs. */
     readonly requestId?: string;
-    /** Seconds after which it may be tried again. */
+    /** Seconds to wait before a retry. */
     readonly retryAfter?: number;
   }
 }
 
 declare global {
   interface Window {
-    /** There after the script's tag, or after `import "./deeplink.js"`. */
+    /** Available after the script tag, or after `import "./deeplink.js"`. */
     readonly deeplink: typeof deeplink;
   }
 }

@@ -20,12 +20,12 @@
   };
   const ready = () => key || refuse("not_initialized", "call deeplink.init({ key }) first");
 
-  // Not randomUUID, which a page without TLS lacks.
+  // randomUUID is not available on pages without TLS.
   const uuid = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
   const isId = (id) => typeof id === "string" && /^[^\x00-\x1f\x7f]{1,255}$/u.test(id);
 
-  // Made once. Where storage is denied, it lives as long as the page.
+  // Created once. If storage is denied, it lasts as long as the page.
   const installId = (given) => {
     install = given || install;
     try {
@@ -38,14 +38,14 @@
     return install;
   };
 
-  // The wire writes names_like_this. Only the outer names: metadata is the caller's own.
+  // The API uses snake_case. Only the outer names: metadata is the caller's own.
   const wire = (fields) => {
     const written = {};
     for (const name of Object.keys(fields)) {
       const value = fields[name], field = name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
-      // JSON would write null, which is read as left out.
+      // JSON would write null, which counts as absent.
       if ((typeof value === "number" || value instanceof Date) && !isFinite(value)) {
-        refuse("invalid_input", field + " is not a number or date", field);
+        refuse("invalid_input", field + " must be a valid number or date", field);
       }
       written[field] = value;
     }
@@ -60,9 +60,9 @@
   });
 
   const send = async (method, url, headers, body) => {
-    // Without cookies, and kept alive when the page is left.
+    // Without cookies, and completed even if the visitor leaves.
     const request = { method, headers, body, credentials: "omit", keepalive: true };
-    // A request that may have been applied is repeated only if it is idempotent.
+    // A request that may have been applied is retried only if it is idempotent.
     const countsOnce = method === "PUT" || headers["Idempotency-Key"];
     for (let tries = 1; ; tries++) {
       let reply, said = {}, retryAfter = 0;
@@ -100,11 +100,11 @@
 
     init({ key: given, baseUrl } = {}) {
       if (!/^pk_live_[\da-f]{48}$/.test(given)) {
-        refuse("invalid_key", "key is no publishable key; a secret key never belongs in a page");
+        refuse("invalid_key", "key is not a publishable key; never put a secret key in a page");
       }
       const at = baseUrl || base;
-      if (!at) refuse("not_initialized", "baseUrl is needed for a copy of the script");
-      if (!/^https?:\/\/[^?#\s]+$/.test(at)) refuse("invalid_input", "baseUrl is no address", "baseUrl");
+      if (!at) refuse("not_initialized", "baseUrl is required for a copy of the script");
+      if (!/^https?:\/\/[^?#\s]+$/.test(at)) refuse("invalid_input", "baseUrl must be an http(s) URL", "baseUrl");
       base = at.replace(/\/+$/, "");
       key = given;
     },
@@ -114,7 +114,7 @@
     attribute: async ({ linkId, appVersion, installId: given, context } = {}) => {
       ready();
       if (given != null && !isId(given)) {
-        refuse("invalid_input", "installId is no text of 1 to 255 characters", "install_id");
+        refuse("invalid_input", "installId must be a string of 1 to 255 characters", "install_id");
       }
       return report("POST", "attribute", {
         linkId,
@@ -129,14 +129,14 @@
     convert: async (conversion = {}) =>
       report("POST", "convert", Object.assign({}, conversion, { userId: conversion.userId || user })),
 
-    // Reading is not a click: the request is marked as a prefetch.
+    // Not counted as a click: the request is marked as a prefetch.
     getLink: async (link) => {
       const whole = /^https?:\/\/[^?#]+\/[\da-z-]{3,64}([?#]|$)/i.test(link);
-      if (!whole && !LINK_ID.test(link)) refuse("invalid_input", "not a link", "link_id");
+      if (!whole && !LINK_ID.test(link)) refuse("invalid_input", "not a link ID or URL", "link_id");
       return send("GET", whole ? link : base + "/r/" + link, { Accept: "application/json", Purpose: "prefetch" });
     },
 
-    // Before a visit to a store: the app finds the link on the clipboard. The tap does not wait for it.
+    // For store links: the app finds the link on the clipboard. The tap does not wait for it.
     handoff(target, linkUrl) {
       const within = typeof target === "string";
       const root = within ? document : target;
@@ -145,7 +145,7 @@
         if (within && !(event.target.closest && event.target.closest(target))) return;
         try {
           navigator.clipboard.writeText(linkUrl).catch(() => {});
-        } catch (denied) { /* The visit works without it. */ }
+        } catch (denied) { /* The store opens without it. */ }
       };
       root.addEventListener("click", copy, true);
       return () => root.removeEventListener("click", copy, true);
@@ -172,7 +172,7 @@
     },
   });
 
-  // If loaded twice, the first stays. An element with this id does not count.
+  // If loaded twice, the first is kept. An element with this id does not count.
   if (typeof self === "object" && !(self.deeplink || {}).linkFromUrl) self.deeplink = deeplink;
   if (typeof module === "object") module.exports = deeplink;
 })();
