@@ -41,7 +41,7 @@ words! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateApp {
-    /// `ios` or `android`, in any case.
+    /// `ios` or `android`, case-insensitive.
     #[cfg_attr(feature = "openapi", schema(required = true, value_type = String))]
     pub platform: Option<String>,
     /// Display name, at most 100 characters.

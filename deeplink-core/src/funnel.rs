@@ -359,7 +359,7 @@ impl fmt::Display for Revenue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewUsers {
-    /// First opened by a link.
+    /// First opened from a link.
     pub installed: i64,
     /// Bound to a user who had no earlier install.
     pub identified: i64,
@@ -373,7 +373,7 @@ pub struct ReturningUsers {
     pub reinstalled: i64,
     /// Bound to a user whose earlier installs were all on other device models.
     pub new_device: i64,
-    /// Opened again by a link.
+    /// Opened again from a link.
     pub engaged: i64,
 }
 
@@ -429,7 +429,7 @@ pub struct LinkStats {
     pub link_id: String,
     /// Clicks by people and agents.
     pub click_count: i64,
-    /// Installs that were first opened by the link.
+    /// Installs that were first opened from the link.
     pub install_count: i64,
     /// Installs that were bound to a user.
     pub identify_count: i64,

@@ -66,7 +66,7 @@ reply! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Attribute {
-    /// The link that opened the install.
+    /// The link that the app was opened from.
     pub link_id: String,
     /// Install ID assigned by the app, at most 255 characters.
     pub install_id: String,

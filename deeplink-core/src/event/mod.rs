@@ -106,7 +106,7 @@ pub struct IdentifyData {
     pub user_id: String,
     /// Install ID assigned by the app.
     pub install_id: String,
-    /// The first link that opened the install; null if none did.
+    /// The link that the install was first opened from; null if there was none.
     pub first_touch_link_id: Option<String>,
     /// That link's metadata at the time of the event; null if it has none.
     pub first_touch_link_metadata: Option<Metadata>,

@@ -204,7 +204,7 @@ fn drawn<const N: usize>(app: &App, now: Timestamp) -> [i64; N] {
 /// Binds an install to a user.
 ///
 /// An install is bound to a user permanently. The user's earlier conversions are credited to the links that
-/// opened the install: the 500 oldest immediately, the others moments later. Only the user's 100 most recently
+/// the install was opened from: the 500 oldest immediately, the others moments later. Only the user's 100 most recently
 /// bound installs are considered. Binding an install to the same user again has no effect.
 #[utoipa::path(
     put, path = "/v1/lifecycle/identify", operation_id = "identify", tag = "lifecycle",

@@ -32,8 +32,8 @@ const PAYABLE_SECS: i64 = 35 * 60;
 /// Creates a checkout page for a plan.
 ///
 /// The URL is valid for one payment, until 35 minutes after the end of the clock hour; within the same clock
-/// hour, a repeated request returns the same URL. If the account already has a subscription, the URL leads to
-/// the page to manage it, so that no one pays twice.
+/// hour, a repeated request returns the same URL. If the account already has a subscription, the URL is that
+/// of the billing portal instead, so that no one pays twice.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
     params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
