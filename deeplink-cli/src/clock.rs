@@ -61,7 +61,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<std::time::Duration, String> 
     Ok(std::time::Duration::from_millis(total))
 }
 
-/// A moment as it was given: `7d` is another one each time.
+/// A time as typed: `7d` means a different moment each time it is evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) text: String,

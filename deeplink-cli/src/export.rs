@@ -118,7 +118,7 @@ pub(crate) fn print(ctx: &Context, bytes: &[u8]) -> Outcome {
     out.flush()
 }
 
-/// Says how to go on when an export ends early, by an error or Ctrl-C.
+/// Says how to continue when an export ends early, because of an error or Ctrl-C.
 struct Unfinished<'a> {
     ctx: &'a Context,
     noun: &'static str,
@@ -135,7 +135,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// A file that has its name once it is whole.
+/// A file that gets its name only once it is complete.
 struct Growing<'a> {
     path: &'a Path,
     part: PathBuf,

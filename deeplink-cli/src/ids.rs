@@ -42,8 +42,8 @@ fn on_line(number: usize, stop: Stop) -> Stop {
     }
 }
 
-/// Deletes the resources with these ids, after a yes to `question` if there is one. One id given as such keeps its own
-/// failure. `group` is the command that lists what there is.
+/// Deletes the resources with these ids, after confirmation if there is a `question`. A single id from the command line fails
+/// with its own error. `group` is the command that lists the resources.
 pub(crate) async fn delete(
     ctx: &Context,
     group: &str,

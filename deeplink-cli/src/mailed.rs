@@ -114,8 +114,7 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     let origin = url.origin().ascii_serialization();
     if origin != base.origin() {
         let what = format!("the link leads to {origin}, but dl is using {}; nothing was sent", base.origin());
-        let hint =
-            "if the service sent it, --base-url is its other URL; otherwise someone may be trying to sign in as you";
+        let hint = "if your service sent it, set --base-url to the URL in the link; otherwise, someone may be trying to sign in as you";
         return Err(Failure::invalid(what).code("foreign_link").hint(hint).into());
     }
     if !url.path().ends_with(purpose.route().path) {

@@ -78,7 +78,7 @@ fn a_secret_is_shown_once_and_nowhere_else() {
     );
     assert!(
         made.says(&format!(
-            "created {0}; to send it a sample event: dl webhooks test {0}",
+            "created {0}; to send it a test event: dl webhooks test {0}",
             fixtures::webhook_detail("").id
         )),
         "{made}"

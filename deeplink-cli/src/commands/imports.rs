@@ -113,7 +113,7 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
     match fitting.len() {
         1 => Ok(fitting.swap_remove(0)),
         0 => Err(Failure::usage(format!("no import named \"{name}\"")).hint("dl imports list").into()),
-        more => Err(Failure::usage(format!("{more} runs have names that start with \"{name}\""))
+        more => Err(Failure::usage(format!("{more} imports have names that start with \"{name}\""))
             .hint("type more of the name")
             .into()),
     }

@@ -234,7 +234,7 @@ impl Over<'_> {
                 console.say(&format!("  {word:<9} {:>9}", grouped(count)));
             }
         }
-        let again = if counts.retries > 0 { format!(", {} repeated", grouped(counts.retries)) } else { String::new() };
+        let again = if counts.retries > 0 { format!(", {} retried", grouped(counts.retries)) } else { String::new() };
         console.say(&format!("  in {}{again}", counted(counts.requests, "request")));
     }
 

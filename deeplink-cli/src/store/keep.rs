@@ -81,7 +81,7 @@ impl Context {
         Ok(kept.source)
     }
 
-    /// Removes keys that older sign-ins of the profile left in other stores: nothing else would find them again.
+    /// Removes keys that earlier sign-ins of the profile left in other stores: nothing else would find them.
     async fn tidy_up(&self, to: &Destination, kept: &KeyLocation) {
         let stores = self.stores();
         let in_keyring = matches!(kept.source, Source::Keyring { .. });

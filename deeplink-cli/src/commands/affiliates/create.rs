@@ -43,7 +43,8 @@ impl Create {
         })?;
         sheet.created(&String::from_utf8_lossy(&made.raw))?;
         if ctx.out.format == Format::Table {
-            ctx.console.say(&format!("dl affiliates creds create {} creates a key for the partner", made.value.id));
+            ctx.console
+                .say(&format!("dl affiliates creds create {} creates a credential for the partner", made.value.id));
         }
         Ok(())
     }

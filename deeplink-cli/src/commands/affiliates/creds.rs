@@ -1,4 +1,4 @@
-//! `dl affiliates creds`: the keys of a partner.
+//! `dl affiliates creds`: a partner's credentials.
 
 use clap::{Args, Subcommand};
 use deeplink_client::Client;

@@ -5,7 +5,7 @@ mod delete;
 mod list;
 
 commands! {
-    /// Register the apps that open the account's links
+    /// Manage the apps that open the account's links
     Apps {
         List(list::List),
         Add(add::Add),

@@ -37,7 +37,7 @@ impl Delete {
     /// What would be lost. Only a prompt needs the exact answer and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
-            return Ok(format!("{name} will be removed; if it is verified, all links on it stop working immediately."));
+            return Ok(format!("{name} will be deleted; if it is verified, all links on it stop working immediately."));
         }
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());

@@ -54,7 +54,7 @@ impl Export {
         let page = async |cursor: Option<String>, is_first| {
             let list = match cursor {
                 None => client.events().list(&filter),
-                // A time such as 7d is another one when the export is resumed.
+                // A time such as 7d means a different moment when the export is resumed.
                 Some(cursor) => client.events().list(&EventFilter::new()).cursor(cursor),
             };
             let page = list.page_size(MAX_EVENTS).first_page().full().await.map_err(|error| ctx.stop(&error))?;

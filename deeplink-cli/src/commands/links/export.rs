@@ -40,7 +40,7 @@ impl Export {
         let page = async |cursor: Option<String>, is_first| {
             let list = match cursor {
                 None => client.links().list(&filter),
-                // A time such as 7d is another one when the export is resumed.
+                // A time such as 7d means a different moment when the export is resumed.
                 Some(cursor) => client.links().list(&LinkFilter::new()).cursor(cursor),
             };
             let page = list.page_size(MAX_LIMIT).first_page().await.map_err(|error| ctx.stop(&error))?;

@@ -36,7 +36,7 @@ pub(crate) struct Import {
     /// Validate every row without sending anything
     #[arg(long)]
     check: bool,
-    /// Start over instead of resuming an unfinished run
+    /// Start over instead of resuming an unfinished import
     #[arg(long)]
     restart: bool,
     /// Directory for the journal, instead of the default

@@ -55,7 +55,7 @@ impl Filter {
         flags_given(&words)
     }
 
-    /// Whether it is another one each time it is given.
+    /// Whether it depends on the current time.
     fn is_relative(&self) -> bool {
         [&self.created_after, &self.created_before].into_iter().flatten().any(Given::is_relative)
     }
@@ -102,7 +102,7 @@ impl List {
         let filter = self.filter.check()?;
         let none =
             if filter == LinkFilter::new() { "no links; dl links create URL creates one" } else { "no links match" };
-        // A cursor carries its filters, and 7d is no longer the moment that it was on the first page.
+        // A cursor contains its filters, and 7d no longer means the same moment as on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {
             ctx.console.note("relative times are ignored with --cursor; the cursor's own filters apply");

@@ -95,7 +95,7 @@ impl Login {
             }
             other => other,
         })?;
-        // A service from before this question says nothing. A partner's key does not take the place of the account's.
+        // A service that predates this operation says nothing. A partner's key does not take the place of the account's.
         let account = async || {
             let who = client.whoami().await.ok().filter(|who| who.affiliate.is_none())?;
             Some(who.tenant.id.to_string())
@@ -144,7 +144,7 @@ fn note_replaced(ctx: &Context, profile: &str, key: &SecretKey) {
     }
 }
 
-/// Commands go on using the profile in use.
+/// Commands keep using the active profile.
 fn note_inactive(ctx: &Context, profile: &str) {
     if *profile != ctx.profile {
         ctx.console.note(&format!(

@@ -146,7 +146,7 @@ async fn whose(ctx: &Context) -> Option<String> {
         }
         Err(error) => error,
     };
-    // A service from before this question.
+    // A service that predates this operation.
     let error = if error.kind() == Kind::NotFound {
         let list = client.links().list(&LinkFilter::new()).page_size(1).first_page();
         match tokio::time::timeout(LOOK_TIMEOUT, list).await {

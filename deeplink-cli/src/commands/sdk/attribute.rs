@@ -11,7 +11,7 @@ use crate::{given, output};
 /// Record that an app was opened from a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The first report records the install; later ones record reopens. The device model distinguishes a reinstall \
+    "The first request for an install creates it; later ones record reopens. The device model distinguishes a reinstall \
      from a new device. Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the \
      secret key; --legacy requires the publishable key and accepts no device flags.",
     &[
@@ -36,7 +36,7 @@ pub(crate) struct Attribute {
     device: Device,
 }
 
-/// What an install runs on.
+/// The device and system of an install.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Device")]
 struct Device {

@@ -58,7 +58,7 @@ impl Create {
         // The secret has the one line of a create.
         if ctx.out.format == Format::Table {
             let id = &made.value.webhook.id;
-            ctx.console.say(&format!("created {id}; to send it a sample event: dl webhooks test {id}"));
+            ctx.console.say(&format!("created {id}; to send it a test event: dl webhooks test {id}"));
         }
         Ok(())
     }

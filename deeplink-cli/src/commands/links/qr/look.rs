@@ -142,7 +142,7 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
     if failure.code.as_deref() != Some("invalid_qr_options") {
         return failure;
     }
-    // It does not matter who found it, and JSON includes the status anyway.
+    // It does not matter where it was detected, and JSON includes the status anyway.
     let said = failure.message.trim_end_matches(" (HTTP 400)").len();
     failure.message.truncate(said);
     let Some(field) = failure.field.clone() else { return failure };

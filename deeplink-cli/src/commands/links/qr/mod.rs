@@ -40,7 +40,7 @@ const GONE: usize = 3;
 #[command(after_help = help(
     "On a terminal, a plain code is displayed. A pipe or file gets the image from the service, in the chosen style. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
-     use --level M or more, --margin 2 or more, dark on light and at least 3 px per module. Warnings are shown for \
+     use --level M or higher, --margin 2 or more, dark on light and at least 3 px per module. Warnings are shown for \
      links that lead to a notice and links that will expire.\n\nFiles are readable only by you (0600), new \
      directories too (0700); use chmod to share them.",
     &[
