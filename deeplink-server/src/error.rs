@@ -112,7 +112,7 @@ impl ApiError {
 
     /// The link id is in use.
     pub(crate) fn link_id_taken(id: &str) -> Self {
-        let message = format!("the id \"{id}\" is already in use");
+        let message = format!("the ID \"{id}\" is already in use");
         Self::Invalid(Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message))
     }
 

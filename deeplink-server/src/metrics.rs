@@ -204,7 +204,7 @@ impl Metrics {
         page.single(
             "deeplink_stale_answers_total",
             "counter",
-            "Resolves answered from the cache because the database was unavailable.",
+            "Visits served from the cache because the database was unavailable.",
             stale,
         );
         let (issued, failed) = (&self.certificates_issued, &self.certificates_failed);
@@ -230,7 +230,7 @@ impl Metrics {
             "Webhook deliveries in progress on this node.",
             self.deliveries_queued.load(Relaxed),
         );
-        let help = "Subscriptions at Stripe that need to be looked into.";
+        let help = "Stripe subscriptions that need operator action, by reason.";
         page.family("deeplink_stripe_alarms_total", "counter", help);
         for (reason, count) in STRIPE_ALARMS.iter().zip(&self.stripe_alarms) {
             page.labelled(&[("reason", reason)], count.load(Relaxed));
@@ -238,19 +238,19 @@ impl Metrics {
         page.single(
             "deeplink_stripe_signatures_refused_total",
             "counter",
-            "Events that were refused for an invalid signature.",
+            "Stripe events rejected because of an invalid signature.",
             self.stripe_signatures_refused.load(Relaxed),
         );
         page.single(
             "deeplink_stripe_calls_refused_total",
             "counter",
-            "Calls that Stripe refused for good; they are not retried.",
+            "Calls that Stripe rejected permanently; they are not retried.",
             self.stripe_calls_refused.load(Relaxed),
         );
         page.single(
             "deeplink_x402_mismatches_total",
             "counter",
-            "Responses of the x402 facilitator about a different payment than the one in question.",
+            "Responses from the x402 facilitator that refer to a different payment.",
             self.payer_mismatches.load(Relaxed),
         );
         page.single(

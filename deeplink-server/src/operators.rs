@@ -24,14 +24,14 @@ fn page(app: &App) -> String {
     page.family("deeplink_build_info", "gauge", "The running version.");
     page.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     app.metrics.write(&mut page);
-    page.single("deeplink_link_cache_entries", "gauge", "Links kept in memory.", app.links.len());
-    page.single("deeplink_link_cache_bytes", "gauge", "Memory of the links kept.", app.links.bytes());
+    page.single("deeplink_link_cache_entries", "gauge", "Links in the link cache.", app.links.len());
+    page.single("deeplink_link_cache_bytes", "gauge", "Memory used by the link cache.", app.links.bytes());
     clicks(&mut page, app);
     page.single("deeplink_event_readers", "gauge", "Open event streams.", app.streams.readers());
     page.family(
         "deeplink_sealed_values_unopened_total",
         "counter",
-        "Sealed values that could not be opened, by reason.",
+        "Encrypted values that could not be decrypted, by reason.",
     );
     for (reason, count) in app.vault.unopened() {
         page.labelled(&[("reason", reason)], count);
@@ -42,25 +42,25 @@ fn page(app: &App) -> String {
 
 fn clicks(page: &mut Page, app: &App) {
     let clicks = app.clicks.status();
-    page.single("deeplink_clicks_stored_total", "counter", "Clicks that reached the log.", clicks.stored_total);
+    page.single("deeplink_clicks_stored_total", "counter", "Clicks stored in the database.", clicks.stored_total);
     page.single("deeplink_clicks_dropped_total", "counter", "Clicks that could not be stored.", clicks.dropped_total);
     page.single(
         "deeplink_clicks_journal_bytes",
         "gauge",
-        "Bytes of the click journal that are not in the database.",
+        "Bytes of the click journal that are not in the database yet.",
         clicks.behind_bytes,
     );
     page.single(
         "deeplink_clicks_journal_seconds",
         "gauge",
-        "How long there have been such bytes without a break.",
+        "Seconds since the database last had every click of the journal.",
         clicks.behind_seconds,
     );
     page.single("deeplink_clicks_journal_segments", "gauge", "Segments of the click journal.", clicks.segments);
     page.single(
         "deeplink_clicks_in_memory",
         "gauge",
-        "Clicks waiting because no file could be written.",
+        "Clicks kept in memory because the journal cannot be written.",
         clicks.in_memory,
     );
 }
@@ -70,10 +70,10 @@ fn process(page: &mut Page) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
     if let Some(kilobytes) = resident.map(|kilobytes: u64| kilobytes * 1_024) {
-        page.single("process_resident_memory_bytes", "gauge", "Memory of this process.", kilobytes);
+        page.single("process_resident_memory_bytes", "gauge", "Resident memory of this process.", kilobytes);
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        page.single("process_open_fds", "gauge", "Files and sockets of this process.", files.count());
+        page.single("process_open_fds", "gauge", "Open files and sockets of this process.", files.count());
     }
 }
 

@@ -169,7 +169,7 @@ pub(crate) struct HeldReports {
 fn share_is_used_up() -> ApiError {
     ApiError::Plain(
         ErrorCode::Overloaded,
-        "this account's share of lists and reports is used up; try again in a second",
+        "this account has too many lists and reports in progress; try again in a second",
     )
 }
 

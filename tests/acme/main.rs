@@ -226,7 +226,7 @@ async fn a_name_that_leads_elsewhere_is_tried_again_later() {
     world.a.make("summer").await;
     eventually("the one name has failed", PATIENCE, || async { failures().await == 1 }).await;
     let problem = world.db.texts("SELECT problem FROM certificate_failures").await.concat();
-    assert!(problem.contains("was not verified to point here"), "{problem}");
+    assert!(problem.contains("the ACME server could not verify the name"), "{problem}");
     // In small steps, and smaller ones until it is ordered, since the first is retried after a minute.
     eventually("the other is ordered", PATIENCE, || async {
         world.clock.advance(Duration::from_millis(20));

@@ -67,7 +67,7 @@ async fn things(world: &World, of: &Caller) -> Things {
 }
 
 fn is_refused(reply: &Reply) -> bool {
-    let says = reply.json()["error"].as_str().is_some_and(|text| text.contains("this account's share"));
+    let says = reply.json()["error"].as_str().is_some_and(|text| text.contains("too many lists and reports"));
     reply.outcome() == "503 overloaded" && reply.header("retry-after") == "1" && says
 }
 

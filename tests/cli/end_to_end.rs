@@ -35,7 +35,7 @@ fn a_new_user_makes_a_link() {
     assert!(made.stderr.starts_with("note: the link expires in 30d"), "{made}");
     let taken = dl.run("links create https://example.com --id spring-42");
     assert!(taken.fails(6).starts_with(
-        "error[link_id_taken]: the id \"spring-42\" is already in use (HTTP 409)\n  hint: dl links get spring-42 shows \
+        "error[link_id_taken]: the ID \"spring-42\" is already in use (HTTP 409)\n  hint: dl links get spring-42 shows \
          it; choose another --id, or use --if-not-exists\n  request id: "
     ), "{taken}");
     dl.run("links create https://example.com/p/42 --id spring-42 --action purchase --cta 'Buy now' --if-not-exists")

@@ -4,7 +4,7 @@ use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, with_links};
 
 fn taken() -> Double {
-    Double::new(|_| Answer::error(409, "link_id_taken", "the id \"spring-42\" is already in use"))
+    Double::new(|_| Answer::error(409, "link_id_taken", "the ID \"spring-42\" is already in use"))
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn people_read_code_message_hint_and_request_id() {
     let ran = Dl::at(&taken().url).run("links create https://example.com --id spring-42");
     insta::assert_snapshot!(ran, @r#"
     --- stderr
-    error[link_id_taken]: the id "spring-42" is already in use (HTTP 409)
+    error[link_id_taken]: the ID "spring-42" is already in use (HTTP 409)
       hint: dl links get spring-42 shows it; choose another --id, or use --if-not-exists
       request id: req-1
     --- exit 6
@@ -47,7 +47,7 @@ fn programs_read_one_json_line() {
         let ran = Dl::at(&taken().url).run(line);
         assert_eq!((ran.stdout.as_str(), ran.stderr.lines().count()), ("", 1));
         insta::allow_duplicates! {
-            insta::assert_snapshot!(ran.stderr, @r#"{"error":{"code":"link_id_taken","message":"the id \"spring-42\" is already in use (HTTP 409)","status":409,"request_id":"req-1","field":null,"hint":"dl links get spring-42 shows it; choose another --id, or use --if-not-exists","retryable":false}}"#);
+            insta::assert_snapshot!(ran.stderr, @r#"{"error":{"code":"link_id_taken","message":"the ID \"spring-42\" is already in use (HTTP 409)","status":409,"request_id":"req-1","field":null,"hint":"dl links get spring-42 shows it; choose another --id, or use --if-not-exists","retryable":false}}"#);
         }
     }
 }

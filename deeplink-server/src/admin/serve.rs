@@ -32,7 +32,7 @@ pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
         // No graceful stop: a second sync could report success for data that is lost.
         return Err(Failure::Refused("database sync failed; see the log, check the disk, then restart".into()));
     }
-    tracing::info!("shutting down: finishing requests in progress; a second signal stops at once");
+    tracing::info!("shutting down: finishing requests in progress; a second signal stops immediately");
     running.ask_to_stop(Stop::Gracefully);
     let stop = running.stop_sender();
     let mut stopped = std::pin::pin!(running.stopped());

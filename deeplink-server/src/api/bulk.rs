@@ -94,7 +94,7 @@ impl StoredReply {
 }
 
 fn taken(index: u64, id: &str) -> RowError {
-    let message = format!("the id \"{id}\" is already in use");
+    let message = format!("the ID \"{id}\" is already in use");
     RowError::new(index, Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message), Some(id.to_owned()))
 }
 

@@ -182,7 +182,7 @@ impl Proving {
         let lift = async move {
             let _lifting = lifting;
             if let Err(error) = work::link_expiry::lift(&app, &tenant).await {
-                tracing::warn!(%error, "link expiry could not be lifted; will retry");
+                tracing::warn!(%error, "link expiry could not be removed; will retry");
             }
         };
         tokio::spawn(lift.in_current_span());
@@ -246,7 +246,7 @@ impl Look {
             Some(Ok(found)) if found.values.is_empty() => {
                 format!("there is no TXT record at {record}; DNS changes can take a while to propagate")
             }
-            Some(Err(error)) => format!("DNS lookup failed for {record}: {error}; nothing was changed, try again"),
+            Some(Err(error)) => format!("DNS lookup failed for {record}: {error}; nothing was changed; try again"),
             _ => format!("no TXT value at {record} is the verification token"),
         }
     }

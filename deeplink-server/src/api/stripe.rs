@@ -103,7 +103,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     let key = |checkout: &Checkout<'_>| sha256_hex(&format!("{tenant}\n{tier}\n{hour}\n{}", checkout.form()));
     let page = match stripe.checkout(&checkout, &key(&checkout)).await {
         Err(error) if error.is_unknown_customer() => {
-            tracing::warn!(%error, tenant, "Stripe does not know the account's customer; it will be a new one");
+            tracing::warn!(%error, tenant, "Stripe does not have the account's customer; a new one will be created");
             let checkout = Checkout { customer: None, ..checkout };
             stripe.checkout(&checkout, &key(&checkout)).await
         }
@@ -145,7 +145,7 @@ pub(crate) async fn portal_for(app: &Shared, caller: &Caller, once: Once) -> Res
         if !error.is_unknown_customer() {
             return unavailable(app, &error);
         }
-        tracing::warn!(%error, tenant = %caller.tenant, "Stripe does not know the account's customer");
+        tracing::warn!(%error, tenant = %caller.tenant, "Stripe does not have the account's customer");
         no_customer("the payment processor does not know this account")
     })?;
     say(app, once, PortalSession::new(url)).await

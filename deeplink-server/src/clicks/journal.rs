@@ -124,7 +124,9 @@ impl Journal {
         }
         drop(state);
         if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!("clicks are lost: the journal cannot be written, and {MAX_IN_MEMORY} wait in memory");
+            tracing::error!(
+                "clicks are being lost: the journal cannot be written, and {MAX_IN_MEMORY} are already in memory"
+            );
         }
     }
 

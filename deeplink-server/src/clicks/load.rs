@@ -112,7 +112,7 @@ impl Loader {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
-                    tracing::warn!(%error, "clicks cannot be stored in the database; they wait in the journal");
+                    tracing::warn!(%error, "clicks cannot be stored in the database; they are kept in the journal");
                 }
                 // Reports must not wait for clicks that cannot be stored now.
                 self.intake.is_failing.store(true, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Loader {
                 Ok(false) => break,
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
                     let path = reading.segment.path().unwrap_or_default();
-                    tracing::error!(path = %path.display(), %error, "journal segment was cut by another program; set aside");
+                    tracing::error!(path = %path.display(), %error, "journal segment was truncated by another program; set aside");
                     self.count().await?;
                     self.leave();
                 }

@@ -245,7 +245,7 @@ impl Clicks {
         self.end_tasks();
         let lost = intake.journal.end();
         if lost > 0 {
-            tracing::error!(clicks = lost, "clicks are lost: neither the database nor the journal can be written");
+            tracing::error!(clicks = lost, "clicks were lost: neither the database nor the journal can be written");
         }
     }
 

@@ -98,7 +98,8 @@ async fn r10_values_of_older_keys_are_counted_and_sealed_anew() {
         counts.into_iter().map(|count| (count.key, count.column.in_words(count.values))).collect::<BTreeSet<_>>()
     };
     let id_of = |vault: &Vault| vault.key_ids().next().map(str::to_owned);
-    let words = |count: usize| if count == 1 { "1 stored reply".to_owned() } else { format!("{count} stored replies") };
+    let words =
+        |count: usize| if count == 1 { "1 stored response".to_owned() } else { format!("{count} stored responses") };
     let rest = [(id_of(&other), words(1)), (None, words(1))];
     assert_eq!(counts().await, [(id_of(&old), words(count + 1))].into_iter().chain(rest.clone()).collect());
     new.reseal(&scratch.db).await.expect("sealed anew");

@@ -95,17 +95,17 @@ macro_rules! column {
 #[rustfmt::skip]
 pub(crate) const COLUMNS: [SealedColumn; 11] = [
     column!("service", "value", row "name", begin "1", only "name = 'vault_check'", "check value", "check values"),
-    column!("mails", "sealed", row "id", begin "1", only "TRUE", "waiting mail", "waiting mails"),
+    column!("mails", "sealed", row "id", begin "1", only "TRUE", "queued email", "queued emails"),
     column!("certificates", "sealed_key", row "id", begin "1", only "TRUE", "certificate key", "certificate keys"),
     column!("acme_accounts", "sealed", row "directory", begin "1", only "TRUE", "ACME account", "ACME accounts"),
     column!("oauth_states", "sealed", row "hash", begin "1", only "TRUE", "sign-in in progress", "sign-ins in progress"),
     // The prefix is `replies::SEALED`.
-    column!("replies", "body", row "id", begin "8", only "substr(body, 1, 7) = 'sealed '", "stored reply", "stored replies"),
+    column!("replies", "body", row "id", begin "8", only "substr(body, 1, 7) = 'sealed '", "stored response", "stored responses"),
     column!("sources", "sealed", row "id", begin "1", only "TRUE", "source URL", "source URLs"),
     column!("payments", "payment", row "id", begin "1", only "payment IS NOT NULL", "payment to settle", "payments to settle"),
-    column!("payments", "body", row "id", begin "1", only "body IS NOT NULL", "paid reply", "paid replies"),
+    column!("payments", "body", row "id", begin "1", only "body IS NOT NULL", "paid response", "paid responses"),
     column!("webhooks", "sealed", row "id", begin "1", only "TRUE", "webhook secret", "webhook secrets"),
-    column!("webhooks", "sealed_before", row "id", begin "1", only "sealed_before IS NOT NULL", "earlier webhook secret", "earlier webhook secrets"),
+    column!("webhooks", "sealed_before", row "id", begin "1", only "sealed_before IS NOT NULL", "previous webhook secret", "previous webhook secrets"),
 ];
 
 impl SealedColumn {

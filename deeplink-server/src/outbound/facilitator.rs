@@ -237,7 +237,7 @@ impl Facilitator {
             Ok(supported) => {
                 let kinds = self.wanted(&supported);
                 if kinds.is_empty() {
-                    tracing::error!(network = %self.network, "the facilitator does not settle on this network; x402 is off");
+                    tracing::error!(network = %self.network, "the facilitator does not settle on this network; x402 is disabled");
                 }
                 Some(kinds)
             }
@@ -294,13 +294,13 @@ impl Facilitator {
             self.exchange(Method::POST, "/settle", body, self.settle_timeout).await?;
         let transaction = answer.transaction.unwrap_or_default();
         if !is_plain(&transaction) {
-            return Err(Unclear::sent("it names an invalid transaction"));
+            return Err(Unclear::sent("the transaction in its response is invalid"));
         }
         if !answer.success {
             return Ok(Settled::Refused(Refused { reason: reason(answer.error_reason), transaction, status }));
         }
         let network = answer.network.filter(|_| !transaction.is_empty());
-        let network = network.ok_or_else(|| Unclear::sent("it settled without naming the transaction"))?;
+        let network = network.ok_or_else(|| Unclear::sent("it reported a settlement without a transaction"))?;
         Ok(Settled::Success { transaction, network, payer: answer.payer })
     }
 
@@ -335,7 +335,7 @@ impl Facilitator {
         let answer = self.http.call_with_head(call).await;
         let answer = answer.map_err(|failed| Unclear { why: failed.in_short(), was_sent: failed.was_sent() })?;
         let read = serde_json::from_slice(answer.body());
-        let read = read.map_err(|_| Unclear::sent("its answer is not the expected JSON"))?;
+        let read = read.map_err(|_| Unclear::sent("its response is not the expected JSON"))?;
         Ok((answer.status(), read))
     }
 }

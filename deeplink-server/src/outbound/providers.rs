@@ -117,7 +117,7 @@ impl Providers {
             let made = Provider::new(name, name.of(config).filter(|_| config.sessions)?, public_url);
             // The parts were URLs before, so this should not fail.
             made.inspect_err(
-                |error| tracing::error!(provider = name.as_str(), %error, "sign-in provider cannot be used"),
+                |error| tracing::error!(provider = name.as_str(), %error, "identity provider cannot be used"),
             )
             .ok()
         };
@@ -157,9 +157,9 @@ impl Providers {
 
     /// The address of the person that a code stands for.
     pub(crate) async fn identify(&self, name: Name, code: &str, verifier: &str) -> Result<Email, Unidentified> {
-        let provider = self.get(name).ok_or_else(|| Unidentified::Provider("it is not set up".into()))?;
+        let provider = self.get(name).ok_or_else(|| Unidentified::Provider("it is not configured".into()))?;
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(Unidentified::Provider("too many sign-ins wait for providers".into()));
+            return Err(Unidentified::Provider("too many sign-ins are waiting for providers".into()));
         };
         let terms = Terms { began: Instant::now(), total: TOTAL, largest: LARGEST };
         let token = provider
@@ -171,8 +171,8 @@ impl Providers {
             // Its answer may contain a token, so none of it is repeated.
             .map_err(|error| match error {
                 oauth2::RequestTokenError::Request(failed) => Unidentified::from(failed),
-                oauth2::RequestTokenError::ServerResponse(_) => Unidentified::Provider("it refused the code".into()),
-                _ => Unidentified::Provider("its answer to the code is not understood".into()),
+                oauth2::RequestTokenError::ServerResponse(_) => Unidentified::Provider("it rejected the code".into()),
+                _ => Unidentified::Provider("its response to the code could not be parsed".into()),
             })?;
         let bearer = token.access_token().secret();
         match &provider.emails {
@@ -191,7 +191,8 @@ impl Providers {
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
         let body = self.http.call(call).await?;
-        serde_json::from_slice(&body).map_err(|_| Unidentified::Provider("its answer is not the expected JSON".into()))
+        serde_json::from_slice(&body)
+            .map_err(|_| Unidentified::Provider("its response is not the expected JSON".into()))
     }
 }
 

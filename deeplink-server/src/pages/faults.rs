@@ -101,7 +101,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
-        ErrorCode::LinkIdTaken => "This slug is already in use. Choose another one.",
+        ErrorCode::LinkIdTaken => "This ID is already in use. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",
         ErrorCode::InvalidEmail => "This is not a valid email address.",

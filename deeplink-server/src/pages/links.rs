@@ -225,14 +225,14 @@ const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
     let hint = "The last part of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
-    let slug = Field::line("custom_id", "Slug (optional)", hint).max_length(64).placeholder("spring-sale");
-    let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), slug])];
+    let id = Field::line("custom_id", "ID (optional)", hint).max_length(64).placeholder("spring-sale");
+    let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
     groups.extend(more_groups());
     groups.push(owner_group(&person.who.zone));
     let page = FormPage {
         section: Section::LINKS,
         title: "New link",
-        lead: "One link that opens the right destination on every device. Everything except the slug can be changed later.",
+        lead: "One link that opens the right destination on every device. Everything except the ID can be changed later.",
         submit: "Create link",
         back: Section::LINKS.back(),
     };

@@ -76,7 +76,7 @@ fn text_of(error: &str) -> &'static str {
         "oauth_no_email" => "That provider shared no email address. Sign in by email instead.",
         "oauth_not_configured" => "That provider is not available here. Sign in another way.",
         "signup_closed" => {
-            "No account here uses that address, and this service is not accepting new accounts. If you were invited, use the button in the invitation; otherwise ask for one."
+            "No account here uses that address, and this service is not accepting new accounts. If you were invited, use the button in the invitation; otherwise, ask for an invitation."
         }
         "session_expired" => "You have been signed out. Sign in again to continue.",
         _ => "That did not work. Please try again.",

@@ -107,8 +107,7 @@ pub(super) async fn back() -> Response {
 /// Asks for confirmation.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let source = api::sources::find(&app, &person.caller, &id).await?;
-    let lead =
-        "Its URL stops accepting conversions immediately. What it has already reported is kept. This cannot be undone.";
+    let lead = "Its URL stops accepting conversions immediately. Conversions already posted to it are kept. This cannot be undone.";
     Ok(Question::delete(Section::SOURCES, "source", &source.name, lead, Section::SOURCES.back())
         .ask(&app, &person, None))
 }

@@ -110,7 +110,12 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<
     let deleted = deleted.map(|id| (id.to_owned(), "Deleted affiliate".to_owned()));
     let existing = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
     let choices = all.into_iter().chain(existing).chain(deleted);
-    let affiliate = Field::choice(AFFILIATE, "Conversions", "Send only those of one affiliate’s links.", choices);
+    let affiliate = Field::choice(
+        AFFILIATE,
+        "Conversions",
+        "Choose an affiliate to send only conversions from its links.",
+        choices,
+    );
     Ok(vec![
         Group::plain(vec![url]),
         Group::new("Events", "Choose which events to send.", kinds).standing_for("events"),
@@ -287,7 +292,7 @@ fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Optio
         section: Section::WEBHOOKS,
         title: "Rotate the secret?".to_owned(),
         subject: &webhook.url,
-        lead: "X-Service-Signature uses the new secret immediately. In webhook-signature, the current secret also signs for 24 hours. Rotating again within 24 hours invalidates the current secret at once. This cannot be undone.",
+        lead: "X-Service-Signature uses the new secret immediately. In webhook-signature, the current secret also signs for 24 hours. Rotating again within 24 hours invalidates the current secret immediately. This cannot be undone.",
         submit: "Rotate secret".to_owned(),
         is_typed: false,
         keep: "Cancel",

@@ -66,7 +66,7 @@ pub enum UnlockError {
     /// Values are encrypted with keys that are not configured.
     #[error(
         "the master keys do not match this database, which needs: {needed}. Add the missing keys to DEEPLINK_MASTER_KEY, after \
-         the key that encrypts and separated by a comma. If a key is lost for good, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
+         the key that encrypts and separated by a comma. If a key is permanently lost, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
          without the values that need it"
     )]
     MissingKeys {

@@ -73,7 +73,7 @@ async fn end_local(app: &Shared) -> Result<bool, DbError> {
         |app, (), ended: &Vec<Due>| {
             for Due { name, tenant, .. } in ended {
                 app.forget_host(name, tenant);
-                tracing::warn!(domain = %name, %tenant, "domain is a claim again: it is under .localhost, and the public URL is not");
+                tracing::warn!(domain = %name, %tenant, "domain is unverified again: it is under .localhost, and the public URL is not a loopback address");
             }
         },
     );
@@ -167,7 +167,7 @@ async fn settle(app: &Shared, due: Due, until: Timestamp, proof: DnsProof) -> Re
                 app.forget_host(&due.name, &due.tenant);
                 app.mail_waits.notify_one();
                 let (domain, tenant) = (&due.name, &due.tenant);
-                tracing::warn!(%domain, %tenant, "domain lost: its TXT record is gone; it is a claim again");
+                tracing::warn!(%domain, %tenant, "domain is unverified again: its TXT record was missing for three days");
             }
         },
     );
@@ -184,7 +184,7 @@ async fn notify_owners(app: &App, tx: &mut Conn<'_>, due: &Due, now: Timestamp) 
     let until = now.plus_days(CLAIM_DAYS);
     let lost = |owner| Mail::domain_lost(owner, &due.name, &due.token, until);
     if !mail::to_owners(app, tx, &due.tenant, true, lost).await? {
-        tracing::warn!(domain = %due.name, "domain lost, but email is not configured; its owner was not notified");
+        tracing::warn!(domain = %due.name, "domain is unverified again, but email is not configured; its owner was not notified");
     }
     Ok(())
 }

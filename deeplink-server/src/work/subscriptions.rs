@@ -38,7 +38,7 @@ const RETRY_MILLIS: i64 = 3_600_000;
 /// The text of [`overtaken`].
 const OVERTAKEN: &str = "the subscription is being changed";
 /// The text of [`unavailable`] if the next request would fail too.
-const NO_ANSWER: &str = "the payment processor does not answer";
+const NO_ANSWER: &str = "the payment processor does not respond";
 /// The same if only this request fails.
 const NOT_DONE: &str = "the payment processor did not complete the request";
 /// For an event about a subscription that does not exist.
@@ -60,7 +60,7 @@ pub(crate) fn unavailable(app: &App, error: &StripeError) -> ApiError {
         app.metrics.stripe_call_refused();
     }
     if error.is_about_key() {
-        tracing::error!(%error, "Stripe refuses the key, or the key may not do this");
+        tracing::error!(%error, "Stripe rejected the key, or the key lacks a permission");
     } else {
         tracing::warn!(%error, "Stripe did not complete the request");
     }
@@ -358,7 +358,7 @@ async fn round(app: &Shared, holder: &str, now: Timestamp) -> Result<Timestamp, 
         for account in &found {
             let Err(error) = check(app, stripe, account, now).await else { continue };
             has_failed = true;
-            tracing::warn!(tenant = %account.tenant, %error, "a subscription could not be read; it stays as it is");
+            tracing::warn!(tenant = %account.tenant, %error, "subscription could not be read; left unchanged");
             if is_silent(&error) {
                 return Ok(retry);
             }

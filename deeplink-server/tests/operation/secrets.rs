@@ -210,20 +210,20 @@ fn x18_other_keys_stop_the_start_and_keys_rotate() {
     server.stop();
     assert!(!home.data("master.key").exists(), "a key that is set needs no file");
     let check = checked(&home);
-    assert!(check.contains(" encrypts: 1 check value, 1 waiting mail\n"), "{check}");
+    assert!(check.contains(" encrypts: 1 check value, 1 queued email\n"), "{check}");
     let old = key_that(&check, "encrypts");
 
     home.set("DEEPLINK_MASTER_KEY", NEW);
     let other = home.run(&[]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    let needed = format!("do not match this database, which needs: key {old} for 1 check value, 1 waiting mail. Add");
+    let needed = format!("do not match this database, which needs: key {old} for 1 check value, 1 queued email. Add");
     assert!(other.stderr.contains(&needed), "{other:?}");
     let check = home.run(&["check"]);
     assert!(check.code == Some(1) && check.stdout.contains(&needed), "{check:?}");
     home.set("DEEPLINK_MASTER_KEY", format!("{NEW},{OLD}"));
     let check = checked(&home);
     assert!(check.contains("note   master keys"), "{check}");
-    assert!(check.contains(&format!(" {old} decrypts: 1 check value, 1 waiting mail\n")), "{check}");
+    assert!(check.contains(&format!(" {old} decrypts: 1 check value, 1 queued email\n")), "{check}");
     assert!(check.contains("set OLD,NEW on every node, then NEW,OLD"), "{check}");
     home.serve().stop();
     let check = checked(&home);

@@ -334,7 +334,7 @@ fn an_account_that_is_not_there_is_said_so() {
     home.ok(&["migrate"]);
     for command in ["show", "key", "signin", "suspend", "resume"] {
         for (tenant, code, says) in [
-            (NOBODY, 1, "not_found: no account with id tnt_"),
+            (NOBODY, 1, "not_found: no account with ID tnt_"),
             ("nobody@example.com", 1, "not_found: no account has a user with the address nobody@example.com"),
             ("nobody", 2, "--tenant"),
             ("@", 2, "--tenant"),
@@ -344,7 +344,7 @@ fn an_account_that_is_not_there_is_said_so() {
         }
         failed(&home.run(&["tenant", command]), 2, "--tenant");
     }
-    failed(&home.run(&["tenant", "delete", "--tenant", NOBODY, "--yes"]), 1, "not_found: no account with id tnt_");
+    failed(&home.run(&["tenant", "delete", "--tenant", NOBODY, "--yes"]), 1, "not_found: no account with ID tnt_");
     let blank = ["tenant", "suspend", "--tenant", NOBODY, "--reason"];
     for reason in ["", "  ", "a\u{7}b", &"x".repeat(501)] {
         failed(&home.run(&[&blank[..], &[reason]].concat()), 2, "--reason");

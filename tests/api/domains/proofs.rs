@@ -131,7 +131,7 @@ async fn d4_dns_that_fails_lies_or_hangs_changes_nothing() {
             assert!(reason.ends_with("; the domain stays verified"), "{how:?}: {reason}");
         } else {
             assert!(reason.starts_with("DNS lookup failed for _deeplink-verify.claim"), "{how:?}: {reason}");
-            assert!(reason.ends_with("nothing was changed, try again"), "{how:?}: {reason}");
+            assert!(reason.ends_with("nothing was changed; try again"), "{how:?}: {reason}");
         }
     }
     for domain in world.b.get("/v1/domains").await.json().as_array().expect("domains") {

@@ -40,7 +40,7 @@ async fn a_link_is_made_changed_and_deleted() {
             "web-url",
             "Enter at least one destination: a web page, an app or a store.",
         ),
-        (vec![("custom_id", "spring-sale")], 409, "custom-id", "This slug is already in use. Choose another one."),
+        (vec![("custom_id", "spring-sale")], 409, "custom-id", "This ID is already in use. Choose another one."),
         (vec![("custom_id", "-")], 400, "custom-id", ""),
         (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Enter the full URL"),
         (vec![("ios_store_url", "https://example.com/")], 400, "ios-store-url", "Must be an App Store URL"),

@@ -140,7 +140,7 @@ async fn px14_another_payer_is_nobodys_payment() {
     assert_eq!((scene.links().await, scene.wallets().await), (0, 0));
     assert_eq!(scene.figure("deeplink_x402_mismatches_total").await, 3);
     let log = logged_since(&mark);
-    for said in ["names a payer who did not sign", "settled someone else's payment", "settled on another network"] {
+    for said in ["a payer who did not sign", "a settlement by a different payer", "a settlement on another network"] {
         assert!(log.contains(said), "{said}");
     }
 }
@@ -261,7 +261,7 @@ async fn px7_a_failure_after_sending_is_in_doubt() {
     let made = scene.post("/v1/links", &json!({}), &signed).await;
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!((scene.facilitator.calls(), scene.links().await), (calls(1, 2, 1), 1));
-    assert!(logged_since(&mark).contains("a payment in doubt counts as settled"));
+    assert!(logged_since(&mark).contains("payment with an unknown outcome is treated as settled"));
 }
 
 /// PX8: a settlement is stored before anything is done for it, and that is retried while the database refuses it.

@@ -216,7 +216,7 @@ async fn store_for<C: Send + Sync + 'static>(
 }
 
 fn missing(tenant: &TenantId) -> Failure {
-    Failure::Refused(format!("not_found: no account with id {tenant}"))
+    Failure::Refused(format!("not_found: no account with ID {tenant}"))
 }
 
 async fn grant(comp: Comp, config: &Config, clock: &Clock) -> Result<(), Failure> {

@@ -140,7 +140,7 @@ impl Gate {
             *warned = Some(Instant::now());
             tracing::warn!(
                 most = self.shared.limits.connections_per_address(),
-                "an IP address has reached its connection limit; if it is a reverse proxy, name it in \
+                "an IP address has reached its connection limit; if it is a reverse proxy, add it to \
                  DEEPLINK_TRUSTED_PROXIES"
             );
         }

@@ -251,15 +251,15 @@ impl Checkout {
         let from = self.authorization.as_ref().map(|it| it.from.clone());
         match verified {
             Err(unclear) => {
-                tracing::warn!(%unclear, "the facilitator does not verify payments");
+                tracing::warn!(%unclear, "payment could not be verified: no usable response from the facilitator");
                 Err(unavailable().into())
             }
             Ok(Verified::Invalid(reason)) => Err(self.offer.challenge(&reason).into()),
             Ok(Verified::Valid(payer)) => match (from, payer) {
                 (Some(from), Some(payer)) if !self.offer.network.same(&from, &payer) => {
                     self.app.metrics.payer_mismatch();
-                    tracing::error!(signed = %from, said = %payer, "the facilitator names a payer who did not sign");
-                    Err(self.offer.challenge("the facilitator does not confirm who pays").into())
+                    tracing::error!(signed = %from, said = %payer, "the facilitator reported a payer who did not sign the payment");
+                    Err(self.offer.challenge("the facilitator reports a different payer").into())
                 }
                 (Some(from), _) => Ok(from),
                 (None, Some(payer)) if self.offer.network.is_address(&payer) => Ok(self.offer.network.normal(&payer)),

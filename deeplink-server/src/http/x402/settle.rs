@@ -97,7 +97,7 @@ impl Checkout {
         let Judged { payer, tried, is_new_wallet, .. } = judged;
         let (facilitator, message) = (self.facilitator()?, self.message.as_deref().ok_or_else(unavailable)?);
         let permit = facilitator.permit().map_err(|unclear| {
-            tracing::warn!(%unclear, "a payment is not settled");
+            tracing::warn!(%unclear, "payment could not be settled: too many pending calls to the facilitator");
             unavailable()
         })?;
         let (now, until) = (self.app.clock.now(), lease_end());
@@ -307,14 +307,14 @@ fn refusal(x402: &X402, what: &Settling<'_>, refused: Refused) -> Meaning {
         // The chain accepts each authorization once. If it was sent before, it was accepted then. With a transaction,
         // the same reason can mean that this one was reverted.
         Before::InDoubt if is_used && is_without => {
-            tracing::warn!(payment = what.id, %reason, "a payment in doubt counts as settled");
+            tracing::warn!(payment = what.id, %reason, "payment with an unknown outcome is treated as settled");
             Meaning::Settled(String::new())
         }
         Before::New if refused.is_before_sending() => Meaning::Refused(refused.reason),
         // With a transaction, or after it was sent, money may have moved. The refusal says nothing about earlier
         // attempts: what they moved cannot be moved again.
         before => {
-            tracing::warn!(payment = what.id, %reason, transaction, "a refused payment may have been settled");
+            tracing::warn!(payment = what.id, %reason, transaction, "a rejected payment may have been settled");
             let is_foreign = before == Before::New && is_used;
             Meaning::Unclear(if is_foreign { USED_BEFORE.into() } else { refused.reason })
         }
@@ -342,12 +342,12 @@ async fn note(app: &App, what: &Settling<'_>, transaction: &str) {
 fn is_of(app: &App, x402: &X402, what: &Settling<'_>, network: &str, payer: Option<&str>) -> bool {
     if payer.is_some_and(|payer| !x402.network.same(payer, what.payer)) {
         app.metrics.payer_mismatch();
-        tracing::error!(payment = what.id, "the facilitator settled someone else's payment");
+        tracing::error!(payment = what.id, "the facilitator reported a settlement by a different payer");
         return false;
     }
     if !x402.network.is(network) {
         app.metrics.payer_mismatch();
-        tracing::error!(payment = what.id, network, "the facilitator settled on another network");
+        tracing::error!(payment = what.id, network, "the facilitator reported a settlement on another network");
         return false;
     }
     true

@@ -137,7 +137,7 @@ async fn prove(app: &App, order: &mut Order, name: &str) -> Result<(), OrderErro
 
 /// Why the name was not proved.
 async fn why(order: &mut Order) -> String {
-    problem(order).await.unwrap_or_else(|| "the authority gave no reason".to_owned())
+    problem(order).await.unwrap_or_else(|| "the ACME server gave no reason".to_owned())
 }
 
 /// The problem that the authority found, if any.

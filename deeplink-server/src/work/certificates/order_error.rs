@@ -24,7 +24,7 @@ pub(super) enum OrderError {
     Account(Error),
     #[error("the account's key cannot be decrypted: {0}")]
     Sealed(#[from] DecryptError),
-    #[error("the account is not what was stored")]
+    #[error("the stored ACME account is invalid")]
     Stored,
     #[error(transparent)]
     Database(#[from] DbError),
@@ -35,11 +35,11 @@ pub(super) enum OrderError {
     /// It concerns only the ordered name.
     #[error("{}", Causes(.0))]
     Refused(Error),
-    #[error("the name was not verified to point here: {0}")]
+    #[error("the ACME server could not verify the name: {0}")]
     Unproved(String),
-    #[error("the authority offers no http-01 challenge")]
+    #[error("the ACME server offers no http-01 challenge")]
     NoChallenge,
-    #[error("the authority took too long")]
+    #[error("the ACME server took too long")]
     TooLate,
     #[error("the issued certificate cannot be used: {0}")]
     Unfit(#[from] Unfit),
@@ -167,7 +167,7 @@ mod tests {
         let long = format!("Invalid response: \"\u{1b}[2J\nwell{}\"", "x".repeat(5_000));
         let said = OrderError::Unproved(long).in_one_line();
         assert!(
-            said.starts_with("the name was not verified to point here: Invalid response: \" [2J wellxxx"),
+            said.starts_with("the ACME server could not verify the name: Invalid response: \" [2J wellxxx"),
             "{said}"
         );
         assert!(said.ends_with("x…") && said.chars().count() == LONGEST_PROBLEM + 1);

@@ -101,7 +101,7 @@ async fn store(app: &Shared, recent: &mut RecentHealth, batch: &mut Vec<Delivery
             }
             // The next process repeats deliveries whose results are not stored.
             Err(error) if app.ending.is_cancelled() && tries > 2 => {
-                tracing::warn!(%error, "delivery results could not be stored; they will be sent again");
+                tracing::warn!(%error, "delivery results could not be stored; the deliveries will be sent again");
                 break;
             }
             Err(error) => tracing::warn!(%error, "delivery results could not be stored; will retry"),
