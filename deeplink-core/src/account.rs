@@ -61,24 +61,24 @@ pub struct UpdateAccount {
 }
 
 impl UpdateAccount {
-    /// An update that changes nothing yet.
+    /// An update with no fields set.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
         [Patch::Set]
-        /// Sets its name.
+        /// Sets the name.
         name: impl Into<String>,
-        /// Sets the time zone whose days its pages show.
+        /// Sets the time zone of the account pages.
         time_zone: impl Into<String>,
-        /// Sets where its icon is.
+        /// Sets the URL of the icon.
         icon_url: impl Into<String>,
         /// Sets the color of the primary button.
         theme_color: impl Into<String>,
     }
 
-    /// Runs every rule that needs no server.
+    /// Validates everything that can be validated without the server.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.clone().check().map(drop)
     }

@@ -1,4 +1,4 @@
-//! Affiliates: partners whose credentials reach only the links that count for them.
+//! Affiliates: partners whose credentials can access only their own links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,14 +23,14 @@ pub const MAX_NAME: usize = 64;
 words! {
     /// Whether an affiliate's credentials work.
     AffiliateStatus {
-        /// They work.
+        /// They are accepted.
         Active = "active",
-        /// They are refused; the affiliate's links keep working.
+        /// They are rejected; the affiliate's links keep working.
         Disabled = "disabled",
     }
 }
 
-/// What a partner is called in programs: 2 to 32 lower-case letters, digits and `-`, unique within the account.
+/// Identifier of a partner for use in code: 2 to 32 lowercase letters, digits and `-`, unique within the account.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartnerKey(Box<str>);
 
@@ -60,7 +60,7 @@ impl FromStr for PartnerKey {
     }
 }
 
-/// What a partner is called by people: 1 to 64 characters after trimming, none of them a control character.
+/// Display name of a partner: 1 to 64 characters after trimming, without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AffiliateName(Box<str>);
 
@@ -101,7 +101,7 @@ pub struct CreateAffiliate {
 }
 
 impl CreateAffiliate {
-    /// An affiliate of this name and key.
+    /// An affiliate with this name and partner key.
     pub fn new(name: impl Into<String>, partner_key: impl Into<String>) -> Self {
         Self { name: name.into(), partner_key: partner_key.into() }
     }
@@ -137,7 +137,7 @@ pub struct AffiliateChange {
 }
 
 impl UpdateAffiliate {
-    /// An update that changes nothing yet.
+    /// An update with no fields set.
     pub fn new() -> Self {
         Self::default()
     }

@@ -15,7 +15,7 @@ use crate::words::{setters, words};
 
 /// Maximum characters of an app's name.
 pub const MAX_APP_NAME: usize = 100;
-/// Maximum bytes of an iOS bundle id.
+/// Maximum bytes of an iOS bundle ID.
 pub const MAX_BUNDLE_ID: usize = 155;
 /// Maximum bytes of an Android package name.
 pub const MAX_PACKAGE_NAME: usize = 255;
@@ -25,7 +25,7 @@ pub const MAX_APPS: i64 = 50;
 pub const MAX_FINGERPRINTS: usize = 20;
 
 words! {
-    /// Where an app runs.
+    /// Platform of an app.
     AppPlatform {
         /// iPhone and iPad.
         Ios = "ios",
@@ -99,9 +99,9 @@ impl CreateApp {
     }
 
     setters! {
-        /// Sets what people call it.
+        /// Sets the display name.
         app_name: impl Into<String>,
-        /// Sets where its icon is.
+        /// Sets the URL of the icon.
         icon_url: impl Into<String>,
         /// Sets the color of the primary button.
         theme_color: impl Into<String>,

@@ -10,7 +10,7 @@ pub const AUDIT_DAYS: i64 = 365;
 words! {
     /// The action that was taken.
     AuditAction {
-        /// The account was opened.
+        /// The account was created.
         AccountCreated = "account.created",
         /// The account's settings were changed.
         AccountUpdated = "account.updated",
@@ -24,9 +24,9 @@ words! {
         AccountResumed = "account.resumed",
         /// A person signed in.
         UserSignedIn = "user.signed_in",
-        /// Keys, webhooks and sources that were made before anyone confirmed an address were deleted; the detail counts them.
+        /// Keys, webhooks and sources that were created before anyone confirmed an address were deleted; the detail is their number.
         AccessRevoked = "access.revoked",
-        /// The operator made a sign-in link for a person.
+        /// The operator created a one-time sign-in link.
         SignInLinkCreated = "sign_in_link.created",
         /// A person was invited to the team.
         UserInvited = "user.invited",
@@ -52,15 +52,15 @@ words! {
         CredentialCreated = "credential.created",
         /// A credential of an affiliate was deleted.
         CredentialDeleted = "credential.deleted",
-        /// A domain was claimed.
+        /// A domain was added.
         DomainCreated = "domain.created",
         /// A domain was verified.
         DomainVerified = "domain.verified",
-        /// A domain lost its verification, because its TXT record is gone.
+        /// A domain became unverified, because its TXT record is missing.
         DomainUnverified = "domain.unverified",
-        /// Where a domain sends people was changed.
+        /// A domain's redirects were changed.
         DomainUpdated = "domain.updated",
-        /// A domain was released.
+        /// A domain was deleted.
         DomainDeleted = "domain.deleted",
         /// An app was registered, or replaced.
         AppSaved = "app.saved",
@@ -74,7 +74,7 @@ words! {
         WebhookCreated = "webhook.created",
         /// A webhook was changed.
         WebhookUpdated = "webhook.updated",
-        /// A webhook got a new secret.
+        /// A webhook's secret was rotated.
         WebhookSecretRotated = "webhook.secret_rotated",
         /// A webhook was paused, because deliveries to it failed for three days.
         WebhookPaused = "webhook.paused",
@@ -84,9 +84,9 @@ words! {
         LinkFlagged = "link.flagged",
         /// The operator disabled a link.
         LinkDisabled = "link.disabled",
-        /// The operator lifted either from a link.
+        /// The operator reverted one of these for a link.
         LinkEnabled = "link.enabled",
-        /// The operator granted the account a plan; the detail is its tier, `null` when the grant was ended.
+        /// The operator granted the account a plan, or ended the grant; the detail is the tier, or `null`.
         PlanGranted = "plan.granted",
     }
 }
@@ -96,15 +96,15 @@ words! {
     AuditActor {
         /// A secret key of the account.
         SecretKey = "secret_key",
-        /// A person of the team, signed in.
+        /// A signed-in team member.
         User = "user",
         /// A wallet that paid for the request.
         Wallet = "wallet",
-        /// A key of apps and pages.
+        /// A publishable key.
         PublishableKey = "publishable_key",
         /// The operator of the service.
         Operator = "operator",
-        /// The service itself, for example when a domain loses its proof.
+        /// The service itself, for example when a domain becomes unverified.
         Service = "service",
     }
 }

@@ -7,11 +7,11 @@ use crate::words::{reply, words};
 words! {
     /// How an account pays.
     BillingMethod {
-        /// Nothing is paid.
+        /// The account does not pay.
         Free = "free",
-        /// A subscription at Stripe that is not over, also while it is unpaid or paused.
+        /// A Stripe subscription that has not ended, even if it is unpaid or paused.
         Stripe = "stripe",
-        /// Each request, by x402.
+        /// Each request, with x402.
         X402 = "x402",
     }
 }
@@ -19,11 +19,11 @@ words! {
 words! {
     /// State of an account's subscription. Without one an account is `active`, on the free plan.
     SubscriptionStatus {
-        /// Paid, or on trial.
+        /// Paid, or in a trial.
         Active = "active",
-        /// A payment failed; the plan stays for seven days from when that was first seen.
+        /// A payment failed; the plan remains in effect for seven days after that was first seen.
         PastDue = "past_due",
-        /// Over, or it grants no plan: it is unpaid, paused or for a price that this service does not know.
+        /// Ended, or grants no plan: it is unpaid, paused or for a price that this service does not recognize.
         Canceled = "canceled",
     }
 }

@@ -11,7 +11,7 @@ use crate::words::{paged, reply, words};
 pub const RETRY_DELAYS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
 /// How long one attempt may take, in milliseconds.
 pub const ATTEMPT_TIMEOUT_MILLIS: u64 = 10_000;
-/// Maximum bytes stored of a receiver's response.
+/// Maximum bytes stored of an endpoint's response.
 pub const MAX_RESPONSE_BYTES: usize = 1_024;
 /// Maximum pending deliveries of one webhook; further ones are stored as dropped.
 pub const MAX_PENDING: i64 = 100_000;
@@ -21,13 +21,13 @@ pub const DELIVERY_RETENTION_DAYS: i64 = 30;
 words! {
     /// State of a delivery.
     DeliveryStatus {
-        /// It is waiting for its first or next attempt.
+        /// Waiting for its first or next attempt.
         Pending = "pending",
-        /// The receiver accepted it.
+        /// The endpoint accepted it.
         Delivered = "delivered",
         /// All five attempts failed.
         Failed = "failed",
-        /// Its webhook was disabled, paused or deleted first.
+        /// The webhook was disabled, paused or deleted before it was delivered.
         Canceled = "canceled",
         /// 100,000 others were already pending.
         Dropped = "dropped",

@@ -9,25 +9,25 @@ use crate::x402::RequirementV1;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal;)+) => {
-        /// Every code an error of the service can carry. A code has exactly one HTTP status.
+        /// All error codes of the service. Each code has exactly one HTTP status.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
             $($(#[$doc])* $name,)+
-            /// A code this build does not know; it keeps its text.
+            /// A code that this version does not know; its text is kept.
             Unknown(Box<str>),
         }
 
         impl ErrorCode {
-            /// Every known code.
+            /// All known codes.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The code as it is in the error record.
+            /// The code, as in the error record.
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$name => $code,)+ Self::Unknown(text) => text }
             }
 
-            /// The HTTP status that goes with the code; `None` for an unknown one.
+            /// The HTTP status of the code; `None` for an unknown code.
             pub fn status(&self) -> Option<u16> {
                 match self { $(Self::$name => Some($status),)+ Self::Unknown(_) => None }
             }
@@ -42,119 +42,119 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request is malformed: bad JSON, a mistyped field, a bad parameter.
+    /// The request is malformed: invalid JSON, a field of the wrong type, or an invalid parameter.
     BadRequest = "bad_request", 400;
-    /// It does not exist, or it belongs to another account.
+    /// The resource does not exist, or belongs to another account.
     NotFound = "not_found", 404;
-    /// No credential where one is needed.
+    /// A credential is required, but none was sent.
     Unauthorized = "unauthorized", 401;
     /// The credential is unknown, revoked or of the wrong kind.
     InvalidKey = "invalid_key", 401;
-    /// The credential's scope does not reach this operation.
+    /// The credential's scope does not include this operation.
     ForbiddenScope = "forbidden_scope", 403;
     /// Too many requests; try again after `Retry-After`.
     RateLimited = "rate_limited", 429;
-    /// Something failed inside; whether it took effect is unknown.
+    /// Internal error; it is unknown whether the request took effect.
     Internal = "internal", 500;
-    /// The body is larger than the operation takes.
+    /// The body is larger than the operation allows.
     PayloadTooLarge = "payload_too_large", 413;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
     /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
-    /// The id is not 3 to 64 letters, digits or inner hyphens, or it is reserved.
+    /// The ID is not 3 to 64 letters, digits or inner hyphens, or it is reserved.
     InvalidCustomId = "invalid_custom_id", 400;
-    /// A URL breaks the rules of its field.
+    /// A URL is not valid for its field.
     InvalidUrl = "invalid_url", 400;
     /// A destination is on the operator's threat list.
     ThreatDetected = "threat_detected", 400;
-    /// Metadata is not an object, is too large, or contains something that may not be stored.
+    /// Metadata is not an object, is too large, or contains something that is not allowed.
     InvalidMetadata = "invalid_metadata", 400;
     /// The agent context has an unknown action or a text that is too long.
     InvalidAgentContext = "invalid_agent_context", 400;
     /// The social preview is empty or has a text that is too long.
     InvalidSocialPreview = "invalid_social_preview", 400;
-    /// The link id is in use.
+    /// The link ID is already in use.
     LinkIdTaken = "link_id_taken", 409;
-    /// The end of a link is not a time with an offset, has passed, or is more than 100 years ahead.
+    /// The expiry of a link is not a time with an offset, is in the past, or is more than 100 years in the future.
     InvalidExpiresAt = "invalid_expires_at", 400;
-    /// A tag is blank, is longer than 40 characters, contains a comma or a control character, or is the 21st of a link.
+    /// A tag is blank, is longer than 40 characters, or contains a comma or a control character; or the link has more than 20 tags.
     InvalidTag = "invalid_tag", 400;
-    /// The account already has 1,000 different tags.
+    /// The account would have more than 1,000 different tags.
     TagLimit = "tag_limit", 400;
-    /// The operator has the link switched off, so its owner cannot switch it on.
+    /// The operator has disabled the link, so its owner cannot enable it.
     DisabledByOperator = "disabled_by_operator", 409;
     /// The update is empty.
     EmptyUpdate = "empty_update", 400;
     /// The affiliate named in a body does not exist.
     AffiliateNotFound = "affiliate_not_found", 404;
-    /// A scoped credential named another affiliate.
+    /// An affiliate's credential specified a different affiliate.
     AffiliateScopeMismatch = "affiliate_scope_mismatch", 400;
-    /// The cursor was not made by this list.
+    /// The cursor belongs to a different list.
     InvalidCursor = "invalid_cursor", 400;
-    /// At least one row of the batch is wrong; `errors` lists them all.
+    /// At least one row of the batch is invalid; `errors` lists all of them.
     InvalidBatch = "invalid_batch", 400;
-    /// The batch has no row.
+    /// The batch has no rows.
     BatchEmpty = "batch_empty", 400;
     /// The batch has more than 100 rows.
     BatchTooLarge = "batch_too_large", 400;
-    /// The batch has neither ids, nor a count, nor links.
+    /// The batch has neither IDs, a count nor links.
     BatchModeMissing = "batch_mode_missing", 400;
-    /// The batch has more than one of ids, count and links.
+    /// The batch has more than one of IDs, count and links.
     BatchModeAmbiguous = "batch_mode_ambiguous", 400;
-    /// The id occurs more than once in the batch.
+    /// The ID occurs more than once in the batch.
     DuplicateCustomIdInBatch = "duplicate_custom_id_in_batch", 400;
     /// The plan's limit is reached.
     QuotaExceeded = "quota_exceeded", 402;
-    /// The plan is not one that can be paid for.
+    /// The plan is not available for purchase.
     InvalidTier = "invalid_tier", 400;
     /// There is no subscription to cancel.
     NoSubscription = "no_subscription", 400;
-    /// The account will be deleted, so nothing is bought for it; cancel the deletion first.
+    /// The account is scheduled for deletion, so no plan can be bought; cancel the deletion first.
     DeletionScheduled = "deletion_scheduled", 409;
-    /// The account has a subscription that would be renewed; cancel it first.
+    /// The account has a subscription that will renew; cancel it first.
     SubscriptionActive = "subscription_active", 409;
-    /// The account has never paid, so the payment processor does not know it.
+    /// The account has never paid, or the payment processor no longer has its customer.
     NoCustomer = "no_customer", 400;
-    /// The request must be paid for, and its payment is missing or was refused.
+    /// The request must be paid for, and its payment is missing or was rejected.
     PaymentRequired = "payment_required", 402;
-    /// The payment header cannot be read.
+    /// The payment header is malformed.
     PaymentInvalid = "payment_invalid", 400;
-    /// The payment was used before, with another request or with an `Idempotency-Key` that this one lacks.
+    /// The payment was already used, for a different request or with an `Idempotency-Key` that this request lacks.
     PaymentReplayed = "payment_replayed", 409;
-    /// The payment, or another one under the same `Idempotency-Key`, is being settled for the same request.
+    /// The payment, or another one with the same `Idempotency-Key`, is being settled for the same request.
     PaymentInProgress = "payment_in_progress", 409;
-    /// The facilitator gave no usable answer. Nothing was done; `error` says whether money moved.
+    /// The facilitator gave no usable response. The request was not carried out; `error` says whether it was charged.
     FacilitatorUnavailable = "facilitator_unavailable", 503;
     /// The email address is malformed.
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
-    /// The person already belongs to the account's team.
+    /// The person is already in the account's team.
     UserExists = "user_exists", 409;
-    /// The account would be left without a verified person.
+    /// No team member with a confirmed address would be left.
     LastUser = "last_user", 409;
-    /// No one in the account's team has this address.
+    /// No team member has this address.
     NotAMember = "not_a_member", 403;
-    /// The person with this address has not confirmed it.
+    /// The team member has not confirmed the address.
     UserUnverified = "user_unverified", 403;
     /// The account has the maximum number of secret keys.
     KeyLimit = "key_limit", 409;
-    /// The account would be left without a secret key.
+    /// The last secret key of an account cannot be deleted.
     LastKey = "last_key", 409;
     /// A key cannot delete itself.
     KeyInUse = "key_in_use", 409;
-    /// A confirmation code was sent to this address and has not expired.
+    /// A confirmation code that was sent to this address has not expired yet.
     RequestPending = "request_pending", 429;
-    /// The confirmation code is wrong, was never sent, or has expired.
+    /// The confirmation code is incorrect, was never sent, or has expired.
     InvalidCode = "invalid_code", 400;
-    /// Too many wrong confirmation codes; this one no longer works.
+    /// Too many incorrect codes were entered; the correct one no longer works.
     TooManyAttempts = "too_many_attempts", 429;
     /// The account has no such domain.
     DomainNotFound = "domain_not_found", 400;
-    /// The domain is claimed, but not verified.
+    /// The domain is not verified.
     DomainNotVerified = "domain_not_verified", 400;
-    /// A partner's key is not 2 to 32 lower-case letters, digits and hyphens.
+    /// A partner key is not 2 to 32 lowercase letters, digits or hyphens.
     InvalidPartnerKey = "invalid_partner_key", 400;
     /// Another affiliate of the account has this partner key.
     PartnerKeyTaken = "partner_key_taken", 409;
@@ -162,57 +162,57 @@ codes! {
     CredentialLimit = "credential_limit", 409;
     /// Unknown identity provider.
     UnknownProvider = "unknown_provider", 404;
-    /// The domain is not a host name that an account can claim.
+    /// The domain is not a host name that can be added.
     InvalidDomain = "invalid_domain", 400;
     /// The role is neither `primary` nor `alternate`.
     InvalidRole = "invalid_role", 400;
-    /// The domain is already claimed by this account, or verified by another.
+    /// The domain was already added by this account, or is verified by another.
     DomainTaken = "domain_taken", 409;
     /// The account already has a verified alternate domain; only one is allowed.
     AlternateLimit = "alternate_limit", 409;
     /// The platform is neither `ios` nor `android`.
     InvalidPlatform = "invalid_platform", 400;
-    /// A field that the platform needs is absent or blank.
+    /// A field that the platform requires is absent or blank.
     MissingFields = "missing_fields", 400;
     /// A name is too long or contains a control character.
     InvalidName = "invalid_name", 400;
-    /// The bundle id does not have Apple's form.
+    /// The bundle ID is malformed.
     InvalidBundleId = "invalid_bundle_id", 400;
-    /// The team id is not 10 upper-case letters and digits.
+    /// The team ID is not 10 uppercase letters and digits.
     InvalidTeamId = "invalid_team_id", 400;
-    /// The package name does not have Android's form.
+    /// The package name is malformed.
     InvalidPackageName = "invalid_package_name", 400;
     /// A fingerprint is not the SHA-256 of a signing certificate in hex.
     InvalidFingerprint = "invalid_fingerprint", 400;
-    /// The icon's address breaks the rules of web addresses.
+    /// The icon's URL is not a valid http or https URL.
     InvalidIconUrl = "invalid_icon_url", 400;
-    /// The color is not `#` and 3 or 6 hex digits.
+    /// The color is not `#` followed by 3 or 6 hex digits.
     InvalidThemeColor = "invalid_theme_color", 400;
     /// The format of a QR code is neither `png` nor `svg`.
     InvalidQrFormat = "invalid_qr_format", 400;
-    /// An option of a QR code is malformed, out of range or in conflict with the others.
+    /// An option of a QR code is malformed, out of range or conflicts with another option.
     InvalidQrOptions = "invalid_qr_options", 400;
     /// Another source of the account has this name.
     NameTaken = "name_taken", 409;
     /// The type of a source is not `custom`.
     InvalidSourceType = "invalid_source_type", 400;
-    /// A webhook subscribes to no kind of event.
+    /// A webhook must subscribe to at least one kind of event.
     EmptyEvents = "empty_events", 400;
     /// Unknown kind of event.
     InvalidEvent = "invalid_event", 400;
     /// The account has the maximum number of webhooks.
     WebhookLimit = "webhook_limit", 400;
-    /// A conversion is malformed or breaks a rule.
+    /// A conversion is malformed or invalid.
     ParseError = "parse_error", 400;
     /// The install belongs to another user.
     IdentifyConflict = "identify_conflict", 409;
-    /// The same `Idempotency-Key` came with another request.
+    /// The `Idempotency-Key` was already used for a different request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// A form or session request came from another site.
     CsrfRejected = "csrf_rejected", 403;
-    /// The operator suspended the account: reads are answered, nothing can be changed.
+    /// The operator suspended the account, which is now read-only.
     AccountSuspended = "account_suspended", 403;
-    /// This service takes no new sign-ups.
+    /// Sign-up is closed on this service.
     SignupClosed = "signup_closed", 403;
     /// The queue is full; the request was not applied.
     Overloaded = "overloaded", 503;
@@ -220,24 +220,24 @@ codes! {
     StorageFull = "storage_full", 503;
     /// The database cannot be reached or written; the request was not applied.
     DatabaseUnavailable = "database_unavailable", 503;
-    /// A service that this operation needs did not answer; the request was not applied.
+    /// A service that this operation needs did not respond; the request was not applied.
     UpstreamUnavailable = "upstream_unavailable", 503;
-    /// Mail is not set up, so sign-in and sign-up do not work.
+    /// Email is not configured, so sign-in and sign-up do not work.
     SessionsNotConfigured = "sessions_not_configured", 503;
-    /// The identity provider is not set up.
+    /// The identity provider is not configured.
     OauthNotConfigured = "oauth_not_configured", 503;
-    /// Billing is switched off.
+    /// Billing is disabled.
     BillingNotConfigured = "billing_not_configured", 503;
-    /// The service is not told the country of visitors.
+    /// Country data is not configured.
     GeoNotConfigured = "geo_not_configured", 503;
-    /// No payment processor is set up.
+    /// No payment processor is configured.
     ProcessorNotConfigured = "processor_not_configured", 503;
-    /// Mail is not set up, so no key can be requested.
+    /// Email is not configured, so no key can be requested.
     SecretKeysNotConfigured = "secret_keys_not_configured", 503;
 }
 
 impl ErrorCode {
-    /// Whether this is one of the 503s for a feature that is not set up: repeating the request cannot help.
+    /// Whether this is one of the 503 codes for a feature that is not configured: retrying does not help.
     pub fn is_not_configured(&self) -> bool {
         self.as_str().ends_with("_not_configured")
     }
@@ -329,15 +329,15 @@ impl ErrorBody {
     }
 }
 
-/// Input that breaks a rule: which rule, in which field, and what to do about it.
+/// Invalid input: which rule it breaks, in which field, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The code the service answers with.
+    /// The code that the service returns.
     pub code: ErrorCode,
-    /// The field at fault, with dots for inner fields (`social_preview.image_url`).
+    /// The invalid field, with dots for nested fields (`social_preview.image_url`).
     pub field: Option<Cow<'static, str>>,
-    /// What is wrong and what would be right.
+    /// What is wrong, and what is expected.
     pub message: String,
 }
 
@@ -359,7 +359,7 @@ impl From<Invalid> for ErrorBody {
     }
 }
 
-/// Maximum bytes of an id that an error repeats: real ids are shorter.
+/// Maximum bytes of an ID that an error message repeats; real IDs are shorter.
 const MAX_REPEATED: usize = 128;
 
 /// One row that failed, and why.

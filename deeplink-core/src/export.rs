@@ -8,11 +8,11 @@ use crate::words::{paged, reply, words};
 pub const MAX_RECORDS: u32 = 1_000;
 
 words! {
-    /// What a record is about.
+    /// Type of a record.
     RecordType {
         /// The account's settings, as `GET /v1/account` shows them; always the first record.
         Account = "account",
-        /// A person of the team.
+        /// A team member.
         User = "user",
         /// A secret key, never the key itself.
         SecretKey = "secret_key",

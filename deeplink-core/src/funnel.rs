@@ -1,4 +1,4 @@
-//! The funnel: what links led to, from clicks to installs, users and conversions.
+//! The funnel: results of links, from clicks to installs, users and conversions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +16,9 @@ use crate::zone::Zone;
 pub const MAX_LINKS: usize = 100;
 /// Longest window of a report by hour, in days.
 pub const MAX_HOURLY_DAYS: i64 = 31;
-/// Maximum groups of a report that are not hours or days.
+/// Maximum groups of a report that is not grouped by hour or day.
 pub const MAX_GROUPS: u32 = 100;
-/// Links that a report on the whole account names by default.
+/// Default number of links listed in a report on the whole account.
 const DEFAULT_LINKS: u32 = 25;
 
 words! {
@@ -34,7 +34,7 @@ words! {
 }
 
 words! {
-    /// What a report is broken down by.
+    /// What a report is grouped by.
     GroupBy {
         /// A group for each day, of UTC or another time zone; `key` is its date.
         Day = "day",
@@ -42,21 +42,21 @@ words! {
         Hour = "hour",
         /// A group for each link; `key` is its id. Of the whole account, those with the most clicks.
         Link = "link",
-        /// Clicks by the system they came from.
+        /// Clicks by platform.
         Platform = "platform",
-        /// Clicks by what made them, previews and crawlers included.
+        /// Clicks by kind, including previews and crawlers.
         Kind = "kind",
-        /// Clicks by the host of the page that led to them; `key` is empty where there was none.
+        /// Clicks by the host of the referring page; `key` is empty if there was none.
         RefererHost = "referer_host",
-        /// Clicks by the visitor's country, two letters of ISO 3166-1, or `unknown`; only where the service is told it.
+        /// Clicks by the visitor's country, a two-letter ISO 3166-1 code or `unknown`; only if country data is configured.
         Country = "country",
-        /// Clicks by the visitor's browser; `webview` is the one of an app.
+        /// Clicks by the visitor's browser; `webview` is an app's web view.
         Browser = "browser",
         /// Clicks by operating system.
         Os = "os",
-        /// Clicks by sort of device: `mobile`, `tablet`, `desktop` or `unknown`.
+        /// Clicks by device type: `mobile`, `tablet`, `desktop` or `unknown`.
         Device = "device",
-        /// Clicks by the app whose own browser showed the page; `none` is a browser of its own.
+        /// Clicks by in-app browser; `none` is a regular browser.
         InApp = "in_app",
     }
 }
@@ -64,9 +64,9 @@ words! {
 words! {
     /// The order of a report's groups.
     GroupOrder {
-        /// The most clicks first, then by key.
+        /// Most clicks first, then by key.
         Clicks = "clicks",
-        /// By key, the last first: the newest day.
+        /// By key, descending, such as the newest day first.
         KeyDescending = "-key",
     }
 }
@@ -102,29 +102,29 @@ impl GroupBy {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FunnelQuery {
-    /// The links, 1 to 100, joined by commas; the whole account when absent. Unknown ones count nothing.
+    /// 1 to 100 link IDs, separated by commas; by default, the whole account. Unknown IDs count as zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_ids: Option<String>,
-    /// Start; 30 days before `to` when absent.
+    /// Start; by default, 30 days before `to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// End; now when absent.
+    /// End; by default, now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
-    /// Which touch is credited; the last when absent or unknown.
+    /// The touch that is credited; the last touch if absent or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit: Option<Credit>,
-    /// What the report is broken down by; nothing when absent.
+    /// What the report is grouped by, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_by: Option<GroupBy>,
-    /// With `group_by` `day`: whose days, as a name of the IANA time zone database, such as `Europe/Berlin`; UTC's when absent.
+    /// With `group_by=day`: time zone of the days, an IANA time zone name such as `Europe/Berlin`; by default, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// How many groups are named, 1 to 100: those with the most clicks; the clicks of the rest are the group `other`, the last. When
-    /// absent: 100 hosts or countries, 25 links of the whole account, all of any others. Not with hours or days, which are all there.
+    /// Maximum number of groups, 1 to 100, those with the most clicks; the clicks of the rest are in the last group, `other`.
+    /// Default: 100 for hosts and countries, 25 for links of the whole account, otherwise unlimited. Not allowed with hours or days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// The order of the groups that are named; when absent, hours and days are oldest first, links of `link_ids` as there, others by clicks.
+    /// Order of the groups. Default: hours and days oldest first, links in the order of `link_ids`, others by clicks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<GroupOrder>,
 }
@@ -157,7 +157,7 @@ impl FunnelQuery {
         Self { link_ids: Some(ids.join(",")), ..Self::default() }
     }
 
-    /// The last 30 days of the whole account, deleted links included.
+    /// The last 30 days of the whole account, including deleted links.
     pub fn account() -> Self {
         Self::default()
     }
@@ -165,11 +165,11 @@ impl FunnelQuery {
     setters! {
         /// Sets which touch is credited.
         credit: Credit,
-        /// Sets what the report is broken down by.
+        /// Sets what the report is grouped by.
         group_by: GroupBy,
-        /// Sets whose days the groups are.
+        /// Sets the time zone of the days.
         tz: impl Into<String>,
-        /// Sets how many groups are named.
+        /// Sets the maximum number of groups.
         limit: u32,
         /// Sets the order of the groups.
         order: GroupOrder,

@@ -9,15 +9,15 @@
 //! | [`patch`], [`page`] | absent/null/value, lists |
 //! | [`error`] | every error code with its status |
 //! | [`url`] | which URLs may be stored |
-//! | [`link`], [`destinations`], [`bulk`], [`metadata`], [`tag`] | links, batches of them, words that group them |
+//! | [`link`], [`destinations`], [`bulk`], [`metadata`], [`tag`] | links, batches of them, their metadata and tags |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`colour`] | what a QR code may look like |
 //! | [`visitor`], [`resolve`], [`explanation`] | who asks, where the tap goes, and why |
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`], [`whoami`] | keys, partners with their own keys, who a key acts for |
-//! | [`lifecycle`], [`source`] | what apps and servers report, and addresses they can report to |
+//! | [`lifecycle`], [`source`] | what apps and servers report, and the URLs they can post it to |
 //! | [`event`], [`webhook`], [`delivery`], [`signature`] | what is sent to receivers, where, and how they verify the sender |
-//! | [`funnel`], [`stats`] | what links led to, clicks over time |
+//! | [`funnel`], [`stats`] | results of links, clicks over time |
 //! | [`plan`], [`billing`] | plans and their limits, what an account pays and uses |
 //! | [`x402`] | paying for one request |
 //! | [`routes`] | one entry for each operation of the service |

@@ -78,13 +78,13 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// An install that this link opened.
+    /// An install that was opened from this link.
     pub fn new(link_id: impl Into<String>, install_id: impl Into<String>, app_version: impl Into<String>) -> Self {
         Self { link_id: link_id.into(), install_id: install_id.into(), app_version: app_version.into(), context: None }
     }
 
     setters! {
-        /// Sets what it runs on.
+        /// Sets its device and system.
         context: impl Into<InstallContext>,
     }
 
@@ -116,7 +116,7 @@ macro_rules! context {
         }
 
         impl InstallContext {
-            /// A context without any field set.
+            /// A context with no fields set.
             pub fn new() -> Self {
                 Self::default()
             }
@@ -246,15 +246,15 @@ fn metadata_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
 }
 
 impl Convert {
-    /// This user did this.
+    /// A conversion of this type by this user.
     pub fn new(user_id: impl Into<String>, conversion_type: impl Into<String>) -> Self {
         Self { user_id: user_id.into(), conversion_type: conversion_type.into(), ..Self::default() }
     }
 
     setters! {
-        /// Sets the key by which repeats are recognised.
+        /// Sets the idempotency key.
         idempotency_key: impl Into<String>,
-        /// Sets the sender's own data.
+        /// Sets the metadata.
         metadata: impl Into<Metadata>,
         /// Sets when it happened.
         occurred_at: Timestamp,
@@ -371,17 +371,17 @@ pub struct Converted {
 }
 
 impl Converted {
-    /// Stored for a user who is known.
+    /// Stored, and the user has an install.
     pub const fn accepted(id: EventId) -> Self {
         Self { accepted: 1, deduped: 0, unattributed: 0, failed: 0, event_id: Some(id) }
     }
 
-    /// Stored before.
+    /// Already stored.
     pub const fn deduped(id: EventId) -> Self {
         Self { accepted: 0, deduped: 1, unattributed: 0, failed: 0, event_id: Some(id) }
     }
 
-    /// Stored for a user who is not known yet.
+    /// Stored, but the user has no install yet.
     pub const fn unattributed(id: EventId) -> Self {
         Self { accepted: 0, deduped: 0, unattributed: 1, failed: 0, event_id: Some(id) }
     }

@@ -58,21 +58,21 @@ macro_rules! routes {
 }
 
 routes! {
-    /// Whether the process answers.
+    /// Whether the process responds.
     HEALTH = "health" GET "/health" Public;
-    /// Whether the database answers too.
+    /// Whether the database responds too.
     READY = "ready" GET "/ready" Public;
-    /// The description of the interface.
+    /// The OpenAPI document.
     OPENAPI = "openapi" GET "/openapi.json" Public;
-    /// The description of the interface, for language models.
+    /// The description of the API for language models.
     LLMS = "llms" GET "/llms.txt" Public;
-    /// Redirects a visit, or describes the link in JSON.
+    /// Redirects a visit, or returns the link's data as JSON.
     RESOLVE = "resolve" GET "/r/{link_id}" Public;
     /// Which iOS apps open the links of a host.
     APPLE_ASSOCIATION = "apple_association" GET "/.well-known/apple-app-site-association" Public;
     /// Which Android apps open the links of a host.
     ASSET_LINKS = "asset_links" GET "/.well-known/assetlinks.json" Public;
-    /// Opens an account and returns its first key.
+    /// Creates an account and returns its first key.
     SIGNUP = "signup" POST "/v1/auth/signup" Public;
     /// Emails a sign-in link.
     SIGNIN = "signin" POST "/v1/auth/signin" Public;
@@ -88,37 +88,37 @@ routes! {
     VERIFY_PAGE = "verify_page" GET "/v1/auth/verify" Browser;
     /// Accepts an invitation.
     ACCEPT_INVITE = "accept_invite" POST "/v1/auth/verify" Public;
-    /// Says who is signed in.
+    /// Returns the signed-in user.
     ME = "me" GET "/v1/auth/me" Session;
     /// Ends a session.
     SIGNOUT = "signout" POST "/v1/auth/signout" Session;
-    /// Makes a secret key for a signed-in person.
+    /// Creates a secret key for a signed-in user.
     ISSUE_SECRET_KEY = "issue_secret_key" POST "/v1/auth/secret-keys/issue" Session;
-    /// Lists the people of the team.
+    /// Lists the team members.
     LIST_USERS = "list_users" GET "/v1/auth/users" SecretKey;
     /// Invites someone to the team.
     INVITE_USER = "invite_user" POST "/v1/auth/users" SecretKey;
-    /// Removes a person from the team.
+    /// Removes a team member.
     REMOVE_USER = "remove_user" DELETE "/v1/auth/users/{user_id}" SecretKey;
-    /// Says who a secret key acts for.
+    /// Returns the identity behind a secret key.
     WHOAMI = "whoami" GET "/v1/auth/whoami" LinkWriter;
     /// Lists secret keys.
     LIST_SECRET_KEYS = "list_secret_keys" GET "/v1/auth/secret-keys" SecretKey;
-    /// Mails the code that a new secret key is confirmed with.
+    /// Emails a code for creating a secret key.
     REQUEST_SECRET_KEY = "request_secret_key" POST "/v1/auth/secret-keys" SecretKey;
-    /// Makes a secret key for the code.
+    /// Creates a secret key with an emailed code.
     CONFIRM_SECRET_KEY = "confirm_secret_key" POST "/v1/auth/secret-keys/confirm" SecretKey;
     /// Deletes a secret key.
     DELETE_SECRET_KEY = "delete_secret_key" DELETE "/v1/auth/secret-keys/{key_id}" SecretKey;
     /// Lists publishable keys.
     LIST_PUBLISHABLE_KEYS = "list_publishable_keys" GET "/v1/auth/publishable-keys" SecretKey;
-    /// Makes a publishable key.
+    /// Creates a publishable key.
     CREATE_PUBLISHABLE_KEY = "create_publishable_key" POST "/v1/auth/publishable-keys" SecretKey;
     /// Deletes a publishable key.
     DELETE_PUBLISHABLE_KEY = "delete_publishable_key" DELETE "/v1/auth/publishable-keys/{key_id}" SecretKey;
     /// Lists affiliates.
     LIST_AFFILIATES = "list_affiliates" GET "/v1/affiliates" SecretKey;
-    /// Makes an affiliate.
+    /// Creates an affiliate.
     CREATE_AFFILIATE = "create_affiliate" POST "/v1/affiliates" SecretKey;
     /// Returns an affiliate.
     GET_AFFILIATE = "get_affiliate" GET "/v1/affiliates/{affiliate_id}" SecretKey;
@@ -128,15 +128,15 @@ routes! {
     DELETE_AFFILIATE = "delete_affiliate" DELETE "/v1/affiliates/{affiliate_id}" SecretKey;
     /// Lists an affiliate's credentials.
     LIST_CREDENTIALS = "list_credentials" GET "/v1/affiliates/{affiliate_id}/credentials" SecretKey;
-    /// Makes a credential for an affiliate.
+    /// Creates a credential for an affiliate.
     CREATE_CREDENTIAL = "create_credential" POST "/v1/affiliates/{affiliate_id}/credentials" SecretKey;
     /// Deletes a credential of an affiliate.
     DELETE_CREDENTIAL = "delete_credential" DELETE "/v1/affiliates/{affiliate_id}/credentials/{key_id}" SecretKey;
     /// Lists links.
     LIST_LINKS = "list_links" GET "/v1/links" LinkWriter;
-    /// Makes a link.
+    /// Creates a link.
     CREATE_LINK = "create_link" POST "/v1/links" LinkWriter;
-    /// Makes up to 100 links, all or none.
+    /// Creates up to 100 links, all or none.
     BULK_CREATE_LINKS = "bulk_create_links" POST "/v1/links/bulk" LinkWriter;
     /// Returns a link.
     GET_LINK = "get_link" GET "/v1/links/{link_id}" LinkWriter;
@@ -152,13 +152,13 @@ routes! {
     DELETE_TAG = "delete_tag" DELETE "/v1/tags/{tag}" SecretKey;
     /// Returns a QR code for a link.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
-    /// Says what a visitor of a link would get, and why.
+    /// Explains what a visitor to a link would get, and why.
     EXPLAIN_LINK = "explain_link" GET "/v1/links/{link_id}/explain" LinkWriter;
     /// Returns a link's clicks over time.
     LINK_TIMESERIES = "link_timeseries" GET "/v1/links/{link_id}/timeseries" SecretKey;
-    /// Sums up everything a link has led to.
+    /// Returns the total results of a link.
     LINK_STATS = "link_stats" GET "/v1/links/{link_id}/stats" SecretKey;
-    /// Reports what links led to, from clicks to conversions.
+    /// Reports the results of links, from clicks to conversions.
     FUNNEL = "funnel" GET "/v1/analytics/stats" SecretKey;
     /// Records a click.
     TRACK_CLICK = "track_click" POST "/v1/lifecycle/click" SdkKey;
@@ -168,45 +168,45 @@ routes! {
     IDENTIFY = "identify" PUT "/v1/lifecycle/identify" SdkKey;
     /// Records a conversion.
     CONVERT = "convert" POST "/v1/lifecycle/convert" SdkKey;
-    /// Records a click (earlier form).
+    /// Records a click (legacy form).
     ATTRIBUTION_CLICK = "attribution_click" POST "/v1/attribution/click" PublishableKey;
-    /// Records that an app was opened from a link (earlier form).
+    /// Records that an app was opened from a link (legacy form).
     ATTRIBUTION_REPORT = "attribution_report" POST "/v1/attribution/report" PublishableKey;
-    /// Binds an install to a user (earlier form).
+    /// Binds an install to a user (legacy form).
     ATTRIBUTION_LINK = "attribution_link" PUT "/v1/attribution/link" SecretKey;
     /// Lists sources.
     LIST_SOURCES = "list_sources" GET "/v1/sources" SecretKey;
-    /// Makes an address that conversions can be posted to.
+    /// Creates a URL that accepts conversions.
     CREATE_SOURCE = "create_source" POST "/v1/sources" SecretKey;
     /// Returns a source.
     GET_SOURCE = "get_source" GET "/v1/sources/{id}" SecretKey;
-    /// Deletes a source; its address stops at once.
+    /// Deletes a source; its URL stops working immediately.
     DELETE_SOURCE = "delete_source" DELETE "/v1/sources/{id}" SecretKey;
     /// Records a conversion without a key.
     SEND_TO_SOURCE = "send_to_source" POST "/in/{token}" Public;
     /// Lists webhooks.
     LIST_WEBHOOKS = "list_webhooks" GET "/v1/webhooks" SecretKey;
-    /// Makes a webhook and its secret.
+    /// Creates a webhook and its secret.
     CREATE_WEBHOOK = "create_webhook" POST "/v1/webhooks" SecretKey;
     /// Updates a webhook.
     UPDATE_WEBHOOK = "update_webhook" PATCH "/v1/webhooks/{webhook_id}" SecretKey;
     /// Deletes a webhook; nothing more is sent to it.
     DELETE_WEBHOOK = "delete_webhook" DELETE "/v1/webhooks/{webhook_id}" SecretKey;
-    /// Gives a webhook a new secret.
+    /// Rotates a webhook's secret.
     ROTATE_WEBHOOK_SECRET = "rotate_webhook_secret" POST "/v1/webhooks/{webhook_id}/rotate-secret" SecretKey;
-    /// Sends a made-up event to a webhook.
+    /// Sends a test event to a webhook.
     TEST_WEBHOOK = "test_webhook" POST "/v1/webhooks/{webhook_id}/test" SecretKey;
-    /// Lists what was sent to a webhook.
+    /// Lists a webhook's deliveries.
     LIST_DELIVERIES = "list_deliveries" GET "/v1/webhooks/{webhook_id}/deliveries" SecretKey;
-    /// Sends a delivery's event again.
+    /// Replays a delivery.
     REPLAY_DELIVERY = "replay_delivery" POST "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay" SecretKey;
-    /// Sends again what failed since a time.
+    /// Replays failed deliveries since a given time.
     REPLAY_DELIVERIES = "replay_deliveries" POST "/v1/webhooks/{webhook_id}/replay" SecretKey;
     /// Lists the events of the log.
     LIST_EVENTS = "list_events" GET "/v1/analytics/events" SecretKey;
     /// Streams events as they happen.
     EVENT_STREAM = "event_stream" GET "/v1/events/stream" SecretKey;
-    /// The script that pages report with.
+    /// The script of the web SDK.
     SDK_SCRIPT = "sdk_script" GET "/sdk/deeplink.js" Browser;
     /// Lists apps.
     LIST_APPS = "list_apps" GET "/v1/apps" SecretKey;
@@ -220,17 +220,17 @@ routes! {
     CREATE_DOMAIN = "create_domain" POST "/v1/domains" SecretKey;
     /// Updates where a domain redirects visitors without a valid link.
     UPDATE_DOMAIN = "update_domain" PATCH "/v1/domains/{domain}" SecretKey;
-    /// Releases a domain.
+    /// Deletes a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
-    /// Looks for the proof of a claim in DNS.
+    /// Verifies a domain by its DNS record.
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
-    /// Lists who changed what in the account.
+    /// Lists the audit log.
     LIST_AUDIT_LOG = "list_audit_log" GET "/v1/audit" SecretKey;
     /// Returns the account's settings.
     GET_ACCOUNT = "get_account" GET "/v1/account" SecretKey;
     /// Updates the account's settings.
     UPDATE_ACCOUNT = "update_account" PATCH "/v1/account" SecretKey;
-    /// Lists everything that the account has.
+    /// Exports the account's data.
     EXPORT_ACCOUNT = "export_account" GET "/v1/account/export" SecretKey;
     /// Schedules the deletion of the account.
     DELETE_ACCOUNT = "delete_account" POST "/v1/account/deletion" SecretKey;
@@ -238,13 +238,13 @@ routes! {
     CANCEL_DELETION = "cancel_account_deletion" DELETE "/v1/account/deletion" SecretKey;
     /// Returns the account's plan and usage.
     BILLING_STATUS = "billing_status" GET "/v1/billing/status" SecretKey;
-    /// Ends the subscription with its period.
+    /// Cancels the subscription at the end of its period.
     CANCEL_SUBSCRIPTION = "cancel_subscription" POST "/v1/billing/cancel" SecretKey;
-    /// Makes a page on which a plan is paid for.
+    /// Creates a checkout page for a plan.
     CREATE_CHECKOUT = "create_checkout" POST "/v1/billing/stripe/checkout" SecretKey;
-    /// Makes a page on which cards and invoices are managed.
+    /// Creates a billing portal session.
     CREATE_PORTAL = "create_portal" POST "/v1/billing/stripe/portal" SecretKey;
-    /// Receives the payment processor's events.
+    /// Receives events from the payment processor.
     STRIPE_WEBHOOK = "stripe_webhook" POST "/v1/billing/stripe/webhook" Processor;
 }
 

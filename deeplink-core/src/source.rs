@@ -1,4 +1,4 @@
-//! Sources: addresses that conversions can be posted to without a key.
+//! Sources: URLs that conversions can be posted to without a key.
 
 use std::fmt;
 

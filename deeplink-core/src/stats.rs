@@ -36,16 +36,16 @@ impl Granularity {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TimeseriesQuery {
-    /// Start; 30 days before `to` when absent.
+    /// Start; by default, 30 days before `to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// End; now when absent.
+    /// End; by default, now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
-    /// Width of a bucket; daily when absent.
+    /// Width of a bucket; by default, daily.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granularity: Option<Granularity>,
-    /// Only clicks of this kind; those of people and agents together when absent.
+    /// Only clicks of this kind; by default, clicks by people and agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ClickKind>,
 }

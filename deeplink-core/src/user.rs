@@ -12,7 +12,7 @@ use crate::text::find_control;
 use crate::time::Timestamp;
 use crate::words::{email_request, paged, words};
 
-/// Maximum people of an account, on any plan; invitations count.
+/// Maximum team members of an account, on any plan, including pending invitations.
 pub const MAX_PEOPLE: i64 = 1_000;
 
 /// An email address, trimmed and in lower case: one `@`, something before it, a domain with a dot after it, at most
@@ -128,9 +128,9 @@ pub const CONFIRM_PATH: &str = "/account/confirm";
 words! {
     /// Whether a person has joined the team.
     UserStatus {
-        /// They have joined.
+        /// Has joined.
         Active = "active",
-        /// Their address is not confirmed yet.
+        /// Has not confirmed the address yet.
         Pending = "pending",
     }
 }

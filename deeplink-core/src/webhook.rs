@@ -1,4 +1,4 @@
-//! Webhooks: addresses of an account that events are posted to.
+//! Webhooks: URLs that events are posted to.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -43,17 +43,17 @@ pub struct WebhookFilters {
 }
 
 impl WebhookFilters {
-    /// Everything.
+    /// No filters.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
-        /// Narrows conversions to an affiliate's links.
+        /// Sends only conversions from an affiliate's links.
         affiliate_id: impl Into<String>,
     }
 
-    /// Whether nothing is narrowed.
+    /// Whether there are no filters.
     pub fn is_empty(&self) -> bool {
         self.affiliate_id.is_none() && self.unknown.is_empty()
     }
@@ -89,14 +89,14 @@ pub struct CreateWebhook {
 }
 
 impl CreateWebhook {
-    /// These kinds of events, all of them, to this address.
+    /// A webhook that posts all events of these kinds to this URL.
     pub fn new(url: impl Into<String>, events: impl IntoIterator<Item = EventKind>) -> Self {
         let events = events.into_iter().map(|kind| kind.as_str().to_owned()).collect();
         Self { url: url.into(), events, filters: None }
     }
 
     setters! {
-        /// Narrows what is sent.
+        /// Sets filters on the events that are sent.
         filters: WebhookFilters,
     }
 
@@ -165,18 +165,18 @@ pub struct WebhookChange {
 }
 
 impl UpdateWebhook {
-    /// An update that changes nothing yet.
+    /// An update with no fields set.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
         [Patch::Set]
-        /// Sets the address.
+        /// Sets the URL.
         url: impl Into<String>,
         /// Sets the filters.
         filters: WebhookFilters,
-        /// Sets whether anything is sent.
+        /// Enables or disables the webhook.
         active: bool,
     }
 
@@ -244,13 +244,13 @@ fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
 words! {
     /// Delivery health of a webhook.
     WebhookStatus {
-        /// No delivery was attempted yet.
+        /// No delivery has been attempted yet.
         Untried = "untried",
-        /// The last settled delivery arrived.
+        /// The last completed delivery succeeded.
         Healthy = "healthy",
         /// Deliveries have failed since `failing_since`.
         Failing = "failing",
-        /// The service stopped sending after three days of failures; `active: true` resumes.
+        /// The service paused it after three days of failures; `active: true` resumes it.
         Paused = "paused",
     }
 }
@@ -322,7 +322,7 @@ reply! {
     }
 }
 
-/// Maximum deliveries that one request sends again.
+/// Maximum deliveries that one request replays.
 pub const MAX_REPLAYED: u32 = 1_000;
 
 /// The request body to replay failed deliveries.
@@ -338,7 +338,7 @@ pub struct ReplayDeliveries {
 }
 
 impl ReplayDeliveries {
-    /// What failed since this time.
+    /// All deliveries that failed since this time.
     pub fn failed_since(since: Timestamp) -> Self {
         Self { since, status: None }
     }

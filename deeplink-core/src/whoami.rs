@@ -8,11 +8,11 @@ use crate::session::MyTenant;
 use crate::words::{reply, words};
 
 words! {
-    /// What a secret key reaches.
+    /// Scope of a secret key.
     KeyScope {
         /// The whole account.
         Account = "account",
-        /// An affiliate's links only.
+        /// Only an affiliate's links.
         Affiliate = "affiliate",
     }
 }

@@ -18,7 +18,7 @@ use crate::words::{setters, words};
 
 pub use update::{DomainChange, UpdateDomain, leads_to};
 
-/// Maximum domains of an account, on any plan; claims count.
+/// Maximum domains of an account, on any plan, including unverified ones.
 pub const MAX_DOMAINS: i64 = 1_000;
 /// Label of the TXT record that proves a claim: `_deeplink-verify.{domain}`.
 pub const TXT_LABEL: &str = "_deeplink-verify";
@@ -28,11 +28,11 @@ pub const TXT_LABEL: &str = "_deeplink-verify";
 const SPECIAL_USE: &[&str] = &["alt", "arpa", "example", "internal", "invalid", "local", "onion", "test"];
 
 words! {
-    /// What a domain does for its links.
+    /// The role of a domain.
     DomainRole {
-        /// Links live on it.
+        /// Used in links.
         Primary = "primary",
-        /// A tap on a landing page leads over it, so that iOS opens the app.
+        /// Used by landing-page buttons, so that iOS opens the app.
         Alternate = "alternate",
     }
 }
@@ -153,13 +153,13 @@ pub struct CreateDomain {
 }
 
 impl CreateDomain {
-    /// A claim on this name, as a primary domain.
+    /// A primary domain with this name.
     pub fn new(domain: impl Into<String>) -> Self {
         Self { domain: domain.into(), role: None }
     }
 
     setters! {
-        /// Sets what the domain does.
+        /// Sets the role.
         role: DomainRole,
     }
 

@@ -1,4 +1,4 @@
-//! Updates of a domain: where it sends people who open no link.
+//! Updates of a domain: where it redirects visitors without a valid link.
 
 use ::url::Url;
 use serde::{Deserialize, Serialize};
@@ -26,16 +26,16 @@ pub struct UpdateDomain {
 }
 
 impl UpdateDomain {
-    /// An update that changes nothing yet.
+    /// An update with no fields set.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
         [Patch::Set]
-        /// Sets where people who open `/` are sent.
+        /// Sets the URL that visitors to `/` are redirected to.
         root_url: impl Into<String>,
-        /// Sets where people who open a link that does not exist are sent.
+        /// Sets the URL that visitors to a nonexistent link are redirected to.
         not_found_url: impl Into<String>,
     }
 

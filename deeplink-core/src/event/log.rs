@@ -108,19 +108,19 @@ pub struct EventFilter {
     /// Only events of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EventKind>,
-    /// Only events that name this link.
+    /// Only events that refer to this link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_id: Option<String>,
-    /// Only events that were stored at this moment or later.
+    /// Only events stored at this time or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Only events that were stored before this moment.
+    /// Only events stored before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
 }
 
 impl EventFilter {
-    /// Every event.
+    /// All events.
     pub fn new() -> Self {
         Self::default()
     }
@@ -128,11 +128,11 @@ impl EventFilter {
     setters! {
         /// Only events of this kind.
         kind: EventKind,
-        /// Only events that name this link.
+        /// Only events that refer to this link.
         link_id: impl Into<String>,
-        /// Only events that were stored at this moment or later.
+        /// Only events stored at this time or later.
         from: Timestamp,
-        /// Only events that were stored before this moment.
+        /// Only events stored before this time.
         to: Timestamp,
     }
 

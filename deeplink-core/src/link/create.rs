@@ -79,21 +79,21 @@ pub struct CreateLink {
 }
 
 impl CreateLink {
-    /// A link without any field set.
+    /// A link with no fields set.
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
-        /// Chooses the id.
+        /// Sets the ID.
         custom_id: impl Into<String>,
-        /// Sets what opens the iOS app.
+        /// Sets the deep link that opens the iOS app.
         ios_deep_link: impl Into<String>,
         /// Sets the App Store page.
         ios_store_url: impl Into<String>,
-        /// Sets what opens the Android app.
+        /// Sets the deep link that opens the Android app.
         android_deep_link: impl Into<String>,
-        /// Sets the Play Store page.
+        /// Sets the Google Play page.
         android_store_url: impl Into<String>,
         /// Sets the web page.
         web_url: impl Into<String>,
@@ -101,17 +101,17 @@ impl CreateLink {
         metadata: impl Into<Metadata>,
         /// Sets the agent context.
         agent_context: AgentContext,
-        /// Sets how the link looks when shared.
+        /// Sets the social preview.
         social_preview: SocialPreview,
         /// Sets the affiliate.
         affiliate_id: impl Into<String>,
-        /// Names it for its owner.
+        /// Sets the owner's name for the link.
         name: impl Into<String>,
-        /// Switches it on or off.
+        /// Enables or disables the link.
         enabled: bool,
         /// Sets when it expires, as RFC 3339 with an offset.
         expires_at: impl Into<String>,
-        /// Sets where people are sent after it expired.
+        /// Sets the URL that visitors are redirected to after the link has expired.
         expired_url: impl Into<String>,
     }
 
@@ -132,7 +132,7 @@ impl CreateLink {
         of!(&mut self)
     }
 
-    /// Runs every rule that needs no account: those of the service itself.
+    /// Validates everything that can be validated without the account.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.check().map(drop)
     }

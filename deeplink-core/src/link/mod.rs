@@ -35,7 +35,7 @@ words! {
         Expired = "expired",
         /// The operator marked it as unsafe.
         Flagged = "flagged",
-        /// Its owner or the operator switched it off.
+        /// Its owner or the operator disabled it.
         Disabled = "disabled",
     }
 }
@@ -140,20 +140,20 @@ pub struct LinkFilter {
     /// Only this affiliate's links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affiliate_id: Option<String>,
-    /// Only links of this status.
+    /// Only links with this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<LinkStatus>,
-    /// Only links made after this moment.
+    /// Only links created after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_after: Option<Timestamp>,
-    /// Only links made before this moment.
+    /// Only links created before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_before: Option<Timestamp>,
-    /// Only ids that start with this text, case-sensitive.
+    /// Only links whose ID starts with this text, case-sensitive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
-    /// Only links that contain this text, without case, in id, name, tags, URLs, preview title or metadata. A page of such a
-    /// list may be short or empty and still have a next one.
+    /// Only links that contain this text (case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A page of
+    /// such a list may be short or empty and still have a next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Only links that have all of these tags, at most 20.
@@ -162,7 +162,7 @@ pub struct LinkFilter {
 }
 
 impl LinkFilter {
-    /// Every link.
+    /// All links.
     pub fn new() -> Self {
         Self::default()
     }
@@ -170,19 +170,19 @@ impl LinkFilter {
     setters! {
         /// Only this affiliate's links.
         affiliate_id: impl Into<String>,
-        /// Only links of this status.
+        /// Only links with this status.
         status: LinkStatus,
-        /// Only links made after this moment.
+        /// Only links created after this time.
         created_after: Timestamp,
-        /// Only links made before this moment.
+        /// Only links created before this time.
         created_before: Timestamp,
-        /// Only ids that start with this text.
+        /// Only links whose ID starts with this text.
         id_prefix: impl Into<String>,
         /// Only links that contain this text.
         q: impl Into<String>,
     }
 
-    /// Only links that have this tag too.
+    /// Only links that also have this tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());

@@ -72,7 +72,7 @@ pub struct UpdateLink {
 }
 
 impl UpdateLink {
-    /// An update that changes nothing yet.
+    /// An update with no fields set.
     pub fn new() -> Self {
         Self::default()
     }

@@ -25,7 +25,7 @@ macro_rules! choices {
                 LISTED.split_at(2).1
             };
 
-            /// Its name in a query.
+            /// Its name in a query string.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -44,9 +44,9 @@ macro_rules! choices {
 }
 
 choices! {
-    /// File format of a code.
+    /// File format of a QR code.
     QrFormat {
-        /// Pixels: a whole number of them for each module.
+        /// Pixels, with a whole number of pixels per module.
         Png = "png",
         /// Paths, sharp at any size.
         Svg = "svg",
@@ -84,13 +84,13 @@ choices! {
         Square = "square",
         /// Circles, each on its own.
         Dots = "dots",
-        /// Runs with round ends and corners.
+        /// Connected modules with rounded ends and corners.
         Rounded = "rounded",
-        /// Runs with two round corners.
+        /// Connected modules with two rounded corners.
         Classy = "classy",
-        /// Runs with two wide round corners.
+        /// Connected modules with two extra-rounded corners.
         ClassyRounded = "classy-rounded",
-        /// Runs with round ends and wide round corners.
+        /// Connected modules with rounded ends and extra-rounded corners.
         ExtraRounded = "extra-rounded",
     }
 }
@@ -102,7 +102,7 @@ choices! {
         Square = "square",
         /// A ring.
         Dot = "dot",
-        /// A square with round corners.
+        /// A square with rounded corners.
         ExtraRounded = "extra-rounded",
     }
 }
@@ -118,11 +118,11 @@ choices! {
 }
 
 choices! {
-    /// Outline of the whole.
+    /// Overall shape.
     QrShape {
-        /// The symbol alone.
+        /// The code alone.
         Square = "square",
-        /// The symbol in a disc that is filled with decorative dots.
+        /// The code in a disc that is filled with decorative dots.
         Circle = "circle",
     }
 }

@@ -14,13 +14,13 @@ use crate::words::setters;
 pub use choices::{CornerDotType, CornerSquareType, DotType, NotListed, QrFormat, QrLevel, QrShape};
 use query::check_logo;
 
-/// Longest edge in pixels.
+/// Maximum width and height in pixels.
 pub const MAX_SIZE: u32 = 2_048;
-/// Edge in pixels by default.
+/// Default width and height in pixels.
 pub const DEFAULT_SIZE: u32 = 600;
-/// Widest margin in modules.
+/// Maximum margin in modules.
 pub const MAX_MARGIN: u32 = 16;
-/// Margin in modules by default.
+/// Default margin in modules.
 pub const DEFAULT_MARGIN: u32 = 2;
 /// Minimum contrast between the background and each part, as a WCAG 2.2 ratio. Readers need about this much; 3 or more,
 /// dark on light, is recommended.
@@ -34,31 +34,31 @@ pub const MIN_LUMA: u8 = 32;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct QrOptions {
-    /// Whole edge in pixels, margin included, 1 to 2048; 600 when absent. A PNG needs 2 pixels for each module.
+    /// Width and height in pixels, including the margin, 1 to 2048; 600 by default. A PNG needs 2 pixels per module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Error correction; `H` when a logo is drawn, else `L`, when absent.
+    /// Error correction level; by default, `H` with a logo, otherwise `L`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<QrLevel>,
-    /// Margin in modules, 0 to 16; 2 when absent.
+    /// Margin in modules, 0 to 16; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<u32>,
-    /// How modules are drawn; `rounded` when absent.
+    /// Style of the modules; `rounded` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dot_type: Option<DotType>,
-    /// Shape of the corner squares; `extra-rounded` when absent.
+    /// Shape of the corner squares; `extra-rounded` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_square_type: Option<CornerSquareType>,
-    /// Shape of the corner dots; `dot` when absent.
+    /// Shape of the corner dots; `dot` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_dot_type: Option<CornerDotType>,
-    /// Outline; `square` when absent.
+    /// Overall shape; `square` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<QrShape>,
-    /// Color of every part that has no color set; black when absent.
+    /// Color of every part without a color of its own; black by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fg_color: Option<Rgb>,
-    /// Background; white when absent.
+    /// Background color; white by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bg_color: Option<Rgb>,
     /// Color of the dots.
@@ -70,7 +70,7 @@ pub struct QrOptions {
     /// Color of the corner dots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corner_dot_color: Option<Rgb>,
-    /// Leaves the logo out and ignores `logo`.
+    /// Omits the logo and ignores `logo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
     /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels,
@@ -88,23 +88,23 @@ impl QrOptions {
     }
 
     setters! {
-        /// Sets the edge in pixels.
+        /// Sets the width and height in pixels.
         size: impl Into<u32>,
-        /// Sets the error correction.
+        /// Sets the error correction level.
         level: impl Into<QrLevel>,
         /// Sets the margin in modules.
         margin: impl Into<u32>,
-        /// Sets how modules are drawn.
+        /// Sets the style of the modules.
         dot_type: impl Into<DotType>,
         /// Sets the shape of the corner squares.
         corner_square_type: impl Into<CornerSquareType>,
         /// Sets the shape of the corner dots.
         corner_dot_type: impl Into<CornerDotType>,
-        /// Sets the outline.
+        /// Sets the overall shape.
         shape: impl Into<QrShape>,
-        /// Sets the color of every part that has no color set.
+        /// Sets the color of every part without a color of its own.
         fg_color: impl Into<Rgb>,
-        /// Sets the background.
+        /// Sets the background color.
         bg_color: impl Into<Rgb>,
         /// Sets the color of the dots.
         dot_color: impl Into<Rgb>,
@@ -112,7 +112,7 @@ impl QrOptions {
         corner_square_color: impl Into<Rgb>,
         /// Sets the color of the corner dots.
         corner_dot_color: impl Into<Rgb>,
-        /// Leaves the logo out.
+        /// Omits the logo.
         hide_logo: impl Into<bool>,
         /// Sets the logo.
         logo: impl Into<String>,
@@ -196,7 +196,7 @@ impl QrOptions {
 /// The style of a QR code: every option with its effective value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QrStyle {
-    /// Whole edge in pixels, margin included.
+    /// Width and height in pixels, including the margin.
     pub size: u32,
     /// Error correction.
     pub level: QrLevel,
