@@ -162,7 +162,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Trusts this certificate (PEM) too.
+    /// Also trusts this certificate (PEM).
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots.push(pem.into());
         self
@@ -283,7 +283,7 @@ fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]
     builder.build().map_err(wrong("the HTTP client cannot be built"))
 }
 
-/// Lets a client trust these certificates (PEM) too.
+/// Makes a client also trust these certificates (PEM).
 #[cfg(feature = "rustls")]
 pub(crate) fn trust(mut builder: reqwest::ClientBuilder, roots: &[Vec<u8>]) -> Result<reqwest::ClientBuilder> {
     let wrong = "the root certificate is not PEM";

@@ -94,7 +94,7 @@ impl Client {
         Apps(self.0.clone())
     }
 
-    /// Host names of the links.
+    /// Custom domains.
     pub fn domains(&self) -> Domains {
         Domains(self.0.clone())
     }

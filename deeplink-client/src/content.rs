@@ -1,5 +1,5 @@
-//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, the owner's
-//! switch and end, after applying the service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, whether the
+//! owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -90,7 +90,7 @@ impl Content {
             agent.and_then(|agent| serde_json::to_string(&agent).ok()),
             social.and_then(|social| serde_json::to_string(&social).ok()),
             link.name,
-            // On is the default.
+            // Enabled is the default.
             link.is_disabled.then(|| "false".to_owned()),
             link.expires_at.map(|end| end.to_string()),
             link.expired_url,
@@ -129,7 +129,7 @@ const AFFILIATE: usize = FIELDS.len() - 1;
 
 #[cfg(feature = "bulk")]
 impl Content {
-    /// Sets the affiliate of a link that names none, as the service does for an affiliate's own key.
+    /// Sets the affiliate of a link that has none, as the service does for an affiliate's credential.
     pub(crate) fn or_affiliate(mut self, affiliate: Option<&str>) -> Self {
         if self.0[AFFILIATE].is_none() {
             self.0[AFFILIATE] = affiliate.map(str::to_owned);

@@ -59,7 +59,7 @@ pub enum Kind {
     },
     /// The client's settings are invalid.
     Builder,
-    /// 401: no credential, or an unknown one.
+    /// 401: no credential, or an invalid one.
     Auth,
     /// 403: the credential does not allow this operation.
     Forbidden,
@@ -81,7 +81,7 @@ pub enum Kind {
     Api,
     /// No connection; nothing was sent.
     Connect,
-    /// Time ran out.
+    /// The time limit was exceeded.
     Timeout,
     /// The connection broke.
     Transport,
@@ -283,12 +283,12 @@ impl Error {
         self.0.code.as_ref()
     }
 
-    /// What happened, for people.
+    /// What happened, as a message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The field at fault, if there is one.
+    /// The invalid field, if there is one.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }

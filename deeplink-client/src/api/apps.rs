@@ -38,7 +38,7 @@ impl Apps {
         call::json(&self.0, &routes::CREATE_APP, &[]).body(app).valid(app.validate())
     }
 
-    /// Removes an app: it is removed from the association files, and links open in the browser.
+    /// Deletes an app: it is removed from the association files, and links open in the browser.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

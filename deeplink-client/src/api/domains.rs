@@ -1,4 +1,4 @@
-//! Domains: host names of an account's links.
+//! Custom domains for links.
 
 use deeplink_core::domain::{CreateDomain, CreatedDomain, DomainDetail, DomainVerification, UpdateDomain};
 use deeplink_core::routes;
@@ -56,7 +56,7 @@ impl Domains {
         call::json(&self.0, &routes::UPDATE_DOMAIN, &[domain.as_ref()]).body(update).valid(update.validate())
     }
 
-    /// Removes a domain: links on it stop working.
+    /// Deletes a domain: links on it stop working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

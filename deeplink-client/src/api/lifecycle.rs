@@ -44,7 +44,7 @@ impl Lifecycle {
         call::json(&self.0, &routes::ATTRIBUTE, &[]).body(opened).valid(opened.validate())
     }
 
-    /// Binds an install to a user permanently: for another user this is a conflict.
+    /// Binds an install to a user permanently; a different user is a conflict.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -42,7 +42,7 @@ impl From<Vec<String>> for Ids {
 }
 
 impl Links {
-    /// The links that pass the filter, newest first: as pages or one by one.
+    /// The links that match the filter, newest first: as pages or one by one.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -164,7 +164,7 @@ impl Links {
         Call::new(&self.0, draft, decode::image).query(options).valid(options.check())
     }
 
-    /// Says what a visitor would get, and why. Nothing is counted.
+    /// Explains what a visitor would get, and why. No click is counted.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -54,7 +54,7 @@ impl Public {
         call::json(&self.0, &routes::HEALTH, &[])
     }
 
-    /// Whether the database responds too.
+    /// Whether the database also responds.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -65,7 +65,7 @@ impl Public {
         call::json(&self.0, &routes::READY, &[])
     }
 
-    /// The description of the interface, as OpenAPI.
+    /// The OpenAPI document.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -76,7 +76,7 @@ impl Public {
         call::json(&self.0, &routes::OPENAPI, &[])
     }
 
-    /// The description of the interface for language models.
+    /// The description of the API for language models.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

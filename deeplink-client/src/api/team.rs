@@ -47,7 +47,7 @@ impl Team {
         Pages::listing(&self.0, &routes::LIST_USERS, None)
     }
 
-    /// Invites a person by email. Inviting the same person again sends a new link, and the old one stops working.
+    /// Invites someone by email. Inviting the same person again sends a new link, and the old one stops working.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -82,7 +82,7 @@ impl Webhooks {
         call::json(&self.0, &routes::ROTATE_WEBHOOK_SECRET, &[id.as_ref()])
     }
 
-    /// Sends a sample event, like any other: signed, with retries, and in the log. The response is the new delivery;
+    /// Sends a test event, like any other: signed, with retries, and in the log. The response is the new delivery;
     /// [`Webhooks::deliveries`] shows its result.
     ///
     /// ```

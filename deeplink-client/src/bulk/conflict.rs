@@ -131,7 +131,7 @@ impl Comparer {
         }))
     }
 
-    /// Whether the key is an affiliate's, whose links all count for that affiliate: such a key may not read click
+    /// Whether the key is an affiliate's, whose links are all attributed to that affiliate: such a key may not read click
     /// counts.
     async fn is_scoped(&self, link: &LinkDetail) -> bool {
         let own = self.own_affiliate.get_or_try_init(|| async {

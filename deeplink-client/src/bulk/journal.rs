@@ -139,12 +139,12 @@ impl RowSet {
         self.0.iter().flat_map(|(first, number)| *first..first.saturating_add(*number))
     }
 
-    /// How many there are.
+    /// The number of positions.
     pub fn len(&self) -> u64 {
         self.0.iter().map(|(_, number)| number).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no positions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -168,11 +168,11 @@ impl FromIterator<u64> for RowSet {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Settled {
-    /// Made.
+    /// Created.
     Created,
-    /// Already there.
+    /// Already existed.
     Existed,
-    /// Changed.
+    /// Updated.
     Updated,
     /// Skipped.
     Skipped,
@@ -206,9 +206,9 @@ pub struct RunInfo {
 pub enum JournalError {
     /// A file or directory cannot be read or written.
     Io {
-        /// Which.
+        /// The file or directory.
         path: std::path::PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// Another process is working on this run.
@@ -232,9 +232,9 @@ pub enum JournalError {
     },
     /// A journal file contains something that no run writes.
     Corrupt {
-        /// Which.
+        /// The file or directory.
         path: std::path::PathBuf,
-        /// What.
+        /// What is wrong with it.
         what: String,
     },
     /// The journal was closed.

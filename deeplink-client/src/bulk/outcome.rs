@@ -48,9 +48,9 @@ pub enum RowResult {
     Skipped,
     /// The row was rejected; nothing was created.
     Rejected {
-        /// Why, for programs.
+        /// The reason, as a code.
         code: ErrorCode,
-        /// Why, for people.
+        /// The reason, as a message.
         message: String,
     },
     /// The result is unknown: the service did not respond. Running the import again settles it.
@@ -104,7 +104,7 @@ pub struct Counts {
     pub unsent: u64,
     /// Requests that created or changed links.
     pub requests: u64,
-    /// Requests that were repeated.
+    /// Requests that were retried.
     pub retries: u64,
 }
 

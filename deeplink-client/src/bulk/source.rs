@@ -100,9 +100,9 @@ pub struct RowFault {
     pub id: Option<String>,
     /// The field at fault.
     pub field: Option<String>,
-    /// What is wrong, for programs.
+    /// What is wrong, as a code.
     pub code: ErrorCode,
-    /// What is wrong, for people.
+    /// What is wrong, as a message.
     pub message: String,
 }
 

@@ -143,7 +143,7 @@ impl Doctor {
         self
     }
 
-    /// Checks this link too.
+    /// Also checks this link.
     pub fn link(mut self, link_id: impl Into<String>) -> Self {
         self.links.push(link_id.into());
         self
@@ -173,7 +173,7 @@ impl Doctor {
         self
     }
 
-    /// Trusts this certificate (PEM) too.
+    /// Also trusts this certificate (PEM).
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.settings.roots.push(pem.into());
         self

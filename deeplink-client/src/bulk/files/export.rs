@@ -87,7 +87,7 @@ impl<W: Write> LinkWriter<W> {
         self.begin()?;
         match &mut self.form {
             Form::Jsonl(out) => {
-                // Imported again, an end of the account's would become the link's own.
+                // If imported again, the account's expiry would become the owner's.
                 serde_json::to_writer(&mut *out, &LinkDetail { expires_at: link.owner_expires_at, ..link.clone() })?;
                 out.write_all(b"\n")
             }
@@ -125,7 +125,7 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
     let social = link.social_preview.clone().unwrap_or_default();
     let AgentContext { action, cta, description } = agent;
     let SocialPreview { title, description: text, image_url } = social;
-    // Imported by an earlier version, or without the other column, an end of the account's would become the link's own.
+    // If imported by an earlier version, or without the other column, the account's expiry would become the owner's.
     let owner_end = link.owner_expires_at.map(|moment| moment.to_string()).unwrap_or_default();
     let own = |text: &Option<String>| text.clone().unwrap_or_default();
     let prose = |text: Option<String>| text.map(|text| escape(&text)).unwrap_or_default();

@@ -83,7 +83,7 @@ const NAMES: &[(&str, Field)] = &[
     ("_error", F::Ignored),
 ];
 
-/// The name, as it is compared, of the end that the owner set. Beside it, `expires_at` is the end that held when the file was
+/// The normalized name of the owner's expiry. If a file has it, too, `expires_at` is the effective expiry when the file was
 /// written.
 pub(super) const OWNER_END: &str = "ownerexpiresat";
 

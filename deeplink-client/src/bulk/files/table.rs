@@ -126,7 +126,7 @@ fn ignore_short_url(header: &[String], fields: &mut [Field], is_mapped: impl Fn(
     }
 }
 
-/// Beside the end that the owner set, the end that holds is ignored.
+/// If the owner's expiry is present, the effective expiry is ignored.
 fn ignore_other_end(header: &[String], fields: &mut [Field], is_mapped: impl Fn(usize) -> bool) {
     if header.iter().any(|name| fold(name) == OWNER_END)
         && let Some(other) = header.iter().position(|name| fold(name) == "expiresat")
