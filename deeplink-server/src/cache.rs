@@ -223,7 +223,7 @@ pub(crate) struct LinkCache {
 }
 
 impl LinkCache {
-    /// A cache of at most `bytes` bytes. `hears`: whether this node is notified of every change elsewhere.
+    /// A cache of at most `bytes` bytes. `hears`: whether this node is notified of every change on other nodes.
     pub(crate) fn new(bytes: u64, hears: bool) -> Self {
         let entries = usize::try_from(bytes / 320).unwrap_or(1).max(16);
         Self {
@@ -258,7 +258,7 @@ impl LinkCache {
         }
     }
 
-    /// Something changed that all of a tenant's links show: each is read again before it is used.
+    /// Something changed that affects all of a tenant's links: each is read again before it is used.
     pub(crate) fn forget_tenant(&self, tenant: &str) {
         self.tenants.of(tenant).fetch_add(1, Ordering::AcqRel);
         self.tenant_changes.fetch_add(1, Ordering::AcqRel);

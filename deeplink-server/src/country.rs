@@ -1,5 +1,5 @@
-//! Where visitors come from: the country that a proxy tells, or the one that a database has for their address. The address
-//! itself is not kept.
+//! Where visitors come from: the country that a proxy reports, or the one in a database of IP addresses. The address itself
+//! is not stored.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ pub enum CountrySource {
     File(GeoFile),
 }
 
-/// Tells the country of a visitor.
+/// Determines a visitor's country.
 pub(crate) enum Countries {
     /// Nothing is configured.
     None,

@@ -1,4 +1,4 @@
-//! `clicks load`: the click journal of a node that will not come back.
+//! `clicks load`: loads the click journal of a permanently lost node.
 
 use std::path::PathBuf;
 

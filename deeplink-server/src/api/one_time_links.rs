@@ -41,11 +41,11 @@ pub(crate) fn url(public_url: &Url, token: &Token) -> String {
 /// The account that a link opens.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opens {
-    /// One that nobody has entered yet: who comes first is its owner.
+    /// An account that nobody has signed in to yet: the first person becomes its owner.
     New,
-    /// One whose people have proved their addresses: its owner's, else the oldest member's.
+    /// An account with a confirmed address: the owner's, or else that of its oldest member.
     Known(String),
-    /// One whose people have not: anyone can have opened it with their addresses.
+    /// An account without a confirmed address: anyone may have created it with these addresses.
     Unproved,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelReport, Revenue};
 
-/// The table: a row for each group, or one row for the whole report, and one for what no link led to, if there is any. Where groups hold clicks only, the other cells are
+/// The table: a row for each group, or one row for the whole report, and one for unattributed conversions, if there are any. Where groups hold clicks only, the other cells are
 /// empty. Cells are not escaped for spreadsheets: a key that looks like a formula is still that key.
 pub(super) fn of(report: &FunnelReport) -> String {
     let mut total = vec![FunnelGroup::whole("total", report.funnel.clone())];

@@ -1,4 +1,4 @@
-//! What versions without a journal left, stored once at the first start: clicks of the log that are in no count yet, and
+//! Clicks left by versions without a journal, stored once at the first start: clicks in the log that are not counted yet, and
 //! files ("spill files") with clicks that the database could not take in time.
 //!
 //! ```text
@@ -98,7 +98,7 @@ async fn store_file(intake: &Intake, db: &Db, file: SpillFile) -> Result<(), DbE
 }
 
 impl SpillFile {
-    /// Reads a file up to where it is broken. `None` if it is not one.
+    /// Reads a spill file up to the first damaged frame. `None` if it is not a spill file.
     fn read(mut from: &[u8]) -> Option<Self> {
         if take(&mut from)? != *b"DLCLICK1" {
             return None;
@@ -137,7 +137,7 @@ impl SpillFile {
         Some(())
     }
 
-    /// The clicks from one up to another, but those whose batch is in the log.
+    /// The clicks in a range, except those whose batch is in the log.
     async fn unstored(&self, tx: &mut Conn<'_>, from: usize, to: usize) -> Result<Vec<NewClick>, DbError> {
         let (mut stored, mut clicks) = (BTreeMap::new(), Vec::new());
         for (click, batch) in &self.clicks[from..to] {
@@ -172,7 +172,7 @@ impl SpillFile {
     }
 }
 
-/// The items of the frame that begins here, and what follows it. `None` where no whole frame begins.
+/// The items of the frame that begins here, and the remaining bytes. `None` if no complete frame begins here.
 fn frame(from: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(u32::from_le_bytes(*from.first_chunk()?)).ok()?;
     let (checked, mut rest) = from.split_at_checked(length.checked_add(4)?)?;

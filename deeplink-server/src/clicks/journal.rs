@@ -85,7 +85,7 @@ pub(super) struct Waiting {
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which no other process may use, with what earlier processes left there.
+    /// Opens the journal in `folder`, which no other process may use, including the segments of earlier processes.
     pub(super) fn open(folder: &Path, clock: Clock) -> io::Result<Self> {
         private::create_dir(folder)?;
         let path = folder.join(LOCK);
@@ -135,7 +135,7 @@ impl Journal {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// Clicks for which there was no place.
+    /// Clicks for which there was no room.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Journal {
         lock(&self.state).waiting.iter().filter(|segment| !segment.is_own).count()
     }
 
-    /// Closes the segment that is written: all of it, or if it is `loaded` up to its end and in memory only.
+    /// Closes the current segment: in any case, or only if it is in memory and `loaded` is its end.
     pub(super) fn close(&self, loaded: Option<(&Arc<Segment>, u64)>) {
         let mut state = lock(&self.state);
         let is_it = state.open.as_ref().is_some_and(|open| match loaded {
@@ -178,7 +178,7 @@ impl Journal {
         }
     }
 
-    /// Puts the oldest segment aside, because it could not be read to its end. Gives the name of its file.
+    /// Sets the oldest segment aside, because it could not be read to its end. Returns the path of its file.
     pub(super) fn set_aside(&self, segment: &Arc<Segment>) -> io::Result<Option<PathBuf>> {
         let Some(path) = self.take_out(segment) else { return Ok(None) };
         let aside = path.with_extension(SET_ASIDE);
@@ -191,7 +191,7 @@ impl Journal {
         if state.waiting.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
             state.waiting.pop_front();
         }
-        // Another program may have cut what is still written.
+        // Another program may have truncated the segment that is still being written.
         if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.segment, segment)) {
             state.close();
         }
@@ -241,7 +241,8 @@ impl Journal {
         kept.iter().try_for_each(|segment| state.save(self, segment))
     }
 
-    /// Closes the journal at the end of the process: what waits in memory goes to files. Gives how many clicks could not.
+    /// Closes the journal when the process ends: clicks in memory are written to files. Returns the number of clicks that could
+    /// not be written.
     pub(super) fn end(&self) -> u64 {
         let mut state = lock(&self.state);
         state.close();
@@ -296,7 +297,7 @@ impl State {
         #[cfg(not(test))]
         let written = (&*file).write_all(buffer);
         if let Err(error) = written {
-            // The file may end in half a record, which counts for nothing; the next click begins another segment.
+            // The file may end in a partial record, which is ignored; the next click begins another segment.
             self.close();
             self.fail(&error);
             return false;
@@ -339,7 +340,7 @@ impl State {
         let path = journal.path_of(id);
         let mut file = private::options().append(true).create_new(true).open(&path)?;
         if let Err(error) = file.write_all(&header(id)) {
-            // One that stays has no clicks and is no loss.
+            // If it remains, nothing is lost: it contains no clicks.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }
@@ -393,7 +394,7 @@ impl State {
 }
 
 impl Open {
-    /// The record of a click, after those of texts that the segment has not.
+    /// The record of a click, after the records of texts that the segment does not contain yet.
     fn put(&mut self, into: &mut Vec<u8>, click: &Click) {
         let [agent, referer] = [&click.agent, &click.referer].map(|text| match text {
             None => 0,
@@ -414,7 +415,7 @@ impl Open {
         self.texts
     }
 
-    /// Another click is there. `true` once the segment is full.
+    /// Another click was appended. `true` once the segment is full.
     fn grow(&mut self, journal: &Journal, bytes: usize, most: u64) -> bool {
         self.is_synced = false;
         // First: what is read was accepted.

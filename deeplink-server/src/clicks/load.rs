@@ -26,7 +26,7 @@ const PACE: Duration = Duration::from_millis(100);
 const SHORT_PACE: Duration = Duration::from_millis(5);
 /// Fewer clicks than this are followed by the short pause.
 const FEW: u64 = 8;
-/// Time between two attempts while the database accepts nothing.
+/// Time between two attempts while the database accepts no clicks.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two counts while clicks arrive, so that other nodes show them too.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,11 +45,11 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
         let intake = Arc::clone(&loader.intake);
         let woken = intake.wake.notified();
         match pause {
-            // Only a question or a stop wakes it.
+            // Only a waiting report or a shutdown wakes it.
             Pause::For(pause) => drop(timeout(pause, woken).await),
             Pause::UntilClick(count) => {
                 intake.is_idle.store(true, Ordering::SeqCst);
-                // A click that came before that was stored woke nobody.
+                // A click that arrived before this was stored did not wake it.
                 if !loader.has_more() {
                     match count {
                         Some(count) => drop(timeout(count, woken).await),
@@ -153,7 +153,7 @@ impl Loader {
                 Ok(true) => {
                     loaded += self.store_piece().await?;
                     self.count_if_due().await?;
-                    // What came meanwhile waits for the next round, so that it is stored in few transactions.
+                    // Clicks that arrived meanwhile wait for the next round, so that few transactions are needed.
                     if self.has_read(goal) {
                         break;
                     }
@@ -191,11 +191,11 @@ impl Loader {
         Ok(true)
     }
 
-    /// Finds out which texts beyond an account's share the database has.
+    /// Finds out which of the texts beyond an account's share are already in the database.
     async fn settle_texts(&mut self) -> Result<(), DbError> {
         let Some(reading) = &mut self.reading else { return Ok(()) };
         let beyond = reading.beyond();
-        // Mostly there are none, and then no connection is needed.
+        // Usually there are none, so no connection is needed.
         let known = if beyond.is_empty() {
             HashSet::new()
         } else {
@@ -286,7 +286,7 @@ impl Loader {
         own.is_some_and(|reading| reading.segment.accepted_at(reading.offset()) >= accepted)
     }
 
-    /// Says how much of what this process has accepted is counted: segments are, in their order.
+    /// Publishes how much of what this process has accepted is counted; segments are counted in order.
     fn note_counted(&self) {
         if let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_own) {
             let counted = reading.segment.accepted_at(reading.state().counted);
@@ -294,7 +294,7 @@ impl Loader {
         }
     }
 
-    /// The segment waits no more: nothing of it will be counted.
+    /// The segment is no longer waiting: none of it will be counted.
     fn note_gone(&self, segment: &Segment) {
         if segment.is_own {
             let counted = segment.accepted_at(segment.length());
@@ -314,7 +314,7 @@ impl Loader {
             let (id, state) = (segment.id, reading.state());
             let has_all = self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id, state).boxed());
             if !has_all.await? {
-                // The database was put back: the segment is read again.
+                // The database was restored from a backup, so the segment is read again.
                 self.reading = None;
                 return Ok(());
             }
@@ -365,7 +365,7 @@ impl Loader {
     }
 }
 
-/// Clicks on their way into the log.
+/// Clicks being stored in the log.
 struct Load {
     segment: i64,
     from: u64,

@@ -12,7 +12,7 @@
 //! | `reading` | a segment as it is loaded: pieces for the log, and what they count |
 //! | `load` | the task that stores them |
 //! | `earlier` | what versions without a journal left |
-//! | `retention` | what is past its time |
+//! | `retention` | deletes clicks and events past their retention |
 
 mod earlier;
 mod journal;
@@ -50,13 +50,13 @@ pub(crate) use self::texts::{TextRef, Texts};
 
 /// The folder of the journal in the data directory.
 const FOLDER: &str = "clicks";
-/// How far behind the database may be before that is logged, and how often.
+/// How far the database may be behind before a warning is logged, and the interval between warnings.
 const LATE: Duration = Duration::from_secs(10);
 /// How often the journal is synced to the disk: a power failure costs the last second at most.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is tried whether files can be written again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a report waits until the clicks of before are counted.
+/// How long a report waits for earlier clicks to be counted.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A visit that counts.
@@ -76,12 +76,12 @@ pub(crate) struct Click {
     pub(crate) referer: Option<TextRef>,
 }
 
-/// How the clicks of this process are doing.
+/// The state of storing the clicks of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status {
     /// Reached the log.
     pub(crate) stored_total: u64,
-    /// Could be kept nowhere.
+    /// Dropped: they could not be stored anywhere.
     pub(crate) dropped_total: u64,
     /// Bytes of the journal that are not in the log, and for how long it has been behind.
     pub(crate) behind_bytes: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Clicks {
 struct Intake {
     data: PathBuf,
     clock: Clock,
-    /// Whether it is counted what each account has in a month.
+    /// Whether each account's clicks per month are counted.
     months: bool,
     texts: Texts,
     journal: Journal,
@@ -114,7 +114,7 @@ struct Intake {
     /// When the log had all that the journal had then.
     caught_up: Mutex<Instant>,
     progress: Sender<Progress>,
-    /// Somebody waits until what is in the journal is counted.
+    /// A report is waiting until the journal is counted.
     asked: AtomicBool,
     /// Whether the database takes no clicks.
     is_failing: AtomicBool,
@@ -125,7 +125,7 @@ struct Intake {
     news: Sender<()>,
 }
 
-/// What the loader has done.
+/// The progress of the loader.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     /// How much of what this process has accepted is counted, in bytes of the journal.
@@ -146,12 +146,12 @@ impl Clicks {
         Ok(Arc::new(Self { db, intake, tasks }))
     }
 
-    /// Takes a click: it will be stored whatever becomes of this process.
+    /// Accepts a click: it will be stored even if this process is killed.
     pub(crate) fn record(&self, click: &Click) {
         self.intake.record(click);
     }
 
-    /// Where the log ends, for those who store what has a place in its order.
+    /// The end of the log, for code that stores rows that have a position in it.
     pub(crate) fn head(&self) -> Arc<Head> {
         Arc::clone(&self.intake.head)
     }
@@ -249,8 +249,8 @@ impl Clicks {
         }
     }
 
-    /// Removes clicks that are past their time, with the texts that only they named. Counts stay. To be called now and
-    /// then.
+    /// Removes clicks past their retention, and the texts that only they referred to. Counts are kept. To be called
+    /// periodically.
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<(), DbError> {
         retention::sweep(&self.db, self.intake.clock.now(), retention).await
     }
@@ -276,7 +276,7 @@ pub(crate) enum LoadError {
     Database(#[from] DbError),
 }
 
-/// Stores what is in the journal of another node, and gives how many clicks that were.
+/// Stores the clicks in another node's journal, and returns their number.
 pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bool) -> Result<u64, LoadError> {
     let intake = Arc::new(Intake::open(clock, folder, folder, months)?);
     let mut loader = load::Loader::new(Arc::clone(&intake), db.clone());
@@ -377,7 +377,7 @@ async fn sync(intake: Arc<Intake>) {
             if shared.journal.lacks_files() {
                 drop(shared.journal.leave_memory());
             }
-            // All, whether or not one fails.
+            // All of them, even if one fails.
             shared.journal.unsynced().iter().map(|file| File::sync_data(file)).fold(Ok(()), io::Result::and)
         });
         match synced.await {
@@ -390,7 +390,7 @@ async fn sync(intake: Arc<Intake>) {
     }
 }
 
-/// A lock whose holder never panics with a broken state, so poison says nothing.
+/// Holders of this lock never panic and leave a broken state, so poisoning can be ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! One segment of the journal as the loader reads it: pieces for the log, and the counts that they come to.
+//! One segment of the journal as the loader reads it: pieces for the log, and their counts.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -69,7 +69,7 @@ pub(super) struct Reading {
     pub(super) segment: Arc<Segment>,
     /// How far it was read.
     offset: u64,
-    /// What the database has of it.
+    /// What the database already has of it.
     state: JournalState,
     pub(super) texts: Vec<SegmentText>,
     /// How many of them have the name that is stored.
@@ -102,7 +102,7 @@ impl Reading {
         self.offset
     }
 
-    /// Whether it ends in bytes that are no record.
+    /// Whether it ends in bytes that are not a record.
     pub(super) fn is_torn(&self) -> bool {
         self.is_torn
     }
@@ -177,7 +177,7 @@ impl Reading {
         self.texts[self.settled..].iter().filter(|text| text.is_beyond).map(|text| text.hash).collect()
     }
 
-    /// Of those, the database has these; the others become `other`.
+    /// The database has these of them; the others become `other`.
     pub(super) fn settle(&mut self, known: &HashSet<Hash>) {
         let (hash, other) = (hash_of(OTHER), Arc::<str>::from(OTHER));
         for text in self.texts[self.settled..].iter_mut().filter(|text| text.is_beyond && !known.contains(&text.hash)) {
@@ -289,7 +289,7 @@ impl Reading {
         }
     }
 
-    /// What the database has of it.
+    /// What the database already has of it.
     pub(super) fn state(&self) -> JournalState {
         self.state
     }

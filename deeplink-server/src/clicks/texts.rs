@@ -15,9 +15,9 @@ use super::lock;
 use crate::db::clicks::Hash;
 use crate::db::hosts::TenantBranding;
 
-/// Most characters of a stored text.
+/// Maximum characters of a stored text.
 const MAX_CHARS: usize = 512;
-/// A longer header is read anew each time: only odd clients send it, and memory is bounded by this.
+/// Longer headers are parsed every time: only unusual clients send them, and this bounds memory.
 const MAX_CACHED_BYTES: usize = 1_024;
 /// Parts of a table that are locked apart.
 const SHARDS: usize = 16;
@@ -37,7 +37,7 @@ pub(crate) struct Text {
     /// The header's bytes where they differ from that.
     raw: Option<Box<[u8]>>,
     traits: AgentTraits,
-    /// Asked for again since the table was last thinned.
+    /// Used again since the table was last pruned.
     seen: AtomicBool,
     /// The segment of the journal that has it, and its number there.
     place: AtomicU64,
@@ -200,7 +200,7 @@ impl Texts {
 struct Table {
     hasher: DefaultHashBuilder,
     shards: [RwLock<HashTable<TextRef>>; SHARDS],
-    /// Most texts of a shard.
+    /// Maximum texts of a shard.
     capacity: usize,
 }
 

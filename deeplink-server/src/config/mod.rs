@@ -79,9 +79,9 @@ pub struct Config {
     pub cname_target: Option<String>,
     /// URLs and hosts that links must not lead to.
     pub threat_list: Option<ThreatFile>,
-    /// Server keys from the environment; if empty, the key file is used.
+    /// Master keys from the environment; if empty, the key file is used.
     pub master_keys: Vec<MasterKey>,
-    /// Ids of master keys that are lost for good; values that need them stay unreadable.
+    /// Ids of permanently lost master keys; values that need them remain unreadable.
     pub lost_master_keys: Vec<String>,
     /// Networks of the proxies whose `X-Forwarded-*` headers are trusted, and that may open as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,

@@ -42,7 +42,7 @@ pub struct X402 {
     /// for.
     pub prices: BTreeMap<&'static str, String>,
     /// Reasons by which the facilitator reports that an authorization was already used. If one of them comes without a
-    /// transaction, a payment in doubt counts as settled.
+    /// transaction, a payment with an unknown outcome is treated as settled.
     pub used_reasons: Vec<String>,
     /// Timeout for verifying a payment. Not configurable.
     pub verify_timeout: Duration,

@@ -195,7 +195,7 @@ pub(crate) async fn missed(
     Ok(true)
 }
 
-/// Makes a verified domain a claim again.
+/// Makes a verified domain unverified again.
 async fn lose(db: &mut Conn<'_>, domain: &Due, now: Timestamp) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE domains SET verified_at = NULL, check_at = NULL, failures = 0, failing_since = NULL, claimed_at = $2
@@ -204,7 +204,7 @@ async fn lose(db: &mut Conn<'_>, domain: &Due, now: Timestamp) -> Result<(), DbE
     notices::host_changed(db, &domain.name, &domain.tenant).await
 }
 
-/// Makes some of the verified names under `.localhost` claims again.
+/// Makes some of the verified names under `.localhost` unverified again.
 pub(crate) async fn end_local(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Due>, DbError> {
     const SQL: &str = "
         SELECT id, tenant_id, domain, verification_token FROM domains

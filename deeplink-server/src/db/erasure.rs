@@ -137,7 +137,7 @@ const GROUPS: [Group; 7] = [
 
 const OWNERS: [&str; 5] = ["links", "deleted_links", "installs", "conversions", "app_users"];
 
-/// How far a deletion has come.
+/// The progress of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The log of clicks is searched after this position.
@@ -180,7 +180,7 @@ pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) 
     Ok(if is_due { Some(order(db, tenant, now).await?) } else { None })
 }
 
-/// The same now, when it is the operator's wish.
+/// The same, immediately, for the operator.
 pub(crate) async fn order(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<Scheduled, DbError> {
     const SQL: &str = "
         UPDATE tenants SET deletes_at = CASE WHEN deletes_at < $2 THEN deletes_at ELSE $2 END,

@@ -49,7 +49,7 @@ impl Link {
         self.rule_expires_at = owner.and(rule);
     }
 
-    /// Switches it on or off for its owner. What the operator set outranks this.
+    /// Enables or disables it for its owner. The operator's setting takes precedence.
     pub(crate) fn set_enabled(&mut self, enabled: bool) {
         self.content.is_disabled = !enabled;
         if !self.is_taken_down {
@@ -378,7 +378,7 @@ pub(crate) enum Updated {
     Link(Box<Link>),
     /// There is no such link.
     NoLink,
-    /// The operator has it switched off, so the owner cannot switch it on.
+    /// The operator has disabled it, so the owner cannot enable it.
     TakenDown,
 }
 

@@ -1,4 +1,4 @@
-//! One-time links that the operator prints, to let a person in to an account without a mail. Only the hashes of their
+//! One-time links that the operator prints, to sign a person in to an account without an email. Only the hashes of their
 //! tokens are stored.
 
 use deeplink_core::id::TenantId;

@@ -76,11 +76,11 @@ pub(crate) enum Inserted {
     Unused,
 }
 
-/// The reason of a payment in doubt that cannot be settled again because it cannot be read.
+/// The reason of a payment with an unknown outcome that cannot be settled again because it cannot be decrypted.
 pub(crate) const UNREADABLE: &str = "unreadable";
-/// The reason of a payment in doubt that the facilitator first reported as used before.
+/// The reason of a payment with an unknown outcome that the facilitator reported as already used at the first attempt.
 pub(crate) const USED_BEFORE: &str = "used_before";
-/// The reason of a payment in doubt for which the facilitator named another payer or chain.
+/// The reason of a payment with an unknown outcome for which the facilitator reported a different payer or chain.
 pub(crate) const MISMATCH: &str = "mismatch";
 
 /// A payment as it is stored.
@@ -315,7 +315,7 @@ pub(crate) async fn due(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<String>
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_all(c).await)?)
 }
 
-/// The number of payments in doubt that the background task no longer retries.
+/// The number of payments with an unknown outcome that the background task no longer retries.
 pub(crate) async fn count_unresolved(db: &mut Conn<'_>, now: Timestamp) -> Result<i64, DbError> {
     const SQL: &str = "
         SELECT COUNT(*) FROM payments
@@ -323,7 +323,7 @@ pub(crate) async fn count_unresolved(db: &mut Conn<'_>, now: Timestamp) -> Resul
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(now.as_millis()).fetch_one(c).await)?)
 }
 
-/// A payment in doubt, as shown to operators.
+/// A payment with an unknown outcome, as shown to operators.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(crate) struct Unresolved {
     pub(crate) network: String,
@@ -334,7 +334,7 @@ pub(crate) struct Unresolved {
     pub(crate) created_at: i64,
 }
 
-/// Payments in doubt, the newest first.
+/// Payments with an unknown outcome, newest first.
 pub(crate) async fn unresolved(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Unresolved>, DbError> {
     const SQL: &str = "
         SELECT network, payer, nonce, amount, reason, created_at FROM payments

@@ -40,7 +40,7 @@ pub(crate) fn paid() -> Responses {
     with(later("429", "Too many payments from this IP address"), &own)
 }
 
-/// A refusal that says after how many seconds to repeat the request.
+/// A refusal that says after how many seconds to retry.
 fn later(status: &str, description: &str) -> Responses {
     let retry_after = HeaderBuilder::new().schema(Some(u64::schema())).build();
     let response = refusal(description).header("Retry-After", retry_after).build();
@@ -103,7 +103,7 @@ impl IntoResponses for NotFound {
     }
 }
 
-/// The answers to a deletion.
+/// The responses to a deletion.
 pub(crate) struct Deleted;
 
 impl IntoResponses for Deleted {

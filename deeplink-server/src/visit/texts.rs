@@ -1,4 +1,4 @@
-//! The words of the pages that visitors of a link see, in their language: a file per language in `texts/`.
+//! The texts of the pages that visitors to a link see, in their language: a file per language in `texts/`.
 //!
 //! The files are compiled in and read once, at the first page. After that a text is a field of a static.
 

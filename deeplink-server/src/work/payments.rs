@@ -16,7 +16,7 @@ use crate::state::{App, Shared};
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// Payments that are settled at once.
 const MAX_CONCURRENT: usize = 8;
-/// Interval between counts of payments that stay in doubt.
+/// Interval between counts of payments whose outcome remains unknown.
 const COUNT_INTERVAL_MILLIS: u64 = 60_000;
 
 pub(super) async fn run(app: Weak<App>) {

@@ -62,7 +62,7 @@ async fn scan(app: &Shared, has_local: &mut bool) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Makes names under `.localhost` claims again: the service was on one machine only before, and no longer is. `true` when
+/// Makes names under `.localhost` unverified again: the public URL was a loopback address before, and no longer is. `true` if
 /// there may be more.
 async fn end_local(app: &Shared) -> Result<bool, DbError> {
     let now = app.clock.now();

@@ -17,7 +17,7 @@ use crate::db::tenants::{self, Usage};
 use crate::db::{Db, account_list, erasure};
 use crate::work::erasure::erase;
 
-/// Between two looks whether the account's requests are done.
+/// Interval of checks whether the account's requests have finished.
 const POLL: Duration = Duration::from_millis(500);
 
 pub(super) const ABOUT: &str = "\

@@ -1,4 +1,4 @@
-//! `tenant key`: a new secret key for an account whose people have lost theirs.
+//! `tenant key`: creates a secret key for an account that has lost its keys.
 
 use deeplink_core::audit::AuditAction;
 use deeplink_core::id::{SecretKeyId, TenantId};

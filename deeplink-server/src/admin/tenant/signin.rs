@@ -1,4 +1,4 @@
-//! `tenant signin`: a one-time link that lets a person in to an account in a browser, without sending an email.
+//! `tenant signin`: a one-time link that signs a person in to an account in a browser, without sending an email.
 
 use deeplink_core::audit::AuditAction;
 use deeplink_core::id::TenantId;

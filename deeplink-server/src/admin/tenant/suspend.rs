@@ -1,4 +1,4 @@
-//! `tenant suspend` and `tenant resume`: stop an account, and bring it back as it was.
+//! `tenant suspend` and `tenant resume`: suspend an account, and restore it to the way it was.
 
 use deeplink_core::id::TenantId;
 use futures_util::FutureExt;

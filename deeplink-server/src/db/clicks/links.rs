@@ -13,8 +13,8 @@ use super::super::upsert::{Column, Upsert};
 use super::super::{Conn, DbError, on};
 use super::add::{DAY, Group};
 
-/// Links of a day that are named in any case. Each time that as many more are named, a click is [`LESS`] times less likely to
-/// name another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
+/// Links of a day that are always recorded. Each time that as many more are recorded, a click is [`LESS`] times less likely to
+/// add another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
 const ROOM: usize = 200;
 const LESS: u64 = 16;
 const MAX_TIMES: usize = 7;
@@ -56,8 +56,8 @@ pub(super) async fn add<'a>(db: &mut Conn<'_>, groups: impl Iterator<Item = (i64
     store(db, &rows).await
 }
 
-/// Whether a link is named from now on, on a day that already names `named` others. Deterministic: the same clicks give the
-/// same answer.
+/// Whether a link is recorded from now on, on a day that already has `named` others. Deterministic: the same clicks give the
+/// same result.
 fn is_sampled(named: usize, link: i64, first_at: i64, clicks: i64) -> bool {
     let times = u32::try_from((named / ROOM).min(MAX_TIMES)).unwrap_or(0);
     let mixed = (link.cast_unsigned() ^ first_at.cast_unsigned().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

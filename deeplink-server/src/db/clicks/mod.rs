@@ -1,4 +1,4 @@
-//! The click log: appending to it, counting what is appended, and taking old clicks away.
+//! The click log: appends clicks, counts them, and deletes old ones.
 //!
 //! A click has no key of its own. What is stored exactly once is a part of a node's journal: its offset moves in the same
 //! transaction (`journals`).

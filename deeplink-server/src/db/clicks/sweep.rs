@@ -1,4 +1,4 @@
-//! Taking away what is past its time, in small batches so that clicks are not held back.
+//! Deletes what is past its retention, in small batches so that clicks are not delayed.
 
 use deeplink_core::plan::{PAST_DUE_DAYS, Tier};
 use deeplink_core::time::Timestamp;
