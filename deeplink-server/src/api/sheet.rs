@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use deeplink_core::funnel::{Funnel, FunnelGroup, FunnelReport, Revenue};
 
-/// The table: a row for each group, or one row for the whole report, and one for unattributed conversions, if there are any. Where groups hold clicks only, the other cells are
-/// empty. Cells are not escaped for spreadsheets: a key that looks like a formula is still that key.
+/// The table: a row for each group, or one row for the whole report, and one for unattributed conversions, if there are any. If
+/// groups contain only clicks, the other cells are empty. Cells are not escaped for spreadsheets: a key that looks like a formula
+/// is still that key.
 pub(super) fn of(report: &FunnelReport) -> String {
     let mut total = vec![FunnelGroup::whole("total", report.funnel.clone())];
     if let Some(conversions) = report.unattributed.clone().filter(|of| !of.is_empty()) {
