@@ -147,7 +147,7 @@ impl Failure {
             retryable: self.retryable,
             items: &self.items,
         };
-        // Strings, numbers and booleans always serialise.
+        // Strings, numbers and booleans always serialize.
         serde_json::to_string(&Envelope { error: body }).unwrap_or_default()
     }
 }

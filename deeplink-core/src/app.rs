@@ -152,14 +152,14 @@ pub enum Identity {
     Ios {
         /// The bundle id, case kept.
         bundle_id: String,
-        /// 10 upper-case letters and digits.
+        /// 10 uppercase letters and digits.
         team_id: String,
     },
     /// An Android app.
     Android {
         /// The package name.
         package_name: String,
-        /// Upper-case hex pairs joined by `:`, in the order given, each once.
+        /// Uppercase hex pairs joined by `:`, in the order given, each once.
         fingerprints: Vec<String>,
     },
 }
@@ -297,7 +297,7 @@ fn fingerprints(given: &[String]) -> Result<Vec<String>, Invalid> {
     Ok(all)
 }
 
-/// The SHA-256 of a signing certificate as upper-case hex pairs joined by `:`, from that form or from 64 plain digits, in
+/// The SHA-256 of a signing certificate as uppercase hex pairs joined by `:`, from that form or from 64 plain digits, in
 /// either case. The error says what was given instead, where that is known.
 pub fn fingerprint(text: &str) -> Result<String, &'static str> {
     let label = text.trim_start().get(..4).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Colours in hex notation, and the contrast between two.
+//! Colors in hex notation, and the contrast between two.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// An opaque colour in sRGB, displayed as `#rrggbb`.
+/// An opaque color in sRGB, displayed as `#rrggbb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rgb(pub [u8; 3]);
 
@@ -43,7 +43,7 @@ impl Rgb {
         0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     }
 
-    /// Brightness as ITU-R BT.601 weighs the channels, from 0 to 255: the shade of a colour in a greyscale image.
+    /// Brightness as ITU-R BT.601 weighs the channels, from 0 to 255: the shade of a color in a grayscale image.
     pub fn luma(self) -> u8 {
         let [red, green, blue] = self.0.map(u32::from);
         u8::try_from((306 * red + 601 * green + 117 * blue) >> 10).unwrap_or(u8::MAX)

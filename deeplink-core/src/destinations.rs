@@ -3,7 +3,7 @@
 use crate::error::{ErrorCode, Invalid};
 use crate::url::{self, Refused};
 
-/// One value for each destination of a link; by default its URL, in the parser's serialisation.
+/// One value for each destination of a link; by default its URL, in the parser's serialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Destinations<T = Option<String>> {
     /// Deep link that opens the iOS app.

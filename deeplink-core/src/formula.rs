@@ -1,6 +1,6 @@
 //! Cells that a spreadsheet program would run as formulas.
 //!
-//! Spreadsheets recognise a formula in a CSV cell by its first character, quoted or not, and text from visitors and
+//! Spreadsheets recognize a formula in a CSV cell by its first character, quoted or not, and text from visitors and
 //! partners ends up in such files. A leading `'` makes the cell text (OWASP, "CSV Injection").
 
 use std::borrow::Cow;

@@ -336,7 +336,7 @@ pub struct NewConversion {
     pub user_id: String,
     /// Type of conversion.
     pub conversion_type: String,
-    /// The key by which repeats are recognised.
+    /// The key by which repeats are recognized.
     pub idempotency_key: Option<String>,
     /// The sender's own data.
     pub metadata: Option<Metadata>,

@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// Lower-case hex of the SHA-256 of a text: how high-entropy tokens are stored.
+/// Lowercase hex of the SHA-256 of a text: how high-entropy tokens are stored.
 pub fn sha256_hex(text: &str) -> String {
     hex::encode(Sha256::digest(text.as_bytes()))
 }

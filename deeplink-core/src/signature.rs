@@ -1,7 +1,7 @@
 //! How events are signed: one set of functions for the server that signs, the client that verifies and the command line
 //! that does both.
 //!
-//! Two signatures go with a body. `X-Service-Signature` is the lower-case hex of the HMAC-SHA-256 of the body, keyed with
+//! Two signatures go with a body. `X-Service-Signature` is the lowercase hex of the HMAC-SHA-256 of the body, keyed with
 //! the ASCII bytes of the whole secret as it is written. `webhook-signature` follows the Standard Webhooks specification
 //! 1.0.0 (<https://www.standardwebhooks.com>): `v1,` and the base64 of the HMAC-SHA-256 of `id.timestamp.body`, keyed with
 //! the bytes that the base64 after `whsec_` encodes.

@@ -1,5 +1,5 @@
 //! Which URLs may be stored, and why not. Every rule applies to the parsed value, which is stored in the parser's
-//! serialisation (WHATWG URL), so that what was checked is what is served.
+//! serialization (WHATWG URL), so that what was checked is what is served.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -341,7 +341,7 @@ mod tests {
     }
 
     /// Section 5 of the security rules: the first and last address of each blocked range are refused, their public
-    /// neighbours are not.
+    /// neighbors are not.
     #[test]
     fn blocked_ranges_end_where_they_should() {
         for &(net, bits) in V4_RESERVED {

@@ -127,7 +127,7 @@ pub(crate) struct App {
     /// Set once the service is asked to stop: `/ready` reports it at once.
     pub(crate) stopping: std::sync::atomic::AtomicBool,
     random: Arc<Mutex<Random>>,
-    /// Cancelled at the same time: ends long-running requests.
+    /// Canceled at the same time: ends long-running requests.
     pub(crate) ending: CancellationToken,
 }
 

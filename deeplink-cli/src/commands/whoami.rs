@@ -79,7 +79,7 @@ impl Plan {
         let usage = match ctx.out.format {
             Format::Table if ctx.out.terminal => words().into(),
             Format::Table => words().join(", ").into(),
-            // Numbers always serialise.
+            // Numbers always serialize.
             _ => serde_json::to_value(&status.usage).unwrap_or_default(),
         };
         let limits = Some(status.limits).filter(|_| status.quotas_enforced);
@@ -90,7 +90,7 @@ impl Plan {
 impl Identity {
     /// As it is printed.
     pub(crate) fn to_json(&self) -> String {
-        // Texts, numbers and booleans always serialise.
+        // Texts, numbers and booleans always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 }

@@ -150,7 +150,7 @@ impl Pen {
         "█".repeat(eighths / 8).chars().chain(part.copied()).collect()
     }
 
-    /// Counts as heights, side by side; if there is not enough room, neighbours are combined.
+    /// Counts as heights, side by side; if there is not enough room, neighbors are combined.
     pub(crate) fn spark(self, counts: &[i64]) -> String {
         let together = counts.len().div_ceil(self.width.max(1)).max(1);
         let sums: Vec<i64> =

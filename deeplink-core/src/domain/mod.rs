@@ -37,7 +37,7 @@ words! {
     }
 }
 
-/// A host name that can be claimed: lower-case A-label form (IDNA, UTS 46), at most 253 characters, with a dot, and in
+/// A host name that can be claimed: lowercase A-label form (IDNA, UTS 46), at most 253 characters, with a dot, and in
 /// public DNS or under `.localhost`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DomainName(Box<str>);

@@ -266,7 +266,7 @@ impl Event {
         Some(Self { kind: data.kind()?, timestamp: data.timestamp()?, raw: Self::body(&data)?, data })
     }
 
-    /// The id by which a receiver can recognise repeats without a `webhook-id`: a conversion's id.
+    /// The id by which a receiver can recognize repeats without a `webhook-id`: a conversion's id.
     pub fn event_id(&self) -> Option<&EventId> {
         match &self.data {
             EventData::Conversion(data) => Some(&data.event_id),

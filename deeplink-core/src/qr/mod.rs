@@ -26,7 +26,7 @@ pub const DEFAULT_MARGIN: u32 = 2;
 /// dark on light, is recommended.
 pub const MIN_CONTRAST: f64 = 2.0;
 /// Minimum difference in brightness ([`Rgb::luma`]) between the background and each part: readers convert an image to
-/// greyscale and fail below 24.
+/// grayscale and fail below 24.
 pub const MIN_LUMA: u8 = 32;
 
 /// Options of a QR code; all are optional.
@@ -147,7 +147,7 @@ impl QrOptions {
         Ok(style)
     }
 
-    /// Readers see a greyscale image, dark on light or light on dark: each part must differ enough from the background,
+    /// Readers see a grayscale image, dark on light or light on dark: each part must differ enough from the background,
     /// for people and for cameras, and all in the same direction.
     fn check_contrast(&self, style: &QrStyle) -> Result<(), Invalid> {
         let background = style.background;

@@ -1,6 +1,6 @@
 //! Rewriting of stored addresses: what may be added to them and read from them.
 //!
-//! Stored addresses are valid and ASCII. They are cut and joined as text, never parsed and serialised again, so that
+//! Stored addresses are valid and ASCII. They are cut and joined as text, never parsed and serialized again, so that
 //! every byte that need not change stays as its owner wrote it.
 
 use std::borrow::Cow;

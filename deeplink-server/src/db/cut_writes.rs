@@ -1,4 +1,4 @@
-//! F26: writes whose callers are cancelled, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL. There a `begin()` that is
+//! F26: writes whose callers are canceled, on SQLite or, with `TEST_DATABASE_URL`, on PostgreSQL. There a `begin()` that is
 //! dropped midway would leave its open transaction to the next user of the connection.
 
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn open(db: &Db, id: TenantId) -> Result<(), DbError> {
     .map(drop)
 }
 
-/// Three hundred writes are cancelled after 0 to 295 µs. None leaves a transaction open, each is done completely or not at
+/// Three hundred writes are canceled after 0 to 295 µs. None leaves a transaction open, each is done completely or not at
 /// all, and later acknowledged writes are stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f26_a_cancelled_write_leaves_no_transaction_open() {
@@ -49,7 +49,7 @@ async fn f26_a_cancelled_write_leaves_no_transaction_open() {
     let mut random = Random::system();
     let mut new_id = || TenantId::new(Timestamp::from_millis(1_795_167_000_000), &mut random);
     for attempt in 0..300 {
-        // Whether it was cancelled or completed does not matter.
+        // Whether it was canceled or completed does not matter.
         drop(timeout(Duration::from_micros(attempt % 60 * 5), open(&db, new_id())).await);
         let end = Instant::now() + Duration::from_mins(1);
         while !db.is_sqlite() && number(&db, OPEN).await > 0 {
@@ -57,13 +57,13 @@ async fn f26_a_cancelled_write_leaves_no_transaction_open() {
             sleep(Duration::from_millis(1)).await;
         }
     }
-    // Cancelled writes that were accepted still complete, before any later one.
+    // Canceled writes that were accepted still complete, before any later one.
     open(&db, new_id()).await.expect("a write");
     let before = number(&db, "SELECT COUNT(*) FROM tenants").await;
     for _ in 0..20 {
         open(&db, new_id()).await.expect("a write");
     }
-    // Cancelled writes may have completed in between.
+    // Canceled writes may have completed in between.
     assert!(number(&db, "SELECT COUNT(*) FROM tenants").await >= before + 20, "acknowledged writes are stored");
     assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants WHERE link_count <> 1").await, 0, "no write is partial");
 }

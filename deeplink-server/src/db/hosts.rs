@@ -66,7 +66,7 @@ pub(crate) struct TenantBranding {
     pub(crate) only_android_package: Option<String>,
     /// Whether the operator suspended the account: visitors see its links disabled.
     pub(crate) is_suspended: bool,
-    /// The account's own icon and colour.
+    /// The account's own icon and color.
     pub(crate) icon_url: Option<String>,
     pub(crate) theme_color: Option<String>,
 }

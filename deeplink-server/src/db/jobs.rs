@@ -141,7 +141,7 @@ pub(super) fn copy(error: &DbError) -> DbError {
     }
 }
 
-/// Opens a transaction on PostgreSQL. Must be called from a task that is never cancelled.
+/// Opens a transaction on PostgreSQL. Must be called from a task that is never canceled.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that opens transactions")]
 pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, DbError> {
     pool.begin().await.map_err(DbError::before_work)

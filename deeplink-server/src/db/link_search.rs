@@ -70,7 +70,7 @@ fn pattern(text: &str) -> Option<String> {
     (!text.is_empty() && text.bytes().all(is_plain)).then(|| format!("%{escaped}%"))
 }
 
-/// Whether it contains a lower-case text.
+/// Whether it contains a lowercase text.
 fn contains(link: &Link, text: &str) -> bool {
     let content = &link.content;
     let title = content.social_preview.as_ref().and_then(|preview| preview.title.as_deref());

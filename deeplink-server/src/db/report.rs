@@ -39,7 +39,7 @@ impl Db {
     }
 
     /// Runs `work`, which only reads, in one snapshot. `limit` includes the wait for a permit and
-    /// for a connection; when it is exceeded, the statement is cancelled and the result is `Overloaded`. The same happens
+    /// for a connection; when it is exceeded, the statement is canceled and the result is `Overloaded`. The same happens
     /// when the caller is gone.
     pub(crate) async fn report<T, E, F>(&self, limit: Duration, work: F) -> Result<T, E>
     where

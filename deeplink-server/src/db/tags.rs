@@ -270,7 +270,7 @@ pub(super) async fn filtered(
     Ok(Some(numbers))
 }
 
-/// The numbers of an account's tags that contain a lower-case text.
+/// The numbers of an account's tags that contain a lowercase text.
 pub(super) async fn containing(db: &mut Conn<'_>, tenant: &TenantId, text: &str) -> Result<Vec<i64>, DbError> {
     const SQL: &str = "SELECT number, tag FROM tags WHERE tenant_id = $1";
     let all: Vec<(i64, String)> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;

@@ -214,7 +214,7 @@ pub(crate) async fn lock(db: &mut Conn<'_>, tenant: &TenantId, id: &WebhookId) -
 }
 
 /// Updates a webhook and returns it. Re-enabling one resets its state: the failing period counts from its next failure,
-/// and pending deliveries are cancelled. Its last failure is shown until the next attempt; a new URL has neither
+/// and pending deliveries are canceled. Its last failure is shown until the next attempt; a new URL has neither
 /// failures nor deliveries yet. A webhook that newly subscribes to clicks gets only those from now on.
 pub(crate) async fn update(
     db: &mut Conn<'_>,

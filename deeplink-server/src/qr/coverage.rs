@@ -4,7 +4,7 @@
 const SAMPLES: u32 = 16;
 /// The value of a wholly covered pixel.
 pub(super) const WHOLE: u32 = SAMPLES * SAMPLES;
-/// Sub-units of a pixel: each sample is the centre of a cell of four.
+/// Sub-units of a pixel: each sample is the center of a cell of four.
 const UNIT: u32 = 4 * SAMPLES;
 
 /// How much a round corner cuts off its pixels: `WHOLE` is all of a pixel. This is the upper left corner; mirrored
@@ -38,7 +38,7 @@ impl Cut {
 
 /// How many samples of a pixel lie beyond the arc.
 fn cut(radius: u32, row: u32, column: u32) -> u32 {
-    // Distance of the pixel's near and far edges from the arc's centre.
+    // Distance of the pixel's near and far edges from the arc's center.
     let far = |at: u32| radius.saturating_sub(at * UNIT);
     let near = |at: u32| radius.saturating_sub((at + 1) * UNIT);
     let square = radius * radius;

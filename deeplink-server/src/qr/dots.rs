@@ -16,7 +16,7 @@ const SHARP: u32 = 0;
 const ROUND: u32 = 2;
 const WIDE: u32 = 4;
 
-/// The corners of a dot of this type with these neighbours. The first matching row applies.
+/// The corners of a dot of this type with these neighbors. The first matching row applies.
 pub(super) fn corners(dot_type: DotType, neighbours: Neighbours) -> Corners {
     match dot_type {
         DotType::Square => [SHARP; 4],
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// A corner that lies on a neighbour's edge, or two that meet, would leave the outline.
+    /// A corner that lies on a neighbor's edge, or two that meet, would leave the outline.
     #[test]
     fn only_free_corners_are_round_and_they_fit_the_dot() {
         for &dot_type in DotType::ALL.iter().filter(|dot_type| **dot_type != DotType::Dots) {

@@ -5,7 +5,7 @@ use deeplink_core::qr::{CornerDotType, CornerSquareType};
 /// Edge of an eye in modules.
 pub(super) const EDGE: u32 = 7;
 
-/// A square with round corners, centred in the eye. A radius of half the edge makes it a disc.
+/// A square with round corners, centered in the eye. A radius of half the edge makes it a disc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Square {
     /// Edge in modules; odd.

@@ -4,7 +4,7 @@ use deeplink_core::qr::QrLevel;
 
 use super::Logo;
 
-/// A cleared box in the middle of a symbol, for one logo. Edges are odd, so that it is centred on the symbol.
+/// A cleared box in the middle of a symbol, for one logo. Edges are odd, so that it is centered on the symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hole {
     /// Width in modules.

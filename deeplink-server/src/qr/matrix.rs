@@ -10,7 +10,7 @@ use super::eyes;
 use super::hole::Hole;
 use super::layout::Layout;
 
-/// A square field of dots with an empty border, so that every dot has four neighbours.
+/// A square field of dots with an empty border, so that every dot has four neighbors.
 pub(super) struct Field {
     edge: usize,
     dots: Vec<bool>,

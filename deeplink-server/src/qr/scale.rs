@@ -6,7 +6,7 @@ use super::Logo;
 pub(super) type Pixel = [f32; 4];
 
 /// The logo at this size, row by row. Cubic interpolation (Catmull-Rom), widened to the step between pixels when it
-/// shrinks. Colours are premultiplied, so that transparent pixels leave no fringe.
+/// shrinks. Colors are premultiplied, so that transparent pixels leave no fringe.
 pub(super) fn resize(logo: &Logo, width: u32, height: u32) -> Vec<Pixel> {
     if (width, height) == (logo.width(), logo.height()) {
         return logo.rgba().as_chunks().0.iter().map(|rgba| premultiplied(*rgba, 1.0)).collect();
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Transparent pixels have a colour too, which must not show.
+    /// Transparent pixels have a color too, which must not show.
     #[test]
     fn transparent_pixels_leave_no_fringe() {
         let source = logo(64, 64, |_, column| if column < 32 { [0, 255, 0, 0] } else { [255, 0, 0, 255] });

@@ -158,7 +158,7 @@ mod tests {
             let edge = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
             assert_eq!((edge(16), edge(20)), expected);
         }
-        // Of the cleared 17 × 7 modules the logo covers 16 × 5.333, centred in 41.
+        // Of the cleared 17 × 7 modules the logo covers 16 × 5.333, centered in 41.
         let logo = Logo::new(3, 1, vec![9; 12], [0; 32]).expect("a logo");
         let layout = Layout::of(&style, QrFormat::Svg, CONTENT).expect("a layout");
         let hole = Hole::for_logo(style.level, layout.modules(), &logo).expect("a hole");

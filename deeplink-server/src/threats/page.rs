@@ -96,7 +96,7 @@ fn decoded(url: &str, except: &[u8]) -> String {
     decode(url, |byte| (b' '..0x7f).contains(&byte) && !except.contains(&byte))
 }
 
-/// Decodes these percent-encoded characters; other encodings get upper-case digits.
+/// Decodes these percent-encoded characters; other encodings get uppercase digits.
 fn decode(url: &str, which: impl Fn(u8) -> bool) -> String {
     let mut parts = url.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -13,7 +13,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 /// The CSS that every page needs.
 pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
 
-/// Minifies style sheets: drops comments, which are on their own lines, and unneeded white space.
+/// Minifies style sheets: drops comments, which are on their own lines, and unneeded whitespace.
 pub(crate) fn compact_css(sheets: &[&str]) -> String {
     let rules: String = sheets.iter().flat_map(|sheet| lines_of_code(sheet, "/*")).collect();
     const UNNEEDED: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];

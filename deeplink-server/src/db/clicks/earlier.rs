@@ -8,7 +8,7 @@ use super::add::{Group, add_counts};
 /// Clicks that are counted at one time.
 const MAX_CLICKS: i64 = 8_192;
 
-/// How a batch of clicks is recognised in the log: by where and what its first click is.
+/// How a batch of clicks is recognized in the log: by where and what its first click is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredBatch {
     pub(crate) position: i64,

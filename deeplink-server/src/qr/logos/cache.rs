@@ -173,7 +173,7 @@ mod tests {
         (tenant(1), format!("https://example.com/{number}"))
     }
 
-    /// A logo of one grey, with `kib` KiB of pixels.
+    /// A logo of one gray, with `kib` KiB of pixels.
     fn logo(grey: usize, kib: u32) -> Logo {
         let pixels = vec![u8::try_from(grey % 256).expect("a grey"); kib as usize * 1_024];
         Logo::new(16, 16 * kib, pixels, [0; 32]).expect("a logo")

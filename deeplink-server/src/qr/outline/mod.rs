@@ -186,7 +186,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a dot is joined to its neighbour on this side.
+    /// Whether a dot is joined to its neighbor on this side.
     fn is_joined(&self, at: usize, side: usize) -> bool {
         self.dot_type != DotType::Dots && self.field.is_dot(self.step(at, (side + 3) % 4))
     }

@@ -19,7 +19,7 @@ pub(super) fn plain(file: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(file.len());
     plain.extend([0xff, 0xd8]);
     for (marker, segment) in head.segments {
-        // The frame, its tables, restarts, Adobe's colour transform, the scan.
+        // The frame, its tables, restarts, Adobe's color transform, the scan.
         if matches!(marker, 0xc0..=0xc2 | 0xc4 | 0xda | 0xdb | 0xdd | 0xee) {
             plain.extend([0xff, marker]);
             plain.extend(u16::try_from(segment.len() + 2).ok()?.to_be_bytes());

@@ -7,7 +7,7 @@ const MAX_EDGE: u32 = 2_048;
 const MAX_PIXELS: u64 = 256 << 10;
 
 /// Takes rows in order. Each resulting pixel is the mean of the area that it covers, in whole numbers and weighted by
-/// opacity, so that transparent colours do not show.
+/// opacity, so that transparent colors do not show.
 pub(super) struct Shrink {
     from: (u64, u64),
     to: (u64, u64),
@@ -33,7 +33,7 @@ impl Shrink {
         }
     }
 
-    /// Takes a row of 8-bit pixels: grey, grey and alpha, RGB or RGBA, as its length says.
+    /// Takes a row of 8-bit pixels: gray, gray and alpha, RGB or RGBA, as its length says.
     pub(super) fn row(&mut self, pixels: &[u8]) {
         let ((width, height), rows) = (self.from, self.to.1);
         if self.taken >= height {

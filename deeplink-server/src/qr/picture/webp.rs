@@ -36,7 +36,7 @@ pub(super) fn header(file: &[u8]) -> Result<Header, NotALogo> {
         _ => size.planes(),
     };
     let channels = if flags & ALPHA == 0 { 3 } else { 4 };
-    // An image of one colour may use no bits per pixel.
+    // An image of one color may use no bits per pixel.
     Ok(Header {
         width,
         height,
@@ -70,7 +70,7 @@ impl Size {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Bytes for blocks of 16 × 16 pixels: brightness for each pixel, colour for every fourth, and the block's
+    /// Bytes for blocks of 16 × 16 pixels: brightness for each pixel, color for every fourth, and the block's
     /// metadata, in a list that doubles as it grows.
     fn planes(self) -> u64 {
         let blocks = u64::from(self.width.div_ceil(16)) * u64::from(self.height.div_ceil(16));

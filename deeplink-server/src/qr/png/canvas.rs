@@ -37,12 +37,12 @@ impl<'a> Canvas<'a> {
         &self.pixels
     }
 
-    /// Three bytes for each colour of the palette.
+    /// Three bytes for each color of the palette.
     pub(super) fn palette(&self) -> Vec<u8> {
         self.palette.colours().concat()
     }
 
-    /// Draws every dot by copying the tile of its neighbours.
+    /// Draws every dot by copying the tile of its neighbors.
     fn dots(&mut self, field: &Field) {
         let (size, scale) = (self.layout.size() as usize, self.layout.scale() as usize);
         let origin = (self.layout.origin() - self.layout.ring() * self.layout.scale()) as usize;
@@ -118,7 +118,7 @@ impl<'a> Canvas<'a> {
         PlacedLogo { left: place(width), top: place(height), width: width as usize, pixels }
     }
 
-    /// Draws the logo, if its colours fit into the palette beside the others.
+    /// Draws the logo, if its colors fit into the palette beside the others.
     pub(super) fn draw_logo(&mut self, logo: &PlacedLogo) -> bool {
         let mut known = HashMap::new();
         let mut indices = Vec::with_capacity(logo.pixels.len());
@@ -162,7 +162,7 @@ pub(super) struct PlacedLogo {
     pixels: Vec<[u8; 3]>,
 }
 
-/// One tile for each set of neighbours, row by row. Sets whose dots look alike share a tile.
+/// One tile for each set of neighbors, row by row. Sets whose dots look alike share a tile.
 struct Tiles {
     drawn: Vec<(Corners, Vec<u8>)>,
     /// The tile of each set.

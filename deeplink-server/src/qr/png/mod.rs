@@ -1,4 +1,4 @@
-//! The code as PNG: whole pixels for each module, filled from one tile for each set of neighbours.
+//! The code as PNG: whole pixels for each module, filled from one tile for each set of neighbors.
 
 mod canvas;
 mod palette;

@@ -1,13 +1,13 @@
-//! The colours of an image: inks on a background, and the steps between them.
+//! The colors of an image: inks on a background, and the steps between them.
 
 use deeplink_core::colour::Rgb;
 
 use crate::qr::coverage::WHOLE;
 
-/// Steps from the background to a colour. More would not be visible, and would make the file larger.
+/// Steps from the background to a color. More would not be visible, and would make the file larger.
 pub(super) const STEPS: u32 = 32;
 
-/// The colours of an image: the background, and for each ink the steps that are used.
+/// The colors of an image: the background, and for each ink the steps that are used.
 pub(super) struct Palette {
     background: Rgb,
     colours: Vec<[u8; 3]>,
@@ -40,20 +40,20 @@ impl Palette {
         })
     }
 
-    /// Adds a colour and returns its index; `None` if the palette is full.
+    /// Adds a color and returns its index; `None` if the palette is full.
     pub(super) fn add(&mut self, colour: [u8; 3]) -> Option<u8> {
         let index = u8::try_from(self.colours.len()).ok()?;
         self.colours.push(colour);
         Some(index)
     }
 
-    /// Every colour, by index.
+    /// Every color, by index.
     pub(super) fn colours(&self) -> &[[u8; 3]] {
         &self.colours
     }
 }
 
-/// The colour `step` steps from the background.
+/// The color `step` steps from the background.
 fn mixed(background: Rgb, ink: Rgb, step: u32) -> [u8; 3] {
     let mut mixed = [0; 3];
     for (channel, (from, to)) in mixed.iter_mut().zip(background.0.into_iter().zip(ink.0)) {

@@ -1,6 +1,6 @@
 //! The landing page: what a link is for, and the buttons that open it.
 //!
-//! Which buttons there are is decided in `deeplink_core::resolve`; here they get their labels and colours. The page
+//! Which buttons there are is decided in `deeplink_core::resolve`; here they get their labels and colors. The page
 //! works without its script. Values reach the page only escaped by the template engine, and the script only as data.
 //!
 //! The page is in the visitor's language; what its creator wrote is shown as it is, in its own direction.
@@ -88,7 +88,7 @@ pub(crate) struct Apps<'a> {
     pub(crate) android_name: Option<&'a str>,
 }
 
-/// The app whose name, icon and colour a page shows. What it lacks is taken from the tenant's app for the other
+/// The app whose name, icon and color a page shows. What it lacks is taken from the tenant's app for the other
 /// platform, and then from the account.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DisplayApp<'a> {
@@ -96,7 +96,7 @@ pub(crate) struct DisplayApp<'a> {
     pub(crate) name: Option<&'a str>,
     /// Its icon.
     pub(crate) icon_url: Option<&'a str>,
-    /// Its colour.
+    /// Its color.
     pub(crate) theme_color: Option<&'a str>,
 }
 

@@ -1,10 +1,10 @@
-//! The colour of the primary button, and of the letters on it.
+//! The color of the primary button, and of the letters on it.
 
 use std::fmt;
 
 use deeplink_core::colour::Rgb;
 
-/// The colour of pages without an app's colour.
+/// The color of pages without an app's color.
 const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
 /// The card's background in light and dark mode, as in `page.css`.
 const CARDS: [Rgb; 2] = [Rgb([0xff, 0xff, 0xff]), Rgb([0x19, 0x19, 0x1c])];
@@ -13,14 +13,14 @@ const EDGE: &str = "#808080";
 /// The contrast that WCAG 2.2 (1.4.11) requires for the outline of a control.
 const OUTLINE_CONTRAST: f64 = 3.0;
 
-/// A page's colours, as CSS values that can only be colours.
+/// A page's colors, as CSS values that can only be colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Theme<'a> {
     /// The button.
     pub(super) brand: Rgb,
     /// Its label: black or white, whichever contrasts more.
     pub(super) on_brand: Rgb,
-    /// The app's colour as stored, if it is valid.
+    /// The app's color as stored, if it is valid.
     pub(super) chosen: Option<&'a str>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Theme<'a> {
     }
 }
 
-/// As CSS declarations: the colours, and an outline if they hardly contrast with the card.
+/// As CSS declarations: the colors, and an outline if they hardly contrast with the card.
 impl fmt::Display for Theme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [light, dark] =
@@ -42,7 +42,7 @@ impl fmt::Display for Theme<'_> {
     }
 }
 
-/// Black or white, whichever contrasts more with this colour.
+/// Black or white, whichever contrasts more with this color.
 fn readable_on(colour: Rgb) -> Rgb {
     if colour.contrast(Rgb::BLACK) >= colour.contrast(Rgb::WHITE) { Rgb::BLACK } else { Rgb::WHITE }
 }
@@ -51,7 +51,7 @@ fn readable_on(colour: Rgb) -> Rgb {
 mod tests {
     use super::*;
 
-    /// L5: a colour is `#` and 3 or 6 hex digits; nothing else reaches a style sheet.
+    /// L5: a color is `#` and 3 or 6 hex digits; nothing else reaches a style sheet.
     #[test]
     fn l5_only_three_or_six_hex_digits_are_a_colour() {
         for (text, brand) in [("#0f8", "#00ff88"), ("#12aBc9", "#12abc9"), ("#000000", "#000000")] {
