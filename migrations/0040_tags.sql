@@ -1,15 +1,15 @@
--- Words that an account's links are grouped by. A tag is here while a link has it.
+-- Tags that group an account's links. A tag exists as long as a link has it.
 CREATE TABLE tags (
-    -- Drawn like the position of a link.
+    -- Generated like a link's position.
     number    BIGINT NOT NULL PRIMARY KEY,
     tenant_id TEXT   NOT NULL REFERENCES tenants (id),
-    -- The same for all spellings that count as equal.
+    -- Normalized; equal for all spellings that count as the same tag.
     key       TEXT   NOT NULL,
     tag       TEXT   NOT NULL,
     UNIQUE (tenant_id, key)
 );
 
--- Which links have it; none that is deleted.
+-- The links of each tag. Deleted links have no tags.
 CREATE TABLE link_tags (
     -- links.position
     link BIGINT NOT NULL,
