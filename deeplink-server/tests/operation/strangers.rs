@@ -322,7 +322,7 @@ fn r5_heads_of_strangers_cost_forty_megabytes_at_most() {
         runtime().block_on(async {
             let heads = || request.clone().map(|()| Unending(None));
             let mut senders = Senders::send(server.address, &one, counts, heads).await;
-            let message = b"too many concurrent HTTP/2 requests from your address; send fewer and try again";
+            let message = b"too many concurrent requests from your address; send fewer and try again";
             let mut refused = 0;
             while refused < 1_000 {
                 let answer = senders.answer().await;

@@ -40,7 +40,7 @@ pub(super) struct Shared {
     /// 0, or the time since which all or nearly all places are taken.
     crowded_since: AtomicU64,
     pub(super) unread: AllUnread,
-    /// Bytes of HTTP/2 requests in progress on all connections.
+    /// Bytes of requests in progress on all connections.
     pub(super) heads: Used,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     /// When no connection could be closed for a newcomer, and how many its address had.
