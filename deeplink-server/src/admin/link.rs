@@ -113,7 +113,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
         let tenant = &change.tenant;
         told.push_str(&format!(
             "the account can still link to other URLs, also of the same site; to disable all of its links:\n  \
-             deeplink-server tenant suspend {tenant} --reason TEXT\n"
+             deeplink-server tenant suspend --tenant {tenant} --reason TEXT\n"
         ));
     }
     Ok(told)
