@@ -110,11 +110,12 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     let mut told = format!("{link} is {}\n", change.status);
     if change.status != LinkStatus::Active {
         told.push_str(&change.others(db, others).await?);
-        let tenant = &change.tenant;
-        told.push_str(&format!(
+        let advice = format!(
             "the account can still link to other URLs, also of the same site; to disable all of its links:\n  \
-             deeplink-server tenant suspend --tenant {tenant} --reason TEXT\n"
-        ));
+             deeplink-server tenant suspend --tenant {} --reason TEXT\n",
+            change.tenant
+        );
+        told.push_str(&advice);
     }
     Ok(told)
 }

@@ -250,7 +250,9 @@ mod tests {
             _: &mut Context<'_>,
             bufs: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
-            bufs.iter().for_each(|buf| self.0.extend_from_slice(buf));
+            for buf in bufs {
+                self.0.extend_from_slice(buf);
+            }
             Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
         }
 
