@@ -11,6 +11,9 @@ use super::{Finding, Setup, Status, Task};
 /// Maximum size of a file that Apple reads.
 const MAX_FILE: usize = 128 * 1024;
 
+/// Why Apple and Google have no copy of a local host's files.
+const ONLY_HERE: &str = "names under .localhost are only reachable on this machine";
+
 const APPLE_BOT: Headers<'_> = &[("user-agent", "AASA-Bot/1.0.0")];
 const BROWSER: Headers<'_> = &[
     (
@@ -113,6 +116,9 @@ impl Setup {
         if let Some(skip) = self.out_of_reach(&site.name) {
             return skip;
         }
+        if site.is_local {
+            return Finding::skip(ONLY_HERE);
+        }
         if self.account.apps.is_some() && self.account.ios().next().is_none() {
             return Finding::skip("the account has no iOS app");
         }
@@ -147,6 +153,9 @@ impl Setup {
     async fn check_google(&self, site: &Site) -> Finding {
         if let Some(skip) = self.out_of_reach(&site.name) {
             return skip;
+        }
+        if site.is_local {
+            return Finding::skip(ONLY_HERE);
         }
         let wanted = self.wanted(File::Google);
         if self.account.apps.is_some() && wanted.is_empty() {
@@ -274,7 +283,7 @@ async fn differs(site: &Site, file: File, first: &Answer) -> Option<String> {
     if let Some(difference) = compare("a browser", site.get(file.path(), BROWSER, MAX_FILE).await) {
         return Some(difference);
     }
-    let url = format!("https://{}{}", site.name, file.path());
+    let url = format!("{}{}", site.origin, file.path());
     for (family, client) in &site.ways().await.ok()?.families {
         let answer = ask(client, Method::GET, &url, APPLE_BOT, MAX_FILE).await;
         if let Some(difference) = compare(&format!("a visitor over {family}"), answer) {

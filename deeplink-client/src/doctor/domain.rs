@@ -33,6 +33,9 @@ impl Setup {
         if let Some(skip) = self.out_of_reach(&site.name) {
             return skip;
         }
+        if site.is_local {
+            return Finding::skip("names under .localhost need no TXT record");
+        }
         let name = format!("{}.{}", deeplink_core::domain::TXT_LABEL, site.name);
         let token = self.account.domain(&site.name).and_then(|domain| domain.verification_token.as_deref());
         let fix = match token {
@@ -86,6 +89,9 @@ impl Setup {
     async fn check_tls(&self, site: &Site) -> Finding {
         if let Some(skip) = self.out_of_reach(&site.name) {
             return skip;
+        }
+        if site.origin.starts_with("http:") {
+            return Finding::skip("plain http");
         }
         match site.get("/health", &[], HEALTH_BYTES).await {
             Ok(answer) => lifetime(&answer),

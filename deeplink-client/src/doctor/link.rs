@@ -88,8 +88,11 @@ impl Case {
 
     /// Host and path of a link that is not on the service's own host.
     fn own_host(&self, link: &LinkDetail) -> Option<(String, String)> {
-        let url = Url::parse(&link.url).ok().filter(|url| url.scheme() == "https")?;
+        let url = Url::parse(&link.url).ok()?;
         let host = url.host_str().filter(|host| self.setup.client.base_url().host_str() != Some(host))?;
+        if url.scheme() != "https" && !self.setup.probe.is_local(host) {
+            return None;
+        }
         Some((host.to_owned(), url.path().to_owned()))
     }
 

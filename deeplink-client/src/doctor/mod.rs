@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deeplink_core::domain::DomainName;
+use deeplink_core::url::is_localhost;
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use url::Url;
@@ -192,7 +193,7 @@ impl Doctor {
         let setup = Arc::new(Setup {
             apple: base_of(&self.apple)?,
             google: base_of(&self.google)?,
-            probe: Arc::new(Probe::new(self.settings)?),
+            probe: Arc::new(Probe::new(self.settings, self.client.base_url().clone())?),
             account: Account::read(&self.client).await,
             client: self.client,
         });
@@ -222,7 +223,7 @@ impl Setup {
     /// Whether the service is publicly reachable.
     fn is_loopback(&self) -> bool {
         match self.client.base_url().host() {
-            Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+            Some(url::Host::Domain(name)) => is_localhost(name),
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
             None => false,
@@ -231,7 +232,7 @@ impl Setup {
 
     /// Why a host cannot be checked, if so.
     fn out_of_reach(&self, host: &str) -> Option<Finding> {
-        let hidden = self.is_loopback() && !self.probe.knows(host);
+        let hidden = self.is_loopback() && !self.probe.knows(host) && !self.probe.is_local(host);
         hidden.then(|| {
             Finding::skip(format!(
                 "the service is only reachable on this machine: to check a host, use a publicly reachable one, or \

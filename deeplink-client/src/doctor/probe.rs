@@ -2,15 +2,17 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deeplink_core::time::Timestamp;
+use deeplink_core::url::{domain_origin, is_localhost};
 use futures_util::StreamExt;
 use http::{HeaderMap, Method};
 use reqwest::tls::TlsInfo;
 use tokio::sync::OnceCell;
+use url::{Host, Url};
 
 use super::names::Names;
 use crate::builder;
@@ -29,12 +31,14 @@ pub(super) struct Settings {
 /// Reaches servers.
 pub(super) struct Probe {
     settings: Settings,
+    /// The service's URL.
+    service: Url,
     names: Names,
     plain: reqwest::Client,
 }
 
 impl Probe {
-    pub(super) fn new(settings: Settings) -> Result<Self> {
+    pub(super) fn new(settings: Settings, service: Url) -> Result<Self> {
         let names = Names::new(settings.dns);
         let mut hosts: Vec<&str> = settings.connect.iter().map(|(host, _)| host.as_str()).collect();
         hosts.dedup();
@@ -44,7 +48,7 @@ impl Probe {
             builder.resolve_to_addrs(host, &addresses)
         });
         let plain = build(builder)?;
-        Ok(Self { settings, names, plain })
+        Ok(Self { settings, service, names, plain })
     }
 
     pub(super) fn limit(&self) -> Duration {
@@ -58,6 +62,20 @@ impl Probe {
     /// Whether an address was given for this host.
     pub(super) fn knows(&self, host: &str) -> bool {
         given(&self.settings, host).next().is_some()
+    }
+
+    /// Whether a host is this machine by its name, which is not looked up (RFC 6761, section 6.3).
+    pub(super) fn is_local(&self, host: &str) -> bool {
+        is_localhost(host) && !self.knows(host)
+    }
+
+    /// The addresses of local names: the one that the service is reached at, if its URL has one.
+    fn local_addresses(&self) -> Vec<IpAddr> {
+        match self.service.host() {
+            Some(Host::Ipv4(address)) if address.is_loopback() => vec![address.into()],
+            Some(Host::Ipv6(address)) if address.is_loopback() => vec![address.into()],
+            _ => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        }
     }
 
     /// The client for servers that are not the account's hosts.
@@ -85,6 +103,10 @@ fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client> {
 /// A host of the account and its addresses. DNS is queried once.
 pub(super) struct Site {
     pub(super) name: String,
+    /// Its origin: https, or, for a local name, the service's scheme and port.
+    pub(super) origin: String,
+    /// Whether the name is local; see [`Probe::is_local`].
+    pub(super) is_local: bool,
     probe: Arc<Probe>,
     ways: OnceCell<Result<Ways, String>>,
 }
@@ -101,7 +123,10 @@ pub(super) struct Ways {
 
 impl Site {
     pub(super) fn new(probe: &Arc<Probe>, name: &str) -> Self {
-        Self { name: name.to_ascii_lowercase(), probe: Arc::clone(probe), ways: OnceCell::new() }
+        let name = name.to_ascii_lowercase();
+        let is_local = probe.is_local(&name);
+        let origin = if is_local { domain_origin(&probe.service, &name) } else { format!("https://{name}") };
+        Self { name, origin, is_local, probe: Arc::clone(probe), ways: OnceCell::new() }
     }
 
     /// The addresses of this host, or why there is none.
@@ -112,13 +137,18 @@ impl Site {
     async fn find(&self) -> Result<Ways, String> {
         let mut addresses: Vec<_> = given(&self.probe.settings, &self.name).collect();
         if addresses.is_empty() {
-            let found = self.probe.names.addresses(&self.name).await?;
+            let found = if self.is_local {
+                self.probe.local_addresses()
+            } else {
+                self.probe.names.addresses(&self.name).await?
+            };
             // Port 0 means the scheme's default port.
             addresses = found.into_iter().map(|address| SocketAddr::new(address, 0)).collect();
         }
         let (four, six): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4());
+        // A service on this machine need not listen on both.
         let families = match (four.is_empty(), six.is_empty()) {
-            (false, false) => vec![("IPv4", self.client(&four)?), ("IPv6", self.client(&six)?)],
+            (false, false) if !self.is_local => vec![("IPv4", self.client(&four)?), ("IPv6", self.client(&six)?)],
             _ => Vec::new(),
         };
         let address = addresses.first().map(|address| address.ip().to_string()).unwrap_or_default();
@@ -132,10 +162,10 @@ impl Site {
         build(builder).map_err(|error| error.to_string())
     }
 
-    /// Asks this host over https; `path` begins with a slash.
+    /// Asks this host; `path` begins with a slash.
     pub(super) async fn get(&self, path: &str, headers: Headers<'_>, most: usize) -> Result<Answer, Fault> {
         let ways = self.ways().await.map_err(|why| Fault { kind: FaultKind::Unreachable, text: why.to_owned() })?;
-        ask(&ways.any, Method::GET, &format!("https://{}{path}", self.name), headers, most).await
+        ask(&ways.any, Method::GET, &format!("{}{path}", self.origin), headers, most).await
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use deeplink_client::doctor::Status::{Fail, Ok, Skip, Warn};
 
-use super::double::Reply;
-use super::scene::PRIMARY;
+use super::double::{Reply, Request};
+use super::scene::{PRIMARY, Scene};
 use super::{assert_cases, at};
 use deeplink_doubles::authority::Identity;
 
@@ -111,6 +111,38 @@ async fn the_way_to_a_host() {
             "HTTP 503",
         ),
         ("domain.robots", |scene| scene.reachable = false, Skip, "only reachable on this machine"),
+    ])
+    .await;
+}
+
+/// A name under `.localhost` is this machine, whatever DNS says; what only the public internet can see is not checked.
+#[tokio::test]
+async fn a_name_under_localhost_is_this_machine() {
+    fn local(scene: &mut Scene) {
+        (scene.reachable, scene.hosts) = (false, vec!["shop.localhost"]);
+        scene.domains[0].domain = "shop.localhost".to_owned();
+        scene.link(|link| link.url = "http://shop.localhost/spring-42".to_owned());
+    }
+    assert_cases(&[
+        ("domain.txt", local, Skip, "need no TXT record"),
+        ("domain.route", local, Ok, "points to the service (127.0.0.1)"),
+        (
+            "domain.route",
+            |scene| {
+                local(scene);
+                let is_there = |request: &Request| request.host.starts_with("shop.localhost");
+                scene.instead(is_there, Reply::new(200, "text/html", "hello"));
+            },
+            Fail,
+            "another server responds",
+        ),
+        ("domain.tls", local, Skip, "plain http"),
+        ("domain.robots", local, Ok, "blocks nothing"),
+        ("aasa.origin", local, Ok, "served, with ABCDE12345.com.example.app"),
+        ("aasa.cdn", local, Skip, "only reachable on this machine"),
+        ("assetlinks.origin", local, Ok, "served, with com.example.app"),
+        ("assetlinks.google", local, Skip, "only reachable on this machine"),
+        ("link.resolve", local, Ok, "iPhone: redirect to"),
     ])
     .await;
 }
