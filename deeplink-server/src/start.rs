@@ -17,7 +17,7 @@ use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Access, Db, DbError, OpenError};
+use crate::db::{Access, Db, DbError, OpenError, public_url as kept_url};
 use crate::http::listen::{self, Limits, Listeners, OpenFiles, Stop};
 use crate::http::misses;
 use crate::metrics::Metrics;
@@ -96,6 +96,9 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
     let (listener, address) = listen_on(config.listen).await?;
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;
+    if let Err(error) = kept_url::keep(&db, &public_url).await {
+        tracing::warn!(%error, "the public URL could not be stored; `tenant signin` prints another one until the next start");
+    }
     let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir, config.enforce_quotas)?;
     let admin = match config.admin_listen {
         Some(address) => Some(listen_on(address).await?),

@@ -53,6 +53,7 @@ pub(crate) mod one_time_links;
 pub(crate) mod pages;
 pub(crate) mod payments;
 pub(crate) mod people;
+pub(crate) mod public_url;
 pub(crate) mod publishable_keys;
 pub(crate) mod replies;
 pub(crate) mod sealed;

@@ -249,6 +249,8 @@ fn a_link_that_the_operator_prints_works_once() {
     let names: Vec<_> = made.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["tenant_id", "url", "expires_at"]);
     let url = made.stdout.lines().nth(1).and_then(|line| line.split_whitespace().nth(1)).expect("a link");
+    let base = format!("http://{}/signin/once?token=", server.address);
+    assert!(url.starts_with(&base), "{url} is where the server listens");
     assert!(enter(&server, url, "owner@example.com").1.starts_with("session_token="));
     assert_eq!(enter(&server, url, "owner@example.com").0, "/signin?error=once_invalid");
 
@@ -264,6 +266,10 @@ fn a_link_that_the_operator_prints_works_once() {
     server.stop();
 
     let mut home = home;
+    let printed = |home: &Home| home.ok(&["tenant", "signin", "--tenant", &tenant]);
+    assert!(printed(&home).contains(&base), "where the server listened last");
+    home.set("DEEPLINK_PUBLIC_URL", "https://links.example.com");
+    assert!(printed(&home).contains("https://links.example.com/signin/once?token="));
     home.set("DEEPLINK_SESSIONS", "off");
     failed(&home.run(&["tenant", "signin", "--tenant", &tenant]), 1, "DEEPLINK_SESSIONS");
 }

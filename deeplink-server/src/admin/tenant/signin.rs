@@ -6,15 +6,16 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use serde::Serialize;
+use url::Url;
 
 use super::super::{Failure, open_existing, output};
 use super::{Named, store_for};
 use crate::api::one_time_links::url;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::Db;
 use crate::db::audit::NewEntry;
 use crate::db::one_time_links::{self, OneTimeLink};
+use crate::db::{Db, DbError, public_url};
 
 pub(super) const ABOUT: &str = "\
 Prints a one-time link that signs someone in to an account, without sending an email
@@ -29,7 +30,7 @@ are confirmed in the account are accepted.
 Because anyone may have created the account, using the link revokes its keys and removes its webhooks and sources.
   - The account from the first start accepts any address, which becomes the owner's address.
 
-Run the command with the server's settings, because the link begins with the public URL.
+The link begins with the public URL that the server last ran with, unless this command's settings specify another one.
 
 Example:
   deeplink-server tenant signin --tenant someone@example.com";
@@ -56,9 +57,10 @@ pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Resul
     }
     let db = open_existing(config).await?;
     let made = make(&db, signin.named, clock).await;
+    let base = public_url_of(&db, config).await;
     db.close().await;
     let OneTimeLink { token, tenant, expires_at } = made?;
-    let url = url(&config.public_url_at(config.listen), &token);
+    let url = url(&base?, &token);
     if signin.json {
         output::print_json(&Json { tenant_id: &tenant, url: &url, expires_at })?;
     } else {
@@ -66,6 +68,15 @@ pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Resul
     }
     output::print_error("The link works once. Anyone who opens it can sign in to the account.");
     Ok(())
+}
+
+/// Where people reach the server: as this command's settings say, else as it last ran.
+async fn public_url_of(db: &Db, config: &Config) -> Result<Url, DbError> {
+    if let Some(url) = &config.public_url {
+        return Ok(url.clone());
+    }
+    let last = public_url::find(&mut db.read().await?.conn()).await?;
+    Ok(last.unwrap_or_else(|| config.public_url_at(config.listen)))
 }
 
 async fn make(db: &Db, named: Named, clock: &Clock) -> Result<OneTimeLink, Failure> {
