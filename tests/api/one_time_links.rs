@@ -87,6 +87,51 @@ async fn the_first_person_becomes_the_owner() {
     assert!(world.nobody.accept(&invited).await.header("location").ends_with("invite=accepted"));
 }
 
+/// While the account of a first start has no owner, whoever would sign in by email reads where that account is: it would be
+/// a second one. Only on one's own machine, and not to those who are signed in.
+#[tokio::test]
+async fn an_unclaimed_account_is_named_before_anyone_signs_in_elsewhere() {
+    const COMMAND: &str = "deeplink-server tenant signin --tenant owner@deeplink.invalid";
+    const SECOND: &str = "you get a second, empty account";
+    let world = spawn().await;
+    let page = async |path: &str| world.nobody.browse(Method::GET, path).send().await.text();
+    for path in ["/", "/signin"] {
+        assert!(!page(path).await.contains("tenant signin"), "{path}");
+    }
+    let tenant = as_first_start(&world).await;
+    for path in ["/", "/signin", "/signin?error=link_expired"] {
+        let page = page(path).await;
+        assert!(page.contains(COMMAND) && page.contains(SECOND), "{path}: {page}");
+        let form = page.find("name=\"email\"").or(page.find("href=\"/signin\"")).expect("a way to sign in");
+        assert!(page.find(COMMAND).expect("the command") < form, "{path}: {page}");
+    }
+    let refused = world.nobody.browse(Method::POST, "/signin").form(&[("email", "x")]).send().await;
+    assert!(refused.status == 400 && refused.text().contains(COMMAND), "{}", refused.text());
+    let session = world.session_of(&world.b).await;
+    let home = world.nobody.browse(Method::GET, "/").session(&session).send().await.text();
+    assert!(!home.contains(COMMAND), "{home}");
+    let token = link_to(&world, &tenant).await;
+    assert_eq!(enter(&world.nobody, &token, "ana@example.com").await.status, 303);
+    for path in ["/", "/signin"] {
+        assert!(!page(path).await.contains("tenant signin"), "{path}: it has an owner");
+    }
+
+    let closed = spawn_with(|config| config.signup_open = false).await;
+    as_first_start(&closed).await;
+    let page = closed.nobody.browse(Method::GET, "/signin").send().await.text();
+    assert!(page.contains(COMMAND) && !page.contains(SECOND), "{page}");
+    let public = spawn_with(|config| {
+        config.public_url = Some("https://links.example.com".parse().expect("a URL"));
+        config.mail = Some(MailTransport::Directory(config.data_dir.join("mail")));
+    })
+    .await;
+    as_first_start(&public).await;
+    for path in ["/", "/signin"] {
+        let page = public.nobody.browse(Method::GET, path).header("host", "links.example.com").send().await.text();
+        assert!(!page.contains("tenant signin"), "strangers need not know: {page}");
+    }
+}
+
 /// A person who was invited to the account of a first start, or is in its team already, becomes its owner too.
 #[tokio::test]
 async fn an_invited_person_and_a_member_can_become_the_owner() {

@@ -69,6 +69,21 @@ pub(crate) fn takes_unproved_addresses(app: &App) -> bool {
     app.is_loopback || !are_proved
 }
 
+/// Whether the account of the first start waits for its owner, on a service that only its own machine reaches. Somebody who
+/// signs in by mail would get another account.
+pub(crate) async fn is_first_account_unclaimed(app: &App) -> bool {
+    if !app.is_loopback || !app.config.sessions {
+        return false;
+    }
+    let placeholder = async {
+        Ok::<_, ApiError>(users::proved(&mut app.db.read().await?.conn(), &PLACEHOLDER.parse()?).await?.address)
+    };
+    placeholder.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell whether the first account has an owner; the page does not mention it");
+        false
+    })
+}
+
 /// What a link opens; `None` if it is used, unknown or has expired.
 pub(crate) async fn find(
     app: &App,

@@ -11,6 +11,7 @@ use super::frame::{Frame, answer};
 use super::missing;
 use super::person::MaybeSignedIn;
 use super::signin::is_set_up;
+use crate::api::one_time_links::is_first_account_unclaimed;
 use crate::error::ApiError;
 use crate::http::host::OnServiceHost;
 use crate::state::{App, Shared};
@@ -25,6 +26,10 @@ struct HomePage<'a> {
     has_first_key: bool,
     /// Where people sign in or, once they are, find their account, and the label of that button.
     next: Option<(&'static str, &'static str)>,
+    /// Whether the account of the first start waits for its owner.
+    is_unclaimed: bool,
+    /// Whether a new address gets a new account.
+    is_open: bool,
 }
 
 /// The page. A program that asks for JSON is told where the API is described, with the 404 of a path that has nothing.
@@ -41,7 +46,7 @@ pub(super) async fn show(State(app): State<Shared>, request: Request) -> Respons
             Some(url) => found(url.as_str()),
             None => {
                 let Ok(MaybeSignedIn(who)) = MaybeSignedIn::from_request_parts(&mut parts, &app).await;
-                page(&app, who.is_some())
+                page(&app, who.is_some()).await
             }
         },
     };
@@ -56,7 +61,7 @@ fn found(url: &str) -> Response {
     (StatusCode::FOUND, headers).into_response()
 }
 
-fn page(app: &App, is_signed_in: bool) -> Response {
+async fn page(app: &App, is_signed_in: bool) -> Response {
     let frame = Frame::alone(app, "Home").with_script();
     let next = if is_signed_in {
         Some(("/account", "Go to your account"))
@@ -65,5 +70,7 @@ fn page(app: &App, is_signed_in: bool) -> Response {
     };
     let has_first_key = app.is_loopback || !is_set_up(app);
     let base = app.public_url.as_str().trim_end_matches('/');
-    answer(app, StatusCode::OK, &frame, &HomePage { frame: &frame, base, has_first_key, next })
+    let is_unclaimed = !is_signed_in && is_first_account_unclaimed(app).await;
+    let is_open = app.config.signup_open;
+    answer(app, StatusCode::OK, &frame, &HomePage { frame: &frame, base, has_first_key, next, is_unclaimed, is_open })
 }

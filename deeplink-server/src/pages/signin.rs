@@ -13,6 +13,7 @@ use super::frame::{Frame, answer};
 use super::headers::see_other;
 use super::person::MaybeSignedIn;
 use crate::api;
+use crate::api::one_time_links::is_first_account_unclaimed;
 use crate::config::MailTransport;
 use crate::http::client_ip::Peer;
 use crate::http::extract::{Query, SIGN_IN_BODY_LIMIT};
@@ -31,6 +32,8 @@ struct SigninPage<'a> {
     next: &'a NextPath,
     /// Whether a new address gets a new account.
     is_open: bool,
+    /// Whether the account of the first start waits for its owner.
+    is_unclaimed: bool,
 }
 
 #[derive(Template)]
@@ -109,7 +112,7 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
     } else {
         None
     };
-    page(&app, &View::Opened(None), error.map(text_of), notice, &next)
+    page(&app, &View::Opened(None), error.map(text_of), notice, &next).await
 }
 
 /// Whether anyone can sign in here.
@@ -126,7 +129,13 @@ fn already(app: &App, email: &str, error: Option<&'static str>, next: &NextPath)
     answer(app, StatusCode::OK, &frame, &AlreadyPage { frame: &frame, email, error, notice, next })
 }
 
-fn page(app: &App, view: &View<'_>, error: Option<&str>, notice: Option<&'static str>, next: &NextPath) -> Response {
+async fn page(
+    app: &App,
+    view: &View<'_>,
+    error: Option<&str>,
+    notice: Option<&'static str>,
+    next: &NextPath,
+) -> Response {
     let mut groups = Vec::new();
     if app.config.mail_at(&app.public_url).is_some() {
         let field = Field::email("email", "Email address", "").required().autocomplete("email");
@@ -137,7 +146,8 @@ fn page(app: &App, view: &View<'_>, error: Option<&str>, notice: Option<&'static
     let error = form_error.as_deref().or(error);
     let providers = if app.config.sessions { providers(app, next) } else { Vec::new() };
     let frame = Frame::alone(app, "Sign in").failed(error.is_some() || view.error().is_some());
-    let page = SigninPage { frame: &frame, error, notice, form, providers, next, is_open: app.config.signup_open };
+    let (is_open, is_unclaimed) = (app.config.signup_open, is_first_account_unclaimed(app).await);
+    let page = SigninPage { frame: &frame, error, notice, form, providers, next, is_open, is_unclaimed };
     let outcome = if is_set_up(app) { view.outcome() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
     answer(app, outcome, &frame, &page)
 }
@@ -157,7 +167,7 @@ pub(super) async fn send(
     request: Request,
 ) -> PageResult {
     if app.config.mail_at(&app.public_url).is_none() {
-        let mut response = page(&app, &View::Opened(None), None, None, &NextPath::default());
+        let mut response = page(&app, &View::Opened(None), None, None, &NextPath::default()).await;
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         return Ok(response);
     }
@@ -173,6 +183,6 @@ pub(super) async fn send(
     };
     match sent.await {
         Ok(()) => Ok(see_other("/signin?sent=1")),
-        Err(error) => Ok(page(&app, &View::refused(&form, error)?, None, None, &next)),
+        Err(error) => Ok(page(&app, &View::refused(&form, error)?, None, None, &next).await),
     }
 }
