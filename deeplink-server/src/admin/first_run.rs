@@ -81,7 +81,7 @@ fn banner(app: &App, key: &SecretKey, link: &Link, one_time: &OneTimeLink) -> St
     let key = key.expose();
     format!(
         "
-This is the first start, so an account was created. Its secret key is shown only once:
+This first start created an account. Its secret key is shown only once:
 
   {key}
 
@@ -101,7 +101,9 @@ Create a link:
   {url}
   curl -H 'Accept: application/json' {url}
 
-{expiry}API documentation: {base}/docs. All data is stored in {data}{mails}. Press Ctrl-C to stop the server.
+{expiry}API documentation: {base}/docs
+Data: {data}
+{mails}Press Ctrl-C to stop the server.
 
 ",
         data = app.config.data_dir.display(),
@@ -117,10 +119,14 @@ fn in_a_browser(app: &App, one_time: &OneTimeLink) -> String {
         return String::new();
     }
     format!(
-        "Open this account in a browser and enter your email address there; no email is sent. The link works once, within
-{hours} hours; to print another one, run `deeplink-server tenant signin --tenant {tenant}`.
+        "Open this account in a browser and enter your email address there; no email is
+sent. The link works once, within {hours} hours:
 
   {url}
+
+To print another link:
+
+  deeplink-server tenant signin --tenant {tenant}
 
 ",
         hours = one_time_links::LINK_HOURS,
@@ -132,7 +138,7 @@ fn in_a_browser(app: &App, one_time: &OneTimeLink) -> String {
 /// Where emails are, if they are files on this machine.
 fn mails(app: &App) -> String {
     match app.config.mail_at(&app.public_url) {
-        Some(MailTransport::Directory(folder)) => format!(", and emails are files in {}", folder.display()),
+        Some(MailTransport::Directory(folder)) => format!("Emails: files in {}\n", folder.display()),
         Some(MailTransport::Smtp(_)) | None => String::new(),
     }
 }
@@ -143,8 +149,9 @@ fn expiry(days: u32) -> String {
         return String::new();
     }
     format!(
-        "Links expire {days} days after they are created, unless the account has a verified domain. To create links that never expire, start
-the server with DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to new links.
+        "Links expire {days} days after they are created, unless the account has a verified
+domain. To create links that never expire, start the server with
+DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0; this applies to new links.
 
 "
     )

@@ -41,12 +41,22 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     let entry = banner.split_whitespace().find(|word| word.contains("/signin/once?token=")).expect("a link to sign in");
     assert!(entry.starts_with(&format!("http://{address}/")), "{banner}");
     for part in
-        ["works once, within\n24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
+        ["works once, within 24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
     {
         assert!(banner.contains(part), "{part}: {banner}");
     }
+    // URLs and commands are not broken.
+    let prose = banner.lines().filter(|line| !line.starts_with("  ") && !line.contains("://"));
+    for line in prose {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
 
     let server = home.serve();
+    // The page of those who would sign in by mail names a command, which works.
+    let page = server.get("/signin").body;
+    let (_, rest) = page.split_once("<code>deeplink-server ").expect("a command");
+    let command: Vec<&str> = rest.split('<').next().expect("its end").split_whitespace().collect();
+    assert!(home.ok(&command).contains(&format!("url         http://{}/signin/once?token=", server.address)));
     // Its owner has a real address from then on.
     let (_, session) = enter(&server, entry, "ana@example.com");
     assert!(session.starts_with("session_token="), "{session}");
@@ -289,12 +299,12 @@ fn the_first_start_says_where_mails_are() {
         }
         let banner = home.serve().stop();
         let shown = folder.map_or("./data/mail", |_| mails.to_str().expect("UTF-8"));
-        assert!(banner.contains(&format!("emails are files in {shown}. ")), "{banner}");
+        assert!(banner.contains(&format!("\nEmails: files in {shown}\n")), "{banner}");
     }
     let mut home = Home::on_sqlite();
     home.set("DEEPLINK_SESSIONS", "off");
     let banner = home.serve().stop();
-    assert!(!banner.contains("emails are files") && banner.contains("Open the sample link"), "{banner}");
+    assert!(!banner.contains("Emails: ") && banner.contains("Open the sample link"), "{banner}");
 }
 
 /// PostgreSQL's notices during the schema check are not shown to the operator.
