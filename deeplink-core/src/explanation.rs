@@ -246,7 +246,8 @@ pub struct Explanation {
     pub url: String,
     /// What the visitor gets.
     pub outcome: ExplainedOutcome,
-    /// The reason, in a sentence or two.
+    /// The reason, in a sentence or two. Includes the operator's reason if the operator flagged or disabled the link and
+    /// the key has access to the whole account.
     pub reason: String,
     /// Target of the redirect or of the landing page's main button; null for a notice, for JSON, or if the page has no
     /// main button.

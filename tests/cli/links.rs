@@ -433,3 +433,25 @@ fn timeseries_shows_buckets_and_their_sum() {
     assert_eq!(dl.run("links timeseries spring-42 -o csv").ok(), "date,clicks\r\n2026-11-01,40\r\n2026-11-02,2\r\n");
     assert_eq!(dl.run("links timeseries spring-42 -o json").json()["data"][0]["clicks"], 40);
 }
+
+/// A link that is enabled and does not work was stopped by the operator.
+#[test]
+fn a_stopped_link_says_where_the_reason_is() {
+    let note = "note: the operator stopped this link; for the reason: dl links explain spring-42 --as desktop\n";
+    for (status, enabled, said) in [
+        ("active", true, ""),
+        ("flagged", true, note),
+        ("disabled", true, note),
+        ("disabled", false, ""),
+        ("expired", true, ""),
+    ] {
+        let double = Double::new(move |_| {
+            let mut link = link("spring-42");
+            (link["status"], link["enabled"]) = (status.into(), enabled.into());
+            Answer::json(200, &link)
+        });
+        let ran = Dl::at(&double.url).run("links get spring-42");
+        assert!(ran.ok().contains(&format!("status\t{status}\n")), "{ran}");
+        assert_eq!(ran.stderr, said, "{status} {enabled}");
+    }
+}

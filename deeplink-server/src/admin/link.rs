@@ -38,7 +38,7 @@ pub(super) struct Target {
     /// Account that owns the link, if several accounts have a link with this ID
     #[arg(long, value_name = "TENANT_ID")]
     tenant: Option<TenantId>,
-    /// Reason for the change; the account sees it in its audit log
+    /// Reason for the change; the account sees it on the link's page and in its audit log
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 }

@@ -7,7 +7,8 @@ use deeplink_core::explanation::{ExplainQuery, Explanation};
 
 use super::links;
 use crate::caller::Caller;
-use crate::db::domains;
+use crate::db::links::Link;
+use crate::db::{Conn, DbError, domains, link_status};
 use crate::error::ApiError;
 use crate::http::auth::LinkWriter;
 use crate::http::documented::{AnyKey, NotFound};
@@ -63,7 +64,18 @@ pub(crate) async fn address_of(
     let mut db = reader.conn();
     let link = links::find(&mut db, caller, link_id).await?;
     let primary = domains::primary_of(&mut db, &caller.tenant).await?;
-    Address::of(app, &mut db, &link, primary.as_deref(), host).await
+    let mut address = Address::of(app, &mut db, &link, primary.as_deref(), host).await?;
+    address.takedown = takedown_of(&mut db, caller, &link).await?;
+    Ok(address)
+}
+
+/// The operator's reason for taking down a link, for callers with access to the whole account; `None` if it is not taken
+/// down.
+pub(crate) async fn takedown_of(db: &mut Conn<'_>, caller: &Caller, link: &Link) -> Result<Option<String>, DbError> {
+    if !link.is_taken_down || caller.affiliate.is_some() {
+        return Ok(None);
+    }
+    link_status::reason(db, &caller.tenant, &link.link_id).await
 }
 
 fn read(query: &Query) -> Result<ExplainQuery, ApiError> {

@@ -105,6 +105,15 @@ pub(crate) async fn set(
     Ok(outcome)
 }
 
+/// Why a link that is taken down was: the reason that was given last.
+pub(crate) async fn reason(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<String>, DbError> {
+    // Scans the table, which is short: it has no row for a link that was never taken down.
+    const SQL: &str = "
+        SELECT reason FROM link_status_changes WHERE tenant_id = $1 AND link_id = $2 AND status <> 'active'
+        ORDER BY changed_at DESC LIMIT 1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?)
+}
+
 /// Records the reason of a change and notifies other nodes.
 async fn record_change(
     db: &mut Conn<'_>,

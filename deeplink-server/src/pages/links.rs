@@ -27,6 +27,7 @@ use super::range::Range;
 use super::tags::{self, Shown, TagLink};
 use super::{PageResult, explanations, time};
 use crate::api;
+use crate::api::explanations::takedown_of;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::db::{Conn, DbError, domains};
 use crate::error::ApiError;
@@ -313,6 +314,8 @@ struct LinkPage<'a> {
     status: Status,
     /// Whether the operator flagged or disabled it.
     is_taken_down: bool,
+    /// The operator's reason.
+    takedown: Option<String>,
     created: Timestamp,
     expires: Option<Timestamp>,
     /// Whether the end is that of an account without a verified domain.
@@ -337,16 +340,18 @@ pub(super) async fn show(
     query: Query,
 ) -> PageResult {
     let now = app.clock.now();
-    let (link, is_taken_down, address) = {
+    let (link, is_taken_down, takedown, address) = {
         let mut reader = app.db.read().await?;
         let mut db = reader.conn();
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
         let address = Address::of(&app, &mut db, &link, primary.as_deref(), None).await?;
+        let takedown = takedown_of(&mut db, &person.caller, &link).await?;
         let is_taken_down = link.is_taken_down;
-        (app.detail(link, primary.as_deref(), now), is_taken_down, address)
+        (app.detail(link, primary.as_deref(), now), is_taken_down, takedown, address)
     };
-    let qr = app.codes.on_page(person.caller.tenant.as_str(), &link.url).await;
+    // Nobody should print a code that leads to a notice.
+    let qr = if is_taken_down { None } else { app.codes.on_page(person.caller.tenant.as_str(), &link.url).await };
     let destinations = [
         ("Web page", &link.web_url),
         ("iOS app", &link.ios_deep_link),
@@ -362,6 +367,7 @@ pub(super) async fn show(
         frame: &frame,
         status: Status::from(&link.status),
         is_taken_down,
+        takedown,
         created: link.created_at,
         expires: link.expires_at,
         ends_without_domain: link.expires_at != link.owner_expires_at,

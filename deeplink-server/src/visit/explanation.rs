@@ -28,6 +28,8 @@ pub(crate) struct Address {
     link: Option<Arc<CachedLink>>,
     on_alternate: bool,
     status: LinkStatus,
+    /// The operator's reason for taking the link down, if it is said.
+    pub(crate) takedown: Option<String>,
 }
 
 /// Why a link is not available on a host.
@@ -60,6 +62,7 @@ impl Address {
             link: None,
             on_alternate: false,
             status: link.status_at(app.clock.now()),
+            takedown: None,
         };
         let now = app.clock.monotonic_millis();
         if app.is_service_host(&name) {
@@ -112,7 +115,13 @@ impl Address {
         let response = carry_out(app, link, &status, &decision.outcome, &headers).await;
         let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
         let reason = match decision.step {
-            Step::Status => for_status(&status, link.branding().is_suspended, location.is_some()).to_owned(),
+            Step::Status => {
+                let why = for_status(&status, link.branding().is_suspended, location.is_some());
+                match &self.takedown {
+                    Some(reason) => format!("{why} The operator's reason: \"{reason}\"."),
+                    None => why.to_owned(),
+                }
+            }
             _ => decision.reason(&view, &around, visitor),
         };
         let explanation = Explanation {

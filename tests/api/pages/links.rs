@@ -101,6 +101,29 @@ async fn a_link_is_made_changed_and_deleted() {
     assert!(told.contains("It was already deleted."), "{told}");
 }
 
+/// A link that the operator took down says why, and offers nothing to print.
+#[tokio::test]
+async fn a_link_that_was_taken_down_says_why() {
+    let world = spawn().await;
+    world.a.make("phished").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = text_of(&visitor.get("/account/links/phished").await);
+    assert!(page.contains("class=\"qr\"") && page.contains("<dt>Expires</dt>") && !page.contains("reason</dt>"));
+    let tenant = world.a.tenant.as_str();
+    let reason = format!(
+        "INSERT INTO link_status_changes (tenant_id, link_id, status, reason, changed_at)
+         VALUES ('{tenant}', 'phished', 'flagged', 'phishing', 1)"
+    );
+    world.db.execute(reason).await;
+    world.db.execute("UPDATE links SET status = 'flagged', taken_down = TRUE WHERE link_id = 'phished'").await;
+    let page = text_of(&visitor.get("/account/links/phished").await);
+    let reason = "Operator’s reason</dt><dd class=\"lines\" dir=\"auto\">phishing</dd>";
+    for part in ["Flagged as unsafe", "QR code does not work", reason] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("class=\"qr\"") && !page.contains("<dt>Expires</dt>"), "{page}");
+}
+
 /// The list has pages by cursor and counts the clicks of people.
 #[tokio::test]
 async fn the_list_of_links_has_pages_and_counts() {

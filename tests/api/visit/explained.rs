@@ -227,6 +227,30 @@ async fn every_step_is_explained() {
     assert!(why.reason.starts_with("The operator of this service suspended the account"), "{why:?}");
 }
 
+/// The operator's reason for taking a link down is for those who see the whole account, and is not their own switch's.
+#[tokio::test]
+async fn a_takedown_is_explained_to_its_account() {
+    let world = spawn().await;
+    world.a1.make("phished").await;
+    world.a.make("switched-off").await;
+    let tenant = world.a.tenant.as_str();
+    for (status, reason, at) in [("disabled", "spam", 1), ("flagged", "phishing", 2), ("active", "sorry", 3)] {
+        let sql = format!(
+            "INSERT INTO link_status_changes (tenant_id, link_id, status, reason, changed_at)
+             VALUES ('{tenant}', 'phished', '{status}', '{reason}', {at})"
+        );
+        world.db.execute(sql).await;
+    }
+    assert_eq!(world.a.put("/v1/links/switched-off", &json!({"enabled": false})).await.status, 200);
+    world.db.execute("UPDATE links SET status = 'flagged', taken_down = TRUE WHERE link_id = 'phished'").await;
+    let flagged = "The link was flagged as unsafe, so everyone gets a warning, without a link to the destination.";
+    let said = async |of: &Caller, id: &str| why(of, id, &ExplainQuery::new()).await.reason;
+    assert_eq!(said(&world.a1, "phished").await, flagged);
+    let own = "The link is disabled, so everyone gets a notice that it is not available.";
+    assert_eq!(said(&world.a, "switched-off").await, own);
+    assert_eq!(said(&world.a, "phished").await, format!("{flagged} The operator's reason: \"phishing\"."));
+}
+
 /// A link is found on its account's hosts; on the service's own, the id may be another account's.
 #[tokio::test]
 async fn a_link_that_is_not_found_says_where_it_is() {

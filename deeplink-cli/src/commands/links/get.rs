@@ -1,6 +1,7 @@
 //! `dl links get`.
 
 use clap::Args;
+use deeplink_client::{LinkDetail, LinkStatus};
 
 use crate::context::Context;
 use crate::error::Outcome;
@@ -25,7 +26,9 @@ impl Get {
         let client = ctx.client().await?;
         if let [id] = ids.as_slice() {
             let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
-            return sheet.one(&String::from_utf8_lossy(&link.raw));
+            sheet.one(&String::from_utf8_lossy(&link.raw))?;
+            note_stopped(ctx, &link.value);
+            return Ok(());
         }
         let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
         for id in &ids {
@@ -43,5 +46,14 @@ impl Get {
             rows.finish(None)?;
         }
         tally.finish()
+    }
+}
+
+/// Notes that a link does not work although its owner has it enabled: the link or its account was stopped by the operator.
+fn note_stopped(ctx: &Context, link: &LinkDetail) {
+    if link.enabled && matches!(link.status, LinkStatus::Flagged | LinkStatus::Disabled) {
+        let id = &link.link_id;
+        ctx.console
+            .note(&format!("the operator stopped this link; for the reason: dl links explain {id} --as desktop"));
     }
 }
