@@ -24,6 +24,12 @@ impl Rgb {
         Self::parse_digits(text.strip_prefix('#').unwrap_or(text))
     }
 
+    /// A color as people type it, with the `#` that [`Rgb::parse`] needs if only that is missing; any other text as it is.
+    pub fn with_hash(text: String) -> String {
+        let lacks_hash = Self::parse(&text).is_none() && Self::parse_lenient(&text).is_some();
+        if lacks_hash { format!("#{text}") } else { text }
+    }
+
     fn parse_digits(digits: &str) -> Option<Self> {
         let digits = digits.as_bytes();
         let digit = |at: usize| char::from(digits[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -87,11 +93,13 @@ mod tests {
             assert_eq!(Rgb::parse(text).map(|rgb| rgb.to_string()).as_deref(), Some(colour));
             assert_eq!(Rgb::parse_lenient(text), Rgb::parse(text));
             assert_eq!((Rgb::parse(digits), Rgb::parse_lenient(digits)), (None, Rgb::parse(text)));
+            assert_eq!([text, digits].map(|typed| Rgb::with_hash(typed.to_owned())), [text, text]);
         }
         for text in
             ["", "#", "##fff", "#ffff", "#12345g", "red", "rgb(0,0,0)", "#ff", "#fffffff", "#é", "#fffé", " #fff"]
         {
             assert_eq!((Rgb::parse(text), Rgb::parse_lenient(text)), (None, None), "{text:?}");
+            assert_eq!(Rgb::with_hash(text.to_owned()), text);
         }
     }
 }

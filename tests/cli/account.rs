@@ -27,6 +27,11 @@ fn settings_are_sent_as_named() {
     assert_eq!(sent[0], all);
     assert_eq!(sent[1], json!({"name": null, "time_zone": null, "icon_url": null, "theme_color": null}));
     assert_eq!(double.lines(), ["PATCH /v1/account"; 2]);
+    let plain = dl.run("account update --icon http://example.com/i.png --theme 2e7d4f");
+    assert_eq!(plain.ok().lines().count(), 7, "{plain}");
+    assert_eq!(plain.stderr, "warning: the icon is not shown: its URL must start with https://\n");
+    let sent = double.requests().pop().expect("a request").json();
+    assert_eq!(sent, json!({"icon_url": "http://example.com/i.png", "theme_color": "#2e7d4f"}));
     for (line, code, says) in [
         ("account update", 2, "nothing to change"),
         ("account update --name x --unset name", 2, "name is both set and unset"),
@@ -36,7 +41,7 @@ fn settings_are_sent_as_named() {
         let ran = dl.run(line);
         assert!(ran.fails(code).contains(says), "{line}: {ran}");
     }
-    assert_eq!(double.requests().len(), 2, "wrong input is not sent");
+    assert_eq!(double.requests().len(), 3, "wrong input is not sent");
 }
 
 #[test]

@@ -63,6 +63,21 @@ fn add_sends_what_the_flags_say_and_prints_the_id() {
 }
 
 #[test]
+fn a_color_needs_no_hash_and_an_icon_that_is_not_shown_is_said_so() {
+    let double = empty();
+    let dl = Dl::at(&double.url);
+    let add =
+        "apps add ios --bundle-id com.example.app --team-id ABCDE12345 --theme 0a7cff --icon http://example.com/i.png";
+    insta::assert_snapshot!(dl.run(add), @"
+    app_0123456789abcdef01234567
+    --- stderr
+    warning: the icon is not shown: its URL must start with https://
+    ");
+    let sent = double.requests().pop().expect("a request").json();
+    assert_eq!((&sent["theme_color"], &sent["icon_url"]), (&json!("#0a7cff"), &json!("http://example.com/i.png")));
+}
+
+#[test]
 fn one_fingerprint_is_worth_a_word() {
     let ran = Dl::at(&empty().url).run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
     insta::assert_snapshot!(ran, @"

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::app::{AppDetail, AppPlatform, CreateApp, MAX_APP_NAME, MAX_BUNDLE_ID, MAX_PACKAGE_NAME};
+use deeplink_core::colour::Rgb;
 use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
@@ -14,6 +15,7 @@ use super::confirm::Question;
 use super::form::{Field, Form, FormPage, FormView, Group, Kind, View};
 use super::frame::{Back, Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
+use super::notice::has_hidden_icon;
 use super::person::Person;
 use crate::api;
 use crate::http::extract::{Path, Query};
@@ -89,9 +91,14 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     }
     let once = Once::form(&person.caller, "/account/new-app", form.value("form"), &form.whole());
     match api::apps::create_for(&app, Arc::clone(&person.caller), once, app_in(&form)).await {
-        Ok(_) => Ok(see_other("/account/apps?done=app-saved")),
+        Ok(_) => Ok(see_other(&format!("{LIST}?done={}", saved(&form)))),
         Err(error) => Ok(form_page(&app, &person, &form, &View::refused(&form, error)?)),
     }
+}
+
+/// The result of a saved form.
+fn saved(form: &Form) -> &'static str {
+    if has_hidden_icon(form) { "app-saved-without-icon" } else { "app-saved" }
 }
 
 fn app_in(form: &Form) -> CreateApp {
@@ -104,7 +111,7 @@ fn app_in(form: &Form) -> CreateApp {
     new.sha256_fingerprints =
         form.filled("sha256_fingerprints").map(|text| text.split_whitespace().map(str::to_owned).collect());
     new.icon_url = form.filled("icon_url");
-    new.theme_color = form.filled("theme_color");
+    new.theme_color = form.filled("theme_color").map(Rgb::with_hash);
     new
 }
 
@@ -219,7 +226,7 @@ pub(super) async fn update(
     }
     let once = Once::none(person.caller.share());
     match api::apps::create_for(&app, Arc::clone(&person.caller), once, changed_in(&form)).await {
-        Ok(saved) => Ok(see_other(&format!("{LIST}/{}?done=app-saved", saved.into_made()?.id))),
+        Ok(made) => Ok(see_other(&format!("{LIST}/{}?done={}", made.into_made()?.id, saved(&form)))),
         Err(error) => {
             let view = View::refused(&form, error)?;
             Ok(page(&app, &person, stored, &view))

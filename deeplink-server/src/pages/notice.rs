@@ -1,5 +1,12 @@
 //! The notice that a page shows about the previous form: a code in the query selects a fixed sentence.
 
+use super::form::Form;
+
+/// Whether a form has an icon that no page shows, because its URL is not https.
+pub(super) fn has_hidden_icon(form: &Form) -> bool {
+    form.filled("icon_url").is_some_and(|url| !url.to_ascii_lowercase().starts_with("https:"))
+}
+
 /// The sentence for a code; `None` for an unknown code.
 pub(super) fn sentence(code: &str) -> Option<&'static str> {
     Some(match code {
@@ -9,12 +16,16 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "domain-added" => "Domain added. Set the DNS records below, then verify it.",
         "deletion-canceled" => "Deletion canceled.",
         "settings-saved" => "Settings updated.",
+        "settings-saved-without-icon" => {
+            "Settings updated. The icon is not shown, because its URL does not start with https://."
+        }
         "domain-saved" => "Domain updated.",
         "domain-verified" => "Domain verified.",
         "domain-stands" => "The TXT record is in place. The domain stays verified.",
         "domain-there" => "You have already added this domain.",
         "domain-deleted" => "Domain deleted.",
         "app-saved" => "App saved. Phones pick up the change the next time they check.",
+        "app-saved-without-icon" => "App saved. Its icon is not shown, because its URL does not start with https://.",
         "app-deleted" => "App deleted.",
         "key-deleted" => "Key deleted. It no longer works.",
         "gone" => "It was already deleted.",

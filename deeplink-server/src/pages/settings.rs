@@ -7,6 +7,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::account::{Account, DeleteAccount, MAX_ACCOUNT_NAME, UpdateAccount};
+use deeplink_core::colour::Rgb;
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 
@@ -15,6 +16,7 @@ use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormView, Group, Kind, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
+use super::notice::has_hidden_icon;
 use super::person::Person;
 use crate::api;
 use crate::http::extract::Query;
@@ -88,12 +90,15 @@ pub(super) async fn update(State(app): State<Shared>, person: Person, form: Form
         asked.name = form.filled("name").into();
         asked.time_zone = form.filled("time_zone").into();
         asked.icon_url = form.filled("icon_url").into();
-        asked.theme_color = form.filled("theme_color").into();
+        asked.theme_color = form.filled("theme_color").map(Rgb::with_hash).into();
         asked
     };
     let view = match View::checked(&form, |_| None, |form| asked_in(form).check().map(drop)) {
         Some(refused) => refused,
         None => match api::account::update_for(&app, Arc::clone(&person.caller), asked_in(&form)).await {
+            Ok(_) if has_hidden_icon(&form) => {
+                return Ok(see_other("/account/settings?done=settings-saved-without-icon"));
+            }
             Ok(_) => return Ok(see_other("/account/settings?done=settings-saved")),
             Err(error) => View::refused(&form, error)?,
         },

@@ -45,6 +45,21 @@ async fn an_app_is_shown_with_everything_and_edited() {
     assert_eq!(stored["sha256_fingerprints"].as_array().expect("a list").len(), 1);
     assert!(text_of(&visitor.get(&format!("{path}?done=app-saved")).await).contains("App saved."));
 
+    let change =
+        [("sha256_fingerprints", &*"ef".repeat(32)), ("icon_url", "HTTP://example.com/i"), ("theme_color", "abc")];
+    let done = format!("{path}?done=app-saved-without-icon");
+    assert_eq!(went(&visitor.post(&path, &change).await), (303, &*done));
+    assert_eq!(world.a.get("/v1/apps").await.json()[0]["theme_color"], "#abc");
+    assert!(text_of(&visitor.get(&done).await).contains("Its icon is not shown"));
+    let new = [
+        ("platform", "ios"),
+        ("bundle_id", "com.example.other"),
+        ("team_id", "ABCDE12345"),
+        ("icon_url", "http://example.com/i"),
+    ];
+    let made = visitor.post("/account/new-app", &new).await;
+    assert_eq!(went(&made), (303, "/account/apps?done=app-saved-without-icon"));
+
     let ios = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
     let ios = format!("/account/apps/{}", world.a.post("/v1/apps", &ios).await.member("id"));
     let page = text_of(&visitor.get(&ios).await);
@@ -180,6 +195,12 @@ async fn settings_are_edited() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert_eq!(stored().await, set, "nothing is changed");
+    // A color needs no #, and an icon that no page shows is said so.
+    let saved = visitor.post(settings, &form("Example", "Asia/Tokyo", "http://example.com/icon.png", "2e7d4f")).await;
+    let done = "/account/settings?done=settings-saved-without-icon";
+    assert_eq!(went(&saved), (303, done));
+    assert_eq!(stored().await, ["Example", "Asia/Tokyo", "http://example.com/icon.png", "#2e7d4f"]);
+    assert!(text_of(&visitor.get(done).await).contains("The icon is not shown"));
     let emptied = visitor.post(settings, &form("", "", "", "")).await;
     assert_eq!(went(&emptied), (303, "/account/settings?done=settings-saved"));
     assert_eq!(stored().await, [""; 4]);

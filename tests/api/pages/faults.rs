@@ -17,7 +17,7 @@ async fn a_form_is_told_all_its_faults_at_once() {
     let webhook = format!("/account/webhooks/{}", world.a.post("/v1/webhooks", &webhook).await.member("id"));
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let long = "x".repeat(121);
-    let cases: [Case<'_>; 8] = [
+    let cases: [Case<'_>; 9] = [
         (
             "/account/new-link",
             vec![
@@ -52,6 +52,11 @@ async fn a_form_is_told_all_its_faults_at_once() {
             &["root-url", "not-found-url"],
         ),
         (&webhook, vec![("url", "http://hooks.example.com/")], &["url", "event-click"]),
+        (
+            "/account/settings",
+            vec![("name", &*long), ("icon_url", "icon"), ("theme_color", "green")],
+            &["name", "icon-url", "theme-color"],
+        ),
     ];
     world.at_rest().await;
     let before = super::stored(&world).await;

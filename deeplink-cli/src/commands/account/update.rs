@@ -2,8 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use deeplink_client::UpdateAccount;
+use deeplink_core::colour::Rgb;
 use deeplink_core::patch::Patch;
 
+use crate::commands::apps::warn_of_icon;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
@@ -29,7 +31,7 @@ pub(crate) struct Update {
     /// Icon for landing pages: URL of a square image, served over https
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Color of the main button on landing pages: # followed by 3 or 6 hex digits
+    /// Color of the main button on landing pages: 3 or 6 hex digits, such as '#2e7d4f' or 2e7d4f
     #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
     /// Field to clear: name, time_zone, icon_url or theme_color; may be repeated
@@ -54,7 +56,7 @@ impl Update {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::ACCOUNTS)?;
         let mut update = UpdateAccount::new();
-        let given = [self.name, self.time_zone, self.icon, self.theme];
+        let given = [self.name, self.time_zone, self.icon, self.theme.map(Rgb::with_hash)];
         let fields = [&mut update.name, &mut update.time_zone, &mut update.icon_url, &mut update.theme_color];
         for (field, given) in fields.into_iter().zip(given) {
             *field = given.map_or(Patch::Keep, Patch::Set);
@@ -77,6 +79,10 @@ impl Update {
         }
         update.validate()?;
         let now = ctx.client().await?.account().update(&update).full().await.map_err(|error| ctx.stop(&error))?;
-        sheet.one(&String::from_utf8_lossy(&now.raw))
+        sheet.one(&String::from_utf8_lossy(&now.raw))?;
+        if let Patch::Set(url) = &update.icon_url {
+            warn_of_icon(ctx, url);
+        }
+        Ok(())
     }
 }

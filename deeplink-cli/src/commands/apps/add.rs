@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use deeplink_core::app::{AppDetail, CreateApp, fingerprint};
+use deeplink_core::colour::Rgb;
 use deeplink_core::error::{ErrorCode, Invalid};
 
 use crate::context::Context;
@@ -70,17 +71,17 @@ struct Looks {
     /// Display name of the app
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Icon URL
+    /// Icon: URL of a square image, served over https
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
-    /// Color of the landing page's main button, such as #0a7cff
+    /// Color of the landing page's main button, such as '#0a7cff' or 0a7cff
     #[arg(long, value_name = "COLOR")]
     theme: Option<String>,
 }
 
 impl Looks {
     fn put_on(self, mut app: CreateApp) -> CreateApp {
-        (app.app_name, app.icon_url, app.theme_color) = (self.name, self.icon, self.theme);
+        (app.app_name, app.icon_url, app.theme_color) = (self.name, self.icon, self.theme.map(Rgb::with_hash));
         app
     }
 }
@@ -106,6 +107,9 @@ impl Add {
         if let Some(before) = there.iter().find(|app| app.id == made.value.id) {
             tell_replaced(ctx, before, &made.value);
         }
+        if let Some(url) = &app.icon_url {
+            warn_of_icon(ctx, url);
+        }
         if made.value.sha256_fingerprints.as_ref().is_some_and(|prints| prints.len() == 1) {
             ctx.console.note(
                 "only one fingerprint: builds from Google Play are signed with Play's own certificate; \
@@ -113,6 +117,13 @@ impl Add {
             );
         }
         Ok(())
+    }
+}
+
+/// Warns of an icon that no page shows.
+pub(crate) fn warn_of_icon(ctx: &Context, url: &str) {
+    if !url.to_ascii_lowercase().starts_with("https:") {
+        ctx.console.warn("the icon is not shown: its URL must start with https://");
     }
 }
 

@@ -4,6 +4,8 @@ mod add;
 mod delete;
 mod list;
 
+pub(crate) use add::warn_of_icon;
+
 commands! {
     /// Manage the apps that open the account's links
     Apps {
