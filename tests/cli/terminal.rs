@@ -10,7 +10,7 @@ use pty_process::blocking::Pty;
 
 use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
 use deeplink_testing::dl::{Dl, KEY};
-use deeplink_testing::double::{Answer, Double, domain, link, verification, with_links};
+use deeplink_testing::double::{Answer, Double, domain, link, user, verification, with_links};
 
 /// `dl` on a terminal, of 40 rows by default.
 pub(crate) struct Screen {
@@ -193,6 +193,23 @@ fn a_table_has_headings_relative_times_and_whole_ids() {
     assert!(lines[1].chars().count() <= 120, "{text}");
     let narrow = plain(&Screen::sized(dl(), "links list --limit 2", 40).end().1);
     assert!(narrow.contains("a-longer-id-of-a-link  https://go.example.com/a-longer-id-of-a-link"), "{narrow}");
+}
+
+/// A line of a table is not broken by a terminal: what does not fit is left out and named.
+#[test]
+fn a_wide_table_names_the_columns_that_it_leaves_out() {
+    let double = Double::new(|_| {
+        let one = user("a-rather-long-name@department.example.com");
+        Answer::json(200, &serde_json::json!({"users": [one, user("b@example.com")], "next_cursor": null}))
+    });
+    let shown = |columns| plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "team list", columns).end().1);
+    let text = shown(80);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.lines().next().is_some_and(|head| head.ends_with("STATUS")), "{text}");
+    let note = "\nhidden columns: OWNER, SINCE; use a wider terminal or -o json";
+    assert!(text.replace('\r', "").trim_end().ends_with(note), "{text}");
+    let wide = shown(120);
+    assert!(wide.contains("SINCE") && !wide.contains("hidden"), "{wide}");
 }
 
 #[test]

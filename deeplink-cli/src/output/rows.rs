@@ -84,6 +84,9 @@ impl<'a> Rows<'a> {
     pub(crate) fn finish(mut self, next_cursor: Option<&str>) -> Outcome {
         self.begin()?;
         self.page()?;
+        if let Some(table) = &self.table {
+            table.note_hidden()?;
+        }
         let out = self.sheet.out;
         if out.format == Format::Json {
             let spaced = out.terminal && self.count > 0;

@@ -13,6 +13,8 @@ use crate::output::{Column, Kind, Noun, Record, Sheet};
 const MIN_CUT_WIDTH: usize = 16;
 /// The same for kinds of events, where the first one matters most.
 const MIN_EVENTS_WIDTH: usize = 12;
+/// Columns that stay, even if the line is then wider than the terminal.
+const KEPT: usize = 2;
 
 /// The rows of one page, and the column widths of the earlier pages.
 pub(super) struct Table<'a> {
@@ -20,6 +22,10 @@ pub(super) struct Table<'a> {
     columns: Vec<TableColumn>,
     rows: Vec<Vec<String>>,
     widths: Vec<usize>,
+    /// Headings of the columns that were left out.
+    hidden: Vec<String>,
+    /// Whether one of them is missed.
+    hides: bool,
 }
 
 /// A column for printing.
@@ -136,7 +142,7 @@ impl<'a> Table<'a> {
                 })
                 .collect(),
         };
-        Self { sheet, columns, rows: Vec::new(), widths: Vec::new() }
+        Self { sheet, columns, rows: Vec::new(), widths: Vec::new(), hidden: Vec::new(), hides: false }
     }
 
     pub(super) fn push(&mut self, json: &str) {
@@ -200,7 +206,17 @@ impl<'a> Table<'a> {
         table.lines().map(|line| trimmed(&line)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Leaves out spare columns, the last one first, until a row fits the terminal with all cuts applied.
+    /// Names the columns that were left out, if there are any that are not spare.
+    pub(super) fn note_hidden(&self) -> Outcome {
+        if !self.hides {
+            return Ok(());
+        }
+        let all = self.hidden.join(", ");
+        self.sheet.out.line(&format!("\nhidden columns: {all}; use a wider terminal or -o json"))
+    }
+
+    /// Leaves out spare columns and then others, the last one first, until a row fits the terminal with all cuts applied.
+    /// Columns that were asked for stay.
     fn leave_out(&mut self, rows: &mut [Vec<String>]) {
         let least = |column: &TableColumn, index: usize| {
             let texts = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count());
@@ -210,8 +226,12 @@ impl<'a> Table<'a> {
         };
         let mut needed: Vec<usize> = self.columns.iter().enumerate().map(|(at, column)| least(column, at)).collect();
         while needed.iter().sum::<usize>() + 2 * needed.len().saturating_sub(1) > crate::output::width() {
-            let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else { return };
-            self.columns.remove(at);
+            let spare = self.columns.iter().rposition(|column| column.is_spare);
+            let last = self.columns.len().checked_sub(1).filter(|at| *at >= KEPT && self.sheet.fields.is_none());
+            let Some(at) = spare.or(last) else { return };
+            let column = self.columns.remove(at);
+            self.hides |= !column.is_spare;
+            self.hidden.insert(0, column.heading);
             needed.remove(at);
             for row in rows.iter_mut() {
                 row.remove(at);
