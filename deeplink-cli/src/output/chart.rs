@@ -86,14 +86,22 @@ impl Pen {
         self.paint(BAR, bar)
     }
 
-    /// The steps of a funnel: each with its share of the step before.
-    pub(crate) fn steps(self, steps: &[(&str, i64)]) -> Vec<Line> {
-        let before = std::iter::once(None).chain(steps.iter().map(|(_, count)| Some(*count)));
-        let line = |((label, count), before): (&(&str, i64), Option<i64>)| {
-            let share = before.map(|before| self.share(*count, before));
-            Line { label: (*label).to_owned(), count: *count, tail: share.unwrap_or_default(), whole: None }
+    /// The steps of a funnel, each with its share of the step before, or how many there are for each of those.
+    pub(crate) fn funnel(self, clicks: i64, installed: i64, identified: i64, conversions: i64) -> Vec<Line> {
+        let line = |label: &str, count: i64, before: Option<(&str, i64)>| {
+            let tail = match before {
+                Some((name, before)) if before > 0 && count > before => per(count, before, name),
+                Some((_, before)) => self.share(count, before),
+                None => String::new(),
+            };
+            Line { label: label.to_owned(), count, tail, whole: None }
         };
-        steps.iter().zip(before).map(line).collect()
+        vec![
+            line("clicks", clicks, None),
+            line("installed", installed, Some(("click", clicks))),
+            line("identified", identified, Some(("install", installed))),
+            line("conversions", conversions, Some(("user", identified))),
+        ]
     }
 
     /// Counts with bars, section by section under a heading or none. All use the same columns, and each section has its
@@ -191,6 +199,12 @@ impl Pen {
     }
 }
 
+/// How many there are for each of `of`, with one decimal.
+fn per(count: i64, of: i64, name: &str) -> String {
+    let tenths = (i128::from(count) * 10 + i128::from(of) / 2) / i128::from(of);
+    format!("{}.{} per {name}", tenths / 10, tenths % 10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,8 +226,7 @@ mod tests {
 
     #[test]
     fn a_funnel_fits_its_terminal() {
-        let steps = [("clicks", 1_204), ("installed", 310), ("identified", 0), ("conversions", 64)];
-        let drawn = |pen: Pen| pen.chart(&[("", pen.steps(&steps))]);
+        let drawn = |pen: Pen| pen.chart(&[("", pen.funnel(1_204, 310, 0, 64))]);
         assert_eq!(
             drawn(PEN),
             "clicks       1204  █████████████\n\
@@ -229,6 +242,13 @@ mod tests {
         }
         let coloured = drawn(Pen { color: true, ..PEN });
         assert!(coloured.contains("\u{1b}[36m███▎\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
+    }
+
+    #[test]
+    fn more_than_all_is_not_a_share() {
+        let tails = |steps: Vec<Line>| steps.into_iter().map(|line| line.tail).collect::<Vec<_>>();
+        assert_eq!(tails(PEN.funnel(10, 10, 2, 8)), ["", "100.0 %", "20.0 %", "4.0 per user"]);
+        assert_eq!(tails(PEN.funnel(2, 3, 100, i64::MAX))[1..3], ["1.5 per click", "33.3 per install"]);
     }
 
     #[test]

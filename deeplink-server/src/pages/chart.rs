@@ -227,6 +227,12 @@ fn percent(count: i64, whole: i64) -> Option<String> {
     Some(format!("{}.{}%", tenths / 10, tenths % 10))
 }
 
+/// How many there are for each of a whole, with one decimal.
+fn ratio(count: i64, whole: i64) -> Option<String> {
+    let tenths = (i128::from(count) * 10 + i128::from(whole) / 2).checked_div(i128::from(whole))?;
+    Some(format!("{}.{}", tenths / 10, tenths % 10))
+}
+
 /// How many percent more or less; `None` where there was nothing.
 fn change(now: i64, before: i64) -> Option<String> {
     let difference = (i128::from(now) - i128::from(before)).abs() * 1_000;
@@ -379,7 +385,9 @@ fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
         count: Count(counts[step]),
         length: scaled(counts[step], whole, SCALE),
         share: step.checked_sub(1).and_then(|above| {
-            Some(format!("{} of {}", percent(counts[step], counts[above])?, names[above].to_lowercase()))
+            let (name, count, whole) = (names[above].to_lowercase(), counts[step], counts[above]);
+            let share = percent(count, whole).map(|share| format!("{share} of {name}"));
+            share.or_else(|| Some(format!("{} per {}", ratio(count, whole)?, name.trim_end_matches('s'))))
         }),
         before: Some(Count(earlier[step])),
     };
@@ -571,6 +579,13 @@ mod tests {
         let charts = charts("", &nothing);
         assert!(charts.is_empty() && charts.busiest.is_none() && charts.types.is_empty() && charts.change.is_none());
         assert_eq!(charts.steps[1].share, None, "nothing is no share of nothing");
+    }
+
+    #[test]
+    fn more_than_all_is_not_a_share() {
+        let charts = charts("", &numbers(&[("2026-11-20", 2)], &[("buy", 4)]));
+        let expected = [Some("1.5 per click"), Some("33.3% of installs"), Some("4.0 per user")];
+        assert_eq!(charts.steps.iter().map(|step| step.share.as_deref()).collect::<Vec<_>>()[1..], expected);
     }
 
     #[test]

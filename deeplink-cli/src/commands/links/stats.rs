@@ -36,12 +36,7 @@ impl Stats {
 /// The counts for people.
 fn draw(ctx: &Context, stats: &LinkStats) -> String {
     let pen = ctx.pen();
-    let steps = pen.steps(&[
-        ("clicks", stats.click_count),
-        ("installed", stats.install_count),
-        ("identified", stats.identify_count),
-        ("conversions", stats.convert_count),
-    ]);
+    let steps = pen.funnel(stats.click_count, stats.install_count, stats.identify_count, stats.convert_count);
     let mut sections = vec![("", steps)];
     if !stats.conversions.is_empty() {
         let line = |sum: &ConversionSum| Line::new(&sum.conversion_type, sum.count).tail(&revenue(sum));

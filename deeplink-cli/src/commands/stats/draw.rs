@@ -67,12 +67,7 @@ fn sum(conversions: &std::collections::BTreeMap<String, i64>) -> i64 {
 
 fn whole(pen: Pen, funnel: &Funnel, unattributed: i64, unattributed_revenue: &[Revenue]) -> String {
     let (new, back) = (funnel.new_users, funnel.returning_users);
-    let steps = pen.steps(&[
-        ("clicks", funnel.clicks),
-        ("installed", new.installed),
-        ("identified", new.identified),
-        ("conversions", sum(&funnel.conversions)),
-    ]);
+    let steps = pen.funnel(funnel.clicks, new.installed, new.identified, sum(&funnel.conversions));
     let returning = [("reinstalled", back.reinstalled), ("new device", back.new_device), ("engaged", back.engaged)];
     let returning = returning.map(|(label, count)| Line::new(label, count)).to_vec();
     let mut sections = vec![("", steps), ("RETURNING", returning)];
