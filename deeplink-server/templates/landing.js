@@ -44,9 +44,12 @@
 
   const cover = document.querySelector(".cover img");
   if (cover) {
-    cover.onerror = () => { cover.className = "gone"; };
-    cover.onload = () => { if (cover.naturalWidth < 1.25 * cover.naturalHeight) cover.className = "tall"; };
-    if (cover.complete) cover.naturalWidth ? cover.onload() : cover.onerror();
+    // A picture that is shown whole has itself as a background.
+    cover.decode().then(() => {
+      if (cover.naturalWidth >= 1.25 * cover.naturalHeight) return;
+      cover.before(cover.cloneNode());
+      cover.className = "tall";
+    }, () => { cover.className = "gone"; });
   }
 
   // A store passes nothing on to the app, so the link is copied to the clipboard. The tap never waits for it.

@@ -16,7 +16,8 @@ pub(crate) const BASE_CSS: &str = include_str!("../../templates/page.css");
 /// Minifies style sheets: drops comments, which are on their own lines, and unneeded whitespace.
 pub(crate) fn compact_css(sheets: &[&str]) -> String {
     let rules: String = sheets.iter().flat_map(|sheet| lines_of_code(sheet, "/*")).collect();
-    const UNNEEDED: [(&str, &str); 6] = [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}")];
+    const UNNEEDED: [(&str, &str); 7] =
+        [(": ", ":"), ("; ", ";"), (", ", ","), (" {", "{"), ("{ ", "{"), (" }", "}"), ("@media (", "@media(")];
     UNNEEDED.iter().fold(rules, |rules, (with_space, without)| rules.replace(with_space, without))
 }
 
