@@ -91,7 +91,7 @@ async fn the_first_person_becomes_the_owner() {
 /// a second one. Only on one's own machine, and not to those who are signed in.
 #[tokio::test]
 async fn an_unclaimed_account_is_named_before_anyone_signs_in_elsewhere() {
-    const COMMAND: &str = "deeplink-server tenant signin --tenant owner@deeplink.invalid";
+    const COMMAND: &str = "deeplink-server tenant signin <span class=\"option\">--tenant</span> owner@deeplink.invalid";
     const SECOND: &str = "you get a second, empty account";
     let world = spawn().await;
     let page = async |path: &str| world.nobody.browse(Method::GET, path).send().await.text();
