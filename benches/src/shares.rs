@@ -21,9 +21,9 @@ use crate::unread;
 const CROWD: usize = 160;
 /// Minimum interval of each of them: immediate refusals must not let the load take the whole core.
 const CROWD_PACE: Duration = Duration::from_millis(50);
-/// Connections for each of the other account's requests.
-const OTHERS: usize = 4;
-const OTHERS_PACE: Duration = Duration::from_millis(20);
+/// Connections for each of the other account's requests: so many that none waits for an earlier one on its connection.
+const OTHERS: usize = 40;
+const OTHERS_PACE: Duration = Duration::from_millis(200);
 /// Links of the tenant that lists them.
 const LISTED: usize = 400_000;
 /// Links of the other account; each is visited at most once, so that none is cached.

@@ -137,8 +137,10 @@ async fn from_addresses(address: &str, request: &str) -> Result<Vec<TcpStream>, 
 
 /// A publishable key: its bodies count as those of unknown callers.
 async fn shown_key(service: &Service) -> Result<String, Failure> {
-    let request = service.post("/v1/auth/publishable-keys", r#"{"domain":"example.com"}"#);
-    let (status, body) = load::once(&service.server.address, &request).await?;
+    let domain = r#"{"domain":"bench.localhost"}"#;
+    let address = &service.server.address;
+    load::once(address, &service.post("/v1/domains", domain)).await?;
+    let (status, body) = load::once(address, &service.post("/v1/auth/publishable-keys", domain)).await?;
     let key = body.split('"').find(|part| part.starts_with("pk_")).ok_or_else(|| format!("{status}: {body}"))?;
     Ok(key.to_owned())
 }
