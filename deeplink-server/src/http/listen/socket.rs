@@ -139,6 +139,10 @@ impl<S: Transport> AsyncRead for Socket<S> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut me.stream).poll_read(cx, buf))?;
         let fresh = &buf.filled()[before..];
+        if me.frames.is_none() {
+            // A client that reads each answer before its next request ends its own turn.
+            me.sent = 0;
+        }
         if !fresh.is_empty() {
             me.scan(fresh);
         }
