@@ -23,6 +23,7 @@ fn an_element_exists_only_with_its_target() {
     const INTENT: &str = "intent://promo/1?x=2&y#Intent;scheme=shop;package=com.example.app;S.browser_fallback_url=https%3A%2F%2Fplay.google.com%2Fstore%2Fapps%2Fdetails%3Fid%3Dcom.example.app%26referrer%3Ddl_link%253DAbC12345;end";
     let in_app = format!("{IPHONE} Instagram");
     let wechat = format!("{ANDROID} MicroMessenger/8");
+    let wechat_on_ios = format!("{IPHONE} MicroMessenger/8");
     let android_only =
         leading(Destinations { ios_deep_link: None, ios_store_url: None, web_url: None, ..EVERYTHING.to });
     for (agent, link, expected) in [
@@ -31,6 +32,7 @@ fn an_element_exists_only_with_its_target() {
         (IPHONE, android_only, vec![("android-store", PLAY)]),
         (ANDROID, EVERYTHING, vec![("open", INTENT), ("store", PLAY), ("web", WEB)]),
         (&wechat, EVERYTHING, vec![("open", INTENT), ("store", PLAY), ("web", WEB), ("hint", "")]),
+        (&wechat_on_ios, EVERYTHING, vec![("open", APP_STORE), ("web", WEB), ("hint", ""), ("copies", "")]),
         (MAC, EVERYTHING, vec![("open", WEB), ("ios-store", APP_STORE), ("android-store", PLAY), ("copies", "")]),
         (LINUX, EVERYTHING, vec![("open", WEB), ("ios-store", APP_STORE), ("android-store", PLAY)]),
         (LINUX, NOTHING, vec![]),
@@ -257,6 +259,7 @@ fn who_has_no_phone_at_hand_can_scan_one() {
             assert_eq!(code.attr("alt").as_deref(), Some("QR code for this link"));
         }
     }
+    assert!(dom(LINUX, &NOTHING, NO_TEXTS).by_id("qr").is_none(), "a phone would not go on either");
     let plan = plan(LINUX, &EVERYTHING);
     let page = LandingPage {
         plan: &plan,

@@ -72,8 +72,8 @@ fn page_of(agent: &str, text: &str, is_address: bool, is_long: bool) -> Dom {
 
 #[test]
 fn l4_no_value_changes_the_shape_of_the_page() {
-    let in_app = format!("{IPHONE} MicroMessenger/8");
-    for agent in [IPHONE, &in_app, ANDROID, MAC, LINUX] {
+    let (in_app, with_hint) = (format!("{IPHONE} Instagram"), format!("{IPHONE} MicroMessenger/8"));
+    for agent in [IPHONE, &in_app, &with_hint, ANDROID, MAC, LINUX] {
         for (is_address, is_long) in [(true, false), (false, false), (true, true)] {
             let plain = page_of(agent, "plain", is_address, is_long).shape();
             for text in POLYGLOTS {
