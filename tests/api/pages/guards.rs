@@ -279,7 +279,7 @@ async fn refusals_are_pages() {
     assert_eq!(full.status, 402);
     assert!(text_of(&full).contains("The plan includes 50 links; the account has 50."), "{}", full.text());
     let overview = visitor.get("/account").await.text();
-    assert!(overview.contains("Your plan: Free") && overview.contains("<b>50</b> of 50"));
+    assert!(overview.contains("Your plan: Free") && overview.contains("<b>50</b> <span class=\"option\">of 50</span>"));
 }
 
 /// L4: hostile texts stay text: a page has the same elements and attributes as with plain ones.

@@ -23,16 +23,20 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
     world.a.make("one").await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let page = text_of(&visitor.get("/account/plan").await);
-    for text in
-        ["Your plan: Free", "<b>1</b> of 50", "<b>0</b> of 10,000", "kept for 30 days", "You have no subscription."]
-    {
+    for text in [
+        "Your plan: Free",
+        "<b>1</b> <span class=\"option\">of 50<",
+        "<b>0</b> <span class=\"option\">of 10,000<",
+        "kept for 30 days",
+        "You have no subscription.",
+    ] {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(!page.contains("<form") && !page.contains("not enforced"), "{page}");
     // The operator's grant applies, and a plan without a limit shows none.
     world.db.execute("UPDATE tenants SET comp_tier = 'scale'").await;
     let page = text_of(&visitor.get("/account/plan").await);
-    for text in ["Your plan: Scale", "<b>1</b> of 100,000", "unlimited", "has granted you Scale."] {
+    for text in ["Your plan: Scale", "<b>1</b> <span class=\"option\">of 100,000<", "unlimited", "has granted you Scale."] {
         assert!(page.contains(text), "{text}: {page}");
     }
 }
