@@ -175,8 +175,9 @@ fn open_files(files: OpenFiles) -> Finding {
     let (wanted, limits) = (Limits::default().connections, Limits::default().within(files.hard));
     let (connections, each) = (limits.connections, limits.connections_per_address());
     let number = if files.hard == u64::MAX { "any number".to_owned() } else { files.hard.to_string() };
-    let text =
-        format!("{number}: {connections} connections, at most {each} from each IP address that is not a trusted proxy");
+    let text = format!(
+        "{number}: {connections} connections, at most {each} from each IP address that is not a trusted proxy and a quarter from each IPv6 /48"
+    );
     if connections < wanted {
         return Note(format!("{text}; to allow up to {wanted}, raise the hard limit (ulimit -Hn, LimitNOFILE=)"));
     }

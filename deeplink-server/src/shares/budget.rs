@@ -3,10 +3,13 @@
 //! One address may use an eighth of it. So that eight addresses cannot shut out all others, an address that has little may
 //! exceed what is left for all, until a quarter more than the budget is in use.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One address has at most an eighth of what all clients share.
 pub(crate) const SHARES: usize = 8;
+/// The IPv6 addresses of one site, a /48, have at most a quarter together: a client can have all of them.
+pub(crate) const SITES: usize = 4;
 
 /// Why there is no room for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +40,36 @@ impl Budget {
         if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
     }
 
-    /// Counts bytes that an address uses, unless they exceed its part or what is left for all.
-    pub(crate) fn take(self, bytes: usize, all: &Used, address: &Used, is_trusted: bool) -> Result<(), Excess> {
+    /// Counts bytes that an address uses, unless they exceed its part, that of its site, or what is left for all.
+    pub(crate) fn take(self, bytes: usize, all: &Used, of: &UsedBy, is_trusted: bool) -> Result<(), Excess> {
         let most = if is_trusted { usize::MAX } else { self.of_address() };
-        let has = address.take(bytes, most).ok_or(Excess::OfAddress)?;
+        let has = of.address.take(bytes, most).ok_or(Excess::OfAddress)?;
+        if of.site.as_ref().is_some_and(|site| site.take(bytes, self.all / SITES).is_none()) {
+            of.address.give_back(bytes);
+            return Err(Excess::OfAddress);
+        }
         if all.take(bytes, self.of_all(has)).is_none() {
-            address.give_back(bytes);
+            of.give_back(bytes);
             return Err(Excess::OfAll);
         }
         Ok(())
+    }
+}
+
+/// Bytes in use by an address, and by the site that it belongs to, if it is limited too.
+#[derive(Debug, Default)]
+pub(crate) struct UsedBy {
+    pub(crate) address: Used,
+    pub(crate) site: Option<Arc<Used>>,
+}
+
+impl UsedBy {
+    /// Releases bytes.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.address.give_back(bytes);
+        if let Some(site) = &self.site {
+            site.give_back(bytes);
+        }
     }
 }
 
@@ -79,7 +103,7 @@ mod tests {
     #[test]
     fn r6_eight_addresses_leave_something_for_the_others() {
         let budget = Budget { all: 800, always: 10 };
-        let (all, of) = (Used::default(), std::array::from_fn::<_, 90, _>(|_| Used::default()));
+        let (all, of) = (Used::default(), std::array::from_fn::<_, 90, _>(|_| UsedBy::default()));
         let take = |address: usize, bytes| budget.take(bytes, &all, &of[address], false);
         for address in 0..8 {
             take(address, 100).expect("its part");
@@ -94,9 +118,24 @@ mod tests {
         of[0].give_back(100);
         all.give_back(100);
         take(88, 10).expect("something was released");
-        let proxies = Used::default();
+        let proxies = UsedBy::default();
         assert_eq!(budget.take(usize::MAX, &all, &proxies, true), Err(Excess::OfAll));
-        let refused = [89, 8].map(|address| of[address].get());
-        assert_eq!((refused, proxies.get(), all.get()), ([0, 10], 0, 700 + 21 * 10));
+        let refused = [89, 8].map(|address| of[address].address.get());
+        assert_eq!((refused, proxies.address.get(), all.get()), ([0, 10], 0, 700 + 21 * 10));
+    }
+
+    /// R6: the addresses of one site have a quarter together, and what is refused takes nothing.
+    #[test]
+    fn r6_a_site_has_a_quarter() {
+        let budget = Budget { all: 800, always: 10 };
+        let (all, site) = (Used::default(), Arc::<Used>::default());
+        let of: [UsedBy; 4] = std::array::from_fn(|_| UsedBy { site: Some(Arc::clone(&site)), ..UsedBy::default() });
+        let taken = of.each_ref().map(|of| budget.take(80, &all, of, false));
+        assert_eq!(taken, [Ok(()), Ok(()), Err(Excess::OfAddress), Err(Excess::OfAddress)]);
+        budget.take(80, &all, &UsedBy::default(), false).expect("others have what is left");
+        of[0].give_back(80);
+        all.give_back(80);
+        budget.take(80, &all, &of[2], false).expect("something was released");
+        assert_eq!((site.get(), of[3].address.get(), all.get()), (160, 0, 240));
     }
 }

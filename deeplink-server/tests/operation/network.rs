@@ -100,7 +100,11 @@ fn r6_half_heads_of_one_client_keep_nobody_out() {
         let most =
             if limit.contains("-S") { 15_000.min(usize::try_from(hard).unwrap_or(15_000) - 64) } else { 960 } / 8;
         assert!((1..=most).contains(&open), "{limit} {open} of at most {most} are open");
-        assert!(server.log().contains("an IP address has reached its connection limit"), "{}", server.log());
+        assert!(
+            server.log().contains("an IP address or IPv6 /48 has reached its connection limit"),
+            "{}",
+            server.log()
+        );
     }
 }
 
@@ -120,8 +124,7 @@ fn r6_the_limit_of_open_files_is_raised() {
     drop(server);
     let check = home.command_after("ulimit -n 2000; ulimit -Sn 300; set -- check;").output().expect("check runs");
     let said = String::from_utf8(check.stdout).expect("UTF-8");
-    let line =
-        "note   open files      2000: 1936 connections, at most 242 from each IP address that is not a trusted proxy; ";
+    let line = "note   open files      2000: 1936 connections, at most 242 from each IP address that is not a trusted proxy and a quarter from each IPv6 /48; ";
     assert!(said.lines().any(|found| found.starts_with(line)), "{said}");
 }
 

@@ -47,7 +47,7 @@ pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
 pub use self::unread::Unread;
 pub use crate::shares::budget::Excess;
-use crate::shares::budget::{Budget, SHARES};
+use crate::shares::budget::{Budget, SHARES, SITES};
 
 /// The listen backlog; the kernel lowers it to its own limit.
 const BACKLOG: u32 = 4_096;
@@ -132,9 +132,9 @@ impl Limits {
         (self.connections / SHARES).max(1)
     }
 
-    /// Connections that the IPv6 addresses of one site may have open: a client can have all of a /48 to itself.
+    /// Connections that the IPv6 addresses of one site may have open.
     fn connections_per_site(&self) -> usize {
-        (self.connections / 4).max(1)
+        (self.connections / SITES).max(1)
     }
 
     /// Connections of one address that are served to their end although others wait for a place.

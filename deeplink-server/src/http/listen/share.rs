@@ -1,7 +1,7 @@
 //! The share that one address has of what all clients share: connections, memory for answers that it does not read, and
 //! memory for bodies of unknown callers.
 //!
-//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 have a share of the connections together. Trusted proxies have no share of their own, because their
+//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 also have a share together. Trusted proxies have no share of their own, because their
 //! connections carry the requests of many clients.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::Limits;
 use super::deadline::lock;
 use super::unread::Counter;
 use crate::http::client_ip::{is_trusted, limit_key, network};
-use crate::shares::budget::Used;
+use crate::shares::budget::{Used, UsedBy};
 
 /// What the connections of one address have in common.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ pub(crate) struct Share {
     /// Bytes of answers that the address has not accepted yet.
     pub(super) unread: Counter,
     /// Bytes of request bodies.
-    pub(crate) bodies: Used,
+    pub(crate) bodies: UsedBy,
     /// Bytes of requests in progress.
-    pub(super) heads: Used,
+    pub(super) heads: UsedBy,
     /// A reverse proxy, or several: nothing is limited by it.
     pub(crate) is_trusted: bool,
 }
@@ -36,6 +36,13 @@ impl Share {
     /// The share of trusted proxies.
     pub(crate) fn of_proxies() -> Self {
         Self { is_trusted: true, ..Self::default() }
+    }
+
+    /// The share of an address, whose site has these.
+    fn of(site: Option<(Arc<Used>, Arc<Used>)>) -> Self {
+        let (bodies, heads) = site.unzip();
+        let used_by = |site| UsedBy { site, ..UsedBy::default() };
+        Self { bodies: used_by(bodies), heads: used_by(heads), ..Self::default() }
     }
 
     /// How many connections of the address are open; 0 for trusted proxies.
@@ -47,8 +54,16 @@ impl Share {
 #[derive(Debug, Default)]
 struct Open {
     addresses: HashMap<IpAddr, Arc<Share>>,
-    /// The number of connections of each IPv6 /48.
-    sites: HashMap<IpNet, usize>,
+    /// What the connections of each IPv6 /48 have in common.
+    sites: HashMap<IpNet, Site>,
+}
+
+#[derive(Debug, Default)]
+struct Site {
+    /// Open connections.
+    open: usize,
+    bodies: Arc<Used>,
+    heads: Arc<Used>,
 }
 
 /// The /48 of an IPv6 address. IPv4 addresses are too scarce for one client to have many.
@@ -96,15 +111,17 @@ impl Addresses {
             let mut open = lock(&self.open);
             // Changed only under the lock.
             let is_full = open.addresses.get(&address).is_some_and(|share| share.open() >= self.most);
-            let site = site(address);
-            let of_site = site.and_then(|site| open.sites.get(&site)).copied().unwrap_or_default();
+            let net = site(address);
+            let of_site = net.and_then(|net| open.sites.get(&net)).map_or(0, |site| site.open);
             if is_full || of_site >= self.most_of_site {
                 return None;
             }
-            if let Some(site) = site {
-                open.sites.insert(site, of_site + 1);
-            }
-            let share = open.addresses.entry(address).or_default();
+            let site = net.map(|net| {
+                let site = open.sites.entry(net).or_default();
+                site.open += 1;
+                (Arc::clone(&site.bodies), Arc::clone(&site.heads))
+            });
+            let share = open.addresses.entry(address).or_insert_with(|| Arc::new(Share::of(site)));
             share.open.fetch_add(1, Relaxed);
             Arc::clone(share)
         };
@@ -123,7 +140,7 @@ impl Drop for Entry {
         }
         let Some(site) = site(self.address) else { return };
         match open.sites.get_mut(&site) {
-            Some(count) if *count > 1 => *count -= 1,
+            Some(site) if site.open > 1 => site.open -= 1,
             _ => drop(open.sites.remove(&site)),
         }
     }

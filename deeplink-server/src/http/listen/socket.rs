@@ -101,7 +101,8 @@ impl<S: Transport> Socket<S> {
         self.scan.in_head()
     }
 
-    /// Ends the turn of a connection that has sent enough; it is polled again once others were.
+    /// Ends the turn of a connection that has sent enough; it is polled again once others were. HTTP tries once more before it
+    /// yields, so that a poll sends at most twice as much.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.sent < TURN {
             return Poll::Ready(());
@@ -228,7 +229,8 @@ impl<S: Transport> Drop for Socket<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
 
     use super::super::Limits;
     use super::super::deadline::Shared;
@@ -269,6 +271,16 @@ mod tests {
         }
     }
 
+    /// Counts how often a connection asks to be polled again.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     impl Transport for Greedy {
         const BUFFERS: bool = false;
 
@@ -286,9 +298,10 @@ mod tests {
         for cuts in cuts {
             let state = Shared::new(Limits::default()).add(Arc::default());
             let mut socket = Socket::new(Greedy(Vec::new()), Arc::clone(&state));
-            let (mut written, mut turns) = (0, 0);
+            let (mut written, mut turns, wakes) = (0, 0, Arc::<Wakes>::default());
+            let waker = Waker::from(Arc::clone(&wakes));
             while written < answer.len() {
-                let mut cx = Context::from_waker(Waker::noop());
+                let mut cx = Context::from_waker(&waker);
                 let starts = std::iter::once(written).chain(cuts.iter().copied().filter(|cut| *cut > written));
                 let ends = cuts.iter().copied().filter(|cut| *cut > written).chain([answer.len()]);
                 let bufs: Vec<_> = starts.zip(ends).map(|(from, to)| IoSlice::new(&answer[from..to])).collect();
@@ -299,6 +312,7 @@ mod tests {
                 assert!(written <= (turns + 1) * 2 * TURN, "{written} bytes in {turns} turns");
             }
             assert!(turns >= 1 && !socket.blocked, "{turns} turns");
+            assert_eq!(wakes.0.load(Ordering::SeqCst), turns, "it is polled again after each turn");
             assert!(socket.stream.0 == answer, "{cuts:?}");
         }
     }

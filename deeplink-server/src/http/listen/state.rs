@@ -93,7 +93,7 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     half_head: AtomicBool,
-    /// The body of the last request over HTTP/1 was not read to its end.
+    /// The body of a request over HTTP/1 was dropped before its end.
     unread_body: AtomicBool,
     http2: AtomicBool,
     /// 0, or the time since which the socket accepts no bytes.
