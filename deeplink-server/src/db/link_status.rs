@@ -66,7 +66,8 @@ struct SetRow {
 }
 
 /// Sets or, with `Active`, resets what the operator says of a link, and records the reason; reset, the link is as its owner
-/// has it. Any status may follow any other. While it is not `Active`, the link's destinations are refused to the account, and its id stays taken when its tenant deletes it.
+/// has it. Any status may follow any other. While it is not `Active`, the link's destinations are refused to the account, and
+/// its id stays taken when its tenant deletes it.
 pub(crate) async fn set(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -107,7 +108,6 @@ pub(crate) async fn set(
 
 /// Why a link that is taken down was: the reason that was given last.
 pub(crate) async fn reason(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<String>, DbError> {
-    // Scans the table, which is short: it has no row for a link that was never taken down.
     const SQL: &str = "
         SELECT reason FROM link_status_changes WHERE tenant_id = $1 AND link_id = $2 AND status <> 'active'
         ORDER BY changed_at DESC LIMIT 1";

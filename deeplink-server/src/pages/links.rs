@@ -345,8 +345,9 @@ pub(super) async fn show(
         let mut db = reader.conn();
         let link = api::links::find(&mut db, &person.caller, &id).await?;
         let primary = domains::primary_of(&mut db, &person.caller.tenant).await?;
-        let address = Address::of(&app, &mut db, &link, primary.as_deref(), None).await?;
+        let mut address = Address::of(&app, &mut db, &link, primary.as_deref(), None).await?;
         let takedown = takedown_of(&mut db, &person.caller, &link).await?;
+        address.takedown.clone_from(&takedown);
         let is_taken_down = link.is_taken_down;
         (app.detail(link, primary.as_deref(), now), is_taken_down, takedown, address)
     };

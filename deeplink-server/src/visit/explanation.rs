@@ -98,13 +98,15 @@ impl Address {
             return Ok(self.explanation(visitor, form, (response.status(), response.headers())));
         };
         let status = link.status_at(app.clock.now());
+        // The suspension of an account shows as that of each link, unless a link was flagged.
+        let is_suspended = status == LinkStatus::Disabled && link.branding().is_suspended;
         let (view, around) = (link.view(status == LinkStatus::Active), host_context(link, self.on_alternate));
         let counted = resolve::counts(&view, &around, visitor, Fetch::Get);
         if form == Form::Json {
             let response = json_response(json::render(link, &status));
             return Ok(Explanation {
                 outcome: ExplainedOutcome::Json,
-                reason: for_json(&status).to_owned(),
+                reason: self.with_takedown(for_json(&status), is_suspended),
                 step: 2,
                 status,
                 counted,
@@ -115,13 +117,7 @@ impl Address {
         let response = carry_out(app, link, &status, &decision.outcome, &headers).await;
         let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
         let reason = match decision.step {
-            Step::Status => {
-                let why = for_status(&status, link.branding().is_suspended, location.is_some());
-                match &self.takedown {
-                    Some(reason) => format!("{why} The operator's reason: \"{reason}\"."),
-                    None => why.to_owned(),
-                }
-            }
+            Step::Status => self.with_takedown(for_status(&status, is_suspended, location.is_some()), is_suspended),
             _ => decision.reason(&view, &around, visitor),
         };
         let explanation = Explanation {
@@ -138,6 +134,16 @@ impl Address {
             Outcome::Landing(plan) => with_page(explanation, plan),
             _ => explanation,
         })
+    }
+
+    /// The reason, with the operator's for taking the link down. A suspension has another reason.
+    fn with_takedown(&self, why: &str, is_suspended: bool) -> String {
+        match &self.takedown {
+            Some(reason) if !is_suspended => {
+                format!("{why} The operator's reason: \"{}\".", reason.trim_end_matches('.'))
+            }
+            _ => why.to_owned(),
+        }
     }
 
     /// The explanation for a link that is not found; the others replace some of its fields.

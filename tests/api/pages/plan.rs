@@ -36,7 +36,9 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
     // The operator's grant applies, and a plan without a limit shows none.
     world.db.execute("UPDATE tenants SET comp_tier = 'scale'").await;
     let page = text_of(&visitor.get("/account/plan").await);
-    for text in ["Your plan: Scale", "<b>1</b> <span class=\"option\">of 100,000<", "unlimited", "has granted you Scale."] {
+    for text in
+        ["Your plan: Scale", "<b>1</b> <span class=\"option\">of 100,000<", "unlimited", "has granted you Scale."]
+    {
         assert!(page.contains(text), "{text}: {page}");
     }
 }

@@ -249,6 +249,15 @@ async fn a_takedown_is_explained_to_its_account() {
     let own = "The link is disabled, so everyone gets a notice that it is not available.";
     assert_eq!(said(&world.a, "switched-off").await, own);
     assert_eq!(said(&world.a, "phished").await, format!("{flagged} The operator's reason: \"phishing\"."));
+    let as_json = why(&world.a, "phished", &ExplainQuery::new().accept("application/json")).await.reason;
+    assert!(as_json.ends_with("is not active. The operator's reason: \"phishing\"."), "{as_json}");
+
+    world.db.execute("UPDATE links SET status = 'disabled' WHERE link_id = 'phished'").await;
+    suspend(&world, world.a.tenant.as_str()).await;
+    let suspended = "The operator of this service suspended the account";
+    let says_so = async || said(&world.a, "phished").await.starts_with(suspended);
+    eventually("the node follows", PATIENCE, says_so).await;
+    assert!(!said(&world.a, "phished").await.contains("phishing"), "the reason is the link's and not the suspension's");
 }
 
 /// A link is found on its account's hosts; on the service's own, the id may be another account's.
