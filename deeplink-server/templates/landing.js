@@ -47,6 +47,7 @@
     // A picture that is shown whole has itself as a background.
     cover.decode().then(() => {
       if (cover.naturalWidth >= 1.25 * cover.naturalHeight) return;
+      cover.className = "behind";
       cover.before(cover.cloneNode());
       cover.className = "tall";
     }, () => { cover.className = "gone"; });

@@ -35,7 +35,7 @@ const MEASURE: &str = "(() => {
   const name = (e) => e.tagName + '#' + e.id + '.' + e.className;
   const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
   // The blurred background of a picture reaches out of the cover, which cuts it.
-  const cut = document.querySelector('img:has(+ .tall)');
+  const cut = document.querySelector('.behind');
   const open = document.getElementById('open')?.getBoundingClientRect();
   return {
     shift: seen.shift, refused: seen.refused, went: seen.went, width: innerWidth, height: innerHeight,

@@ -225,9 +225,14 @@ impl<'a> Table<'a> {
             cells.max(column.heading.chars().count())
         };
         let mut needed: Vec<usize> = self.columns.iter().enumerate().map(|(at, column)| least(column, at)).collect();
-        while needed.iter().sum::<usize>() + 2 * needed.len().saturating_sub(1) > crate::output::width() {
+        let fits = |needed: &[usize]| {
+            needed.iter().sum::<usize>() + 2 * needed.len().saturating_sub(1) <= crate::output::width()
+        };
+        // Rows that wrap whatever is left out keep all that was not spare.
+        let may_fit = fits(&needed[..needed.len().min(KEPT)]) && self.sheet.fields.is_none();
+        while !fits(&needed) {
             let spare = self.columns.iter().rposition(|column| column.is_spare);
-            let last = self.columns.len().checked_sub(1).filter(|at| *at >= KEPT && self.sheet.fields.is_none());
+            let last = self.columns.len().checked_sub(1).filter(|at| *at >= KEPT && may_fit);
             let Some(at) = spare.or(last) else { return };
             let column = self.columns.remove(at);
             self.hides |= !column.is_spare;

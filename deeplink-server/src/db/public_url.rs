@@ -18,7 +18,8 @@ pub(crate) async fn find(db: &mut Conn<'_>) -> Result<Option<Url>, DbError> {
 
 /// Stores the URL, unless it is stored already.
 pub(crate) async fn keep(db: &Db, url: &Url) -> Result<(), DbError> {
-    if find(&mut db.read().await?.conn()).await?.as_ref() == Some(url) {
+    // One that is damaged is replaced.
+    if find(&mut db.read().await?.conn()).await.ok().flatten().as_ref() == Some(url) {
         return Ok(());
     }
     db.write(Share::Service, url.clone(), |tx, url| store(tx, url).boxed()).await

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_only_people_read_is_left_out() {
         let sheet = "/* Why. */\na, b { color: red; margin: calc(1px + 2px) }\n\n@media (hover: hover) {\n  a:hover { color: blue }\n}\n";
-        let css = "a,b{color:red;margin:calc(1px + 2px)}@media (hover:hover){a:hover{color:blue}}";
+        let css = "a,b{color:red;margin:calc(1px + 2px)}@media(hover:hover){a:hover{color:blue}}";
         assert_eq!(compact_css(&[sheet, sheet]), [css, css].concat());
         let script = "  // Why.\n  \"use strict\";\n  go(); // not a line of its own\n";
         assert_eq!(compact_js(script), "\"use strict\";\ngo(); // not a line of its own");
