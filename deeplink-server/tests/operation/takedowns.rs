@@ -182,6 +182,7 @@ fn r12_other_links_to_the_same_destination() {
     let suspend = told.lines().find_map(|line| line.strip_prefix("  deeplink-server ")).expect("a command");
     let suspend: Vec<_> = suspend.split(' ').collect();
     home.ok(&suspend);
-    assert_eq!(create(&key, &json!({"web_url": format!("{X}?id=3")})).0, 403, "the whole account is stopped");
+    let third = json!({"web_url": format!("{X}?id=3")});
+    eventually_blocking("the whole account is stopped", PATIENCE, || create(&key, &third).0 == 403);
     server.stop();
 }
