@@ -35,6 +35,11 @@ impl Budget {
         self.all / SHARES
     }
 
+    /// Maximum bytes of one site.
+    pub(crate) const fn of_site(self) -> usize {
+        self.all / SITES
+    }
+
     /// Maximum bytes of all addresses, for one that itself has this many.
     pub(crate) const fn of_all(self, has: usize) -> usize {
         if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
@@ -44,7 +49,7 @@ impl Budget {
     pub(crate) fn take(self, bytes: usize, all: &Used, of: &UsedBy, is_trusted: bool) -> Result<(), Excess> {
         let most = if is_trusted { usize::MAX } else { self.of_address() };
         let has = of.address.take(bytes, most).ok_or(Excess::OfAddress)?;
-        if of.site.as_ref().is_some_and(|site| site.take(bytes, self.all / SITES).is_none()) {
+        if of.site.as_ref().is_some_and(|site| site.take(bytes, self.of_site()).is_none()) {
             of.address.give_back(bytes);
             return Err(Excess::OfAddress);
         }
@@ -82,6 +87,11 @@ impl Used {
     fn take(&self, bytes: usize, most: usize) -> Option<usize> {
         let add = |had: usize| had.checked_add(bytes).filter(|has| *has <= most);
         self.0.fetch_update(Relaxed, Relaxed, add).ok().map(|had| had + bytes)
+    }
+
+    /// Counts bytes and returns how many there were before.
+    pub(crate) fn add(&self, bytes: usize) -> usize {
+        self.0.fetch_add(bytes, Relaxed)
     }
 
     /// Releases bytes.

@@ -78,9 +78,10 @@ where
         let mut turn = None;
         // Over HTTP/1 a request without a body waits for nothing that its client delays, and a connection has one of them.
         let can_wait = self.state.speaks_http2() || !request.body().is_end_stream();
+        let mut head = None;
         if can_wait && refusal.is_none() {
-            match self.state.take_head(request.headers().len()) {
-                Ok(bytes) => exchange.head = bytes,
+            match Head::take(&self.state, request.headers().len()) {
+                Ok(taken) => head = Some(taken),
                 Err(Excess::OfAddress) => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
                 Err(Excess::OfAll) => refusal = Some(Refusal::TOO_MANY_OF_ALL),
             }
@@ -88,12 +89,13 @@ where
         if self.state.speaks_http2() && refusal.is_none() {
             turn = self.state.wait_for_stream();
             exchange.has_stream = turn.is_none();
+            exchange.head = head.take();
             if self.state.is_anonymous() {
                 request.extensions_mut().insert(StreamLimit(Arc::clone(&self.state)));
             }
         }
         let (mut waiting, mut coming) = (None, None);
-        let request = request.map(|body| RequestBody::new(body, &self.state));
+        let request = request.map(|body| RequestBody::new(body, &self.state, head));
         if refusal.is_none() {
             match turn {
                 Some(turn) => waiting = Some(Box::new(Waiting { turn, service: Arc::clone(&self.service), request })),
@@ -115,6 +117,25 @@ impl StreamLimit {
     }
 }
 
+/// What a request counts in the budget of requests in progress, until it is dropped.
+#[derive(Debug)]
+struct Head {
+    state: Arc<ConnectionState>,
+    bytes: usize,
+}
+
+impl Head {
+    fn take(state: &Arc<ConnectionState>, headers: usize) -> Result<Self, Excess> {
+        state.take_head(headers).map(|bytes| Self { state: Arc::clone(state), bytes })
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        self.state.give_head_back(self.bytes);
+    }
+}
+
 /// A request in progress, until it is dropped.
 #[derive(Debug)]
 struct Exchange {
@@ -122,14 +143,14 @@ struct Exchange {
     answered: bool,
     /// It counts among the HTTP/2 requests that have begun.
     has_stream: bool,
-    /// Bytes that it counts in the budget of requests in progress.
-    head: usize,
+    /// Over HTTP/2, until its end: a connection may have many of them.
+    head: Option<Head>,
 }
 
 impl Exchange {
     fn begin(state: &Arc<ConnectionState>) -> Self {
         state.begin_exchange();
-        Self { state: Arc::clone(state), answered: false, has_stream: false, head: 0 }
+        Self { state: Arc::clone(state), answered: false, has_stream: false, head: None }
     }
 }
 
@@ -139,9 +160,6 @@ impl Drop for Exchange {
         self.state.end_exchange();
         if self.has_stream {
             self.state.end_stream();
-        }
-        if self.head > 0 {
-            self.state.give_head_back(self.head);
         }
     }
 }
@@ -340,6 +358,8 @@ pub struct RequestBody {
     /// `None` for a request without a body.
     state: Option<Arc<ConnectionState>>,
     wait: Option<Box<Wait>>,
+    /// Over HTTP/1, until the body is read: then the request waits for nothing that its client delays.
+    head: Option<Head>,
 }
 
 /// Why a request body could not be read.
@@ -381,9 +401,9 @@ impl Wait {
 }
 
 impl RequestBody {
-    fn new(incoming: Incoming, state: &Arc<ConnectionState>) -> Self {
+    fn new(incoming: Incoming, state: &Arc<ConnectionState>, head: Option<Head>) -> Self {
         let state = (!incoming.is_end_stream()).then(|| Arc::clone(state));
-        Self { incoming, state, wait: None }
+        Self { incoming, state, wait: None, head }
     }
 
     /// Reads what has arrived and returns whether that was the rest of the body.
@@ -418,6 +438,9 @@ impl Body for RequestBody {
             Poll::Ready(frame) => {
                 if let Some(wait) = &mut self.wait {
                     wait.reading = false;
+                }
+                if frame.is_none() || self.incoming.is_end_stream() {
+                    self.head = None;
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }

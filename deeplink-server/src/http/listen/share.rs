@@ -24,6 +24,8 @@ pub(crate) struct Share {
     open: AtomicUsize,
     /// Bytes of answers that the address has not accepted yet.
     pub(super) unread: Counter,
+    /// The same of all addresses of its site, if that is limited too.
+    pub(super) unread_of_site: Option<Arc<Used>>,
     /// Bytes of request bodies.
     pub(crate) bodies: UsedBy,
     /// Bytes of requests in progress.
@@ -38,11 +40,11 @@ impl Share {
         Self { is_trusted: true, ..Self::default() }
     }
 
-    /// The share of an address, whose site has these.
-    fn of(site: Option<(Arc<Used>, Arc<Used>)>) -> Self {
-        let (bodies, heads) = site.unzip();
-        let used_by = |site| UsedBy { site, ..UsedBy::default() };
-        Self { bodies: used_by(bodies), heads: used_by(heads), ..Self::default() }
+    /// The share of an address that belongs to this site.
+    pub(super) fn of(site: Option<OfSite>) -> Self {
+        let Some(OfSite { unread, bodies, heads }) = site else { return Self::default() };
+        let used_by = |site| UsedBy { site: Some(site), ..UsedBy::default() };
+        Self { unread_of_site: Some(unread), bodies: used_by(bodies), heads: used_by(heads), ..Self::default() }
     }
 
     /// How many connections of the address are open; 0 for trusted proxies.
@@ -62,6 +64,12 @@ struct Open {
 struct Site {
     /// Open connections.
     open: usize,
+    used: OfSite,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct OfSite {
+    pub(super) unread: Arc<Used>,
     bodies: Arc<Used>,
     heads: Arc<Used>,
 }
@@ -119,7 +127,7 @@ impl Addresses {
             let site = net.map(|net| {
                 let site = open.sites.entry(net).or_default();
                 site.open += 1;
-                (Arc::clone(&site.bodies), Arc::clone(&site.heads))
+                site.used.clone()
             });
             let share = open.addresses.entry(address).or_insert_with(|| Arc::new(Share::of(site)));
             share.open.fetch_add(1, Relaxed);

@@ -85,11 +85,15 @@ impl Unread {
         let exceeds = |before: usize, most: usize| may_drop && before > 0 && before.saturating_add(length) > most;
         let of_all = state.all_unread().0.fetch_add(length, Relaxed);
         let of_address = state.share.unread.add(length);
+        let of_site = state.share.unread_of_site.as_ref().map_or(0, |site| site.add(length));
         state.unread.add(length);
         // Gives everything back when it is dropped.
         let counted = Counted { bytes, state: Arc::clone(&self.0) };
         let most = budget.of_address();
         if !state.share.is_trusted && exceeds(of_address, if is_large { most } else { most.saturating_mul(2) }) {
+            return Err(Excess::OfAddress);
+        }
+        if is_large && exceeds(of_site, budget.of_site()) {
             return Err(Excess::OfAddress);
         }
         // What the address itself has, or 0 if this is its only answer.
@@ -118,6 +122,9 @@ impl Drop for Counted {
         let (state, length, limits) = (&*self.state, self.bytes.len(), self.state.limits());
         state.all_unread().0.fetch_sub(length, Relaxed);
         state.share.unread.subtract(length, limits.unread_budget().of_address());
+        if let Some(site) = &state.share.unread_of_site {
+            site.give_back(length);
+        }
         state.unread.subtract(length, limits.unread_per_connection);
     }
 }

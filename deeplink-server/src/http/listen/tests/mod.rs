@@ -188,6 +188,11 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
             Err(BodyError::TimedOut) => text(StatusCode::REQUEST_TIMEOUT, String::new()),
             Err(BodyError::Broken(_)) => text(StatusCode::BAD_REQUEST, String::new()),
         },
+        "/read-and-hang" => {
+            drop(request.into_body().collect().await);
+            seen.paths.lock().unwrap().push("read".to_owned());
+            pending().await
+        }
         "/large" => Response::new(Full::from(large)),
         "/slow" => {
             sleep(Duration::from_millis(500)).await;

@@ -5,7 +5,7 @@ use http_body::Body as _;
 use tokio::net::TcpSocket;
 
 use super::super::deadline::{Shared, TICK};
-use super::super::share::Share;
+use super::super::share::{OfSite, Share};
 use super::super::state::{Command, ConnectionState, PROGRESS_BYTES};
 use super::super::unread::SMALL;
 use super::super::{Excess, SHARES};
@@ -454,6 +454,40 @@ async fn r5_requests_that_wait_for_their_bodies_are_counted() {
     let mut next = server.send(half).await;
     next.write_all(b"yz!").await.unwrap();
     assert_eq!(read_answer(&mut next).await.1, "read 4", "what has ended counts no more");
+}
+
+/// R5: a body that has been read counts no more, however long its request takes, so that many clients behind one address do
+/// not refuse each other.
+#[tokio::test]
+async fn r5_requests_whose_bodies_were_read_are_not_counted() {
+    let heads = SHARES * (2 * (17 << 10));
+    let server = Server::start(Limits { heads, trusted: Vec::new(), ..limits() });
+    let mut busy = Vec::new();
+    for nth in 1..=5 {
+        let whole = "POST /read-and-hang HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nxyz!";
+        busy.push(server.send(whole).await);
+        server
+            .until(&format!("{nth} were read"), || server.paths().iter().filter(|path| *path == "read").count() == nth)
+            .await;
+    }
+}
+
+/// R4: the addresses of one site may have a quarter of the unread bytes together; large answers beyond that are refused.
+#[tokio::test(start_paused = true)]
+async fn r4_a_site_has_a_quarter_of_the_unread_bytes() {
+    const LARGE: usize = 4 * SMALL;
+    let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
+    let site = OfSite::default();
+    let of_site = || Arc::new(Share::of(Some(site.clone())));
+    let unread: Vec<_> = (0..6).map(|_| Unread::new(connections.add(&of_site()))).collect();
+    let mut held: Vec<_> = unread[..4].iter().map(|unread| unread.admit(answer(LARGE), true).unwrap()).collect();
+    assert_eq!(unread[4].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress);
+    held.push(unread[4].admit(answer(SMALL), true).expect("a small one"));
+    let other = Unread::new(connections.add(&Arc::default()));
+    held.push(other.admit(answer(LARGE), true).expect("one of another site"));
+    held.clear();
+    assert_eq!(site.unread.get(), 0);
+    unread[5].admit(answer(LARGE), true).expect("the site has read");
 }
 
 /// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
