@@ -109,9 +109,43 @@ pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Re
     Ok(())
 }
 
-/// Changes nothing, so that a commit waits for the disk. `false` if the database does not have this of the segment: a crash
-/// has undone the rest.
+/// Changes a row, so that a commit waits for the disk: SQLite writes and syncs nothing for a row that stays the same. `false`
+/// if the database does not have this of the segment: a crash has undone the rest.
 pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
-    const SQL: &str = "UPDATE click_journals SET loaded = loaded WHERE segment = $1 AND loaded = $2 AND counted = $3";
+    const SQL: &str =
+        "UPDATE click_journals SET used_at = used_at + 1 WHERE segment = $1 AND loaded = $2 AND counted = $3";
     Ok(execute!(db, SQL; segment, signed(state.loaded), signed(state.counted))? == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::db::tests::Scratch;
+    use crate::shares::Share;
+
+    async fn version(db: &mut Conn<'_>) -> i64 {
+        on!(db, c => sqlx::query_scalar("PRAGMA data_version").fetch_one(c).await).expect("a number")
+    }
+
+    /// A segment is removed once this has committed, so that it must write: only a commit that writes is synced, and with it
+    /// the clicks before it.
+    #[tokio::test]
+    async fn touching_a_journal_writes() {
+        let scratch = Scratch::new().await;
+        if !scratch.db.is_sqlite() {
+            // PostgreSQL writes a row that stays the same.
+            return;
+        }
+        let row = "INSERT INTO click_journals (segment, loaded, counted, counting, counted_link, used_at)
+            VALUES (7, 40, 40, 0, 0, 1)";
+        scratch.execute(row.to_owned()).await;
+        let mut reader = scratch.db.read().await.expect("a reader");
+        let state = journal_state(&mut reader.conn(), 7).await.expect("a state").expect("a row");
+        let before = version(&mut reader.conn()).await;
+        let touched = scratch.db.write(Share::Clicks, state, |tx, state| touch_journal(tx, 7, *state).boxed());
+        assert!(touched.await.expect("a write"));
+        assert_ne!(version(&mut reader.conn()).await, before, "nothing was written");
+    }
 }
