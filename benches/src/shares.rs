@@ -21,8 +21,8 @@ use crate::unread;
 const CROWD: usize = 160;
 /// Minimum interval of each of them: immediate refusals must not let the load take the whole core.
 const CROWD_PACE: Duration = Duration::from_millis(50);
-/// Connections for each of the other account's requests: so many that none waits for an earlier one, and so few that the
-/// account stays below its own share.
+/// Connections for each of the other account's requests: enough that no request waits for an earlier one on its connection,
+/// and few enough that the account stays below its own share.
 const OTHERS: usize = 10;
 const OTHERS_PACE: Duration = Duration::from_millis(200);
 /// Links of the tenant that lists them.

@@ -87,8 +87,8 @@ async fn the_first_person_becomes_the_owner() {
     assert!(world.nobody.accept(&invited).await.header("location").ends_with("invite=accepted"));
 }
 
-/// While the account of a first start has no owner, whoever would sign in by email reads where that account is: it would be
-/// a second one. Only on one's own machine, and not to those who are signed in.
+/// While the account from the first start has no owner, the home and sign-in pages say how to open it, because signing in by
+/// email would create a second account. Only on one's own machine, and not once signed in.
 #[tokio::test]
 async fn an_unclaimed_account_is_named_before_anyone_signs_in_elsewhere() {
     const COMMAND: &str = "deeplink-server tenant signin <span class=\"option\">--tenant</span> owner@deeplink.invalid";

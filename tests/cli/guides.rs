@@ -1,8 +1,8 @@
 //! The README and the guides in `docs/`: every shell block runs as it is printed, in order, against the real server. Only
 //! the port is another, so that the test needs no particular one.
 //!
-//! Blocks marked `sh` run. What installs something, serves, or needs a host of the reader's is marked `console` and only
-//! read.
+//! Blocks marked `sh` run. What installs something, serves, or needs a host of the reader's is marked `console`, and only its
+//! syntax is checked.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -187,10 +187,20 @@ fn every_block_of_the_guides_says_whether_it_runs() {
             let is_known = block.mark == "sh" || SHOWN.contains(&block.mark.as_str());
             assert!(is_known, "{guide}:{}: {:?}", block.line, block.mark);
             run += usize::from(block.mark == "sh");
-            shown += usize::from(block.mark == "console");
+            if block.mark == "console" {
+                check_syntax(&format!("{guide}:{}", block.line), &block.text);
+                shown += 1;
+            }
         }
     }
-    assert!(shown * 2 <= run, "{shown} blocks are only read, {run} run");
+    assert!(shown * 2 <= run, "{shown} blocks are only checked for syntax, {run} run");
+}
+
+/// Fails unless the shell can parse a block.
+fn check_syntax(place: &str, text: &str) {
+    let checked = Command::new("bash").args(["-n", "-c", text]).output().expect("bash");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && said.is_empty(), "{place}: {said}");
 }
 
 #[test]

@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Whoever has a /48 has 65,536 addresses, and together they have at most a quarter of the connections.
+    /// All /64s of one /48 together have at most a quarter of the connections.
     #[test]
     fn r6_the_share_of_a_site() {
         let addresses = addresses();

@@ -1,5 +1,6 @@
 //! The listener on real sockets, spoken to in raw bytes.
 
+mod bodies;
 mod capacity;
 mod commands;
 mod deadlines;
