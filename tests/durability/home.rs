@@ -134,7 +134,7 @@ async fn small_disk(mebibytes: u32) -> (TempDir, Room) {
 impl Drop for Home {
     fn drop(&mut self) {
         let Database::Postgres(url) = &self.database else { return };
-        if machine::keeps_databases() {
+        if machine::server_is_temporary() {
             return;
         }
         let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", url.path().trim_start_matches('/'));

@@ -145,18 +145,27 @@ pub(crate) async fn fresh(seeds: &Seeds, home: &Path) -> Database {
     }
 }
 
-/// Removes a world's database from its server.
-pub(crate) async fn remove(database: &Database) {
+/// Removes a world's database from its server. Not on the caller's runtime, and on a temporary server without waiting:
+/// PostgreSQL waits for connections that are being opened, and the caller's runtime, which opens them, is blocked.
+pub(crate) fn remove(database: &Database) {
+    let Some(url) = database.postgres_url() else { return };
+    let name = Url::parse(url).expect("a URL").path().trim_start_matches('/').to_owned();
+    let removing = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(drop_database(&name));
+    });
+    if !machine::server_is_temporary() {
+        removing.join().expect("the database is removed");
+    }
+}
+
+async fn drop_database(name: &str) {
     /// Concurrent drops wait for each other inside PostgreSQL, sometimes for minutes.
     static ONE: Mutex<()> = Mutex::const_new(());
-    if let (Some(url), false) = (database.postgres_url(), machine::keeps_databases()) {
-        let _alone = ONE.lock().await;
-        let server = machine::postgres().expect("the server is still named");
-        let name = Url::parse(url).expect("a URL").path().trim_start_matches('/').to_owned();
-        let mut conn = connect(&server).await;
-        run(&mut conn, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
-        conn.close().await.expect("the connection closes");
-    }
+    let _alone = ONE.lock().await;
+    let mut conn = connect(&machine::postgres().expect("the server is still named")).await;
+    run(&mut conn, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+    conn.close().await.expect("the connection closes");
 }
 
 async fn file_template(seeds: &Seeds) -> Template {

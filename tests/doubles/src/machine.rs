@@ -23,9 +23,9 @@ pub fn postgres() -> Option<Url> {
     told("TEST_DATABASE_URL").map(|url| url.parse().expect("TEST_DATABASE_URL is a URL"))
 }
 
-/// Whether databases are kept after their tests, because their whole server is removed.
-pub fn keeps_databases() -> bool {
-    told("TEST_DATABASE_KEEP").is_some()
+/// Whether the whole PostgreSQL server is removed after the tests, with the databases that they left.
+pub fn server_is_temporary() -> bool {
+    told("TEST_DATABASE_TEMPORARY").is_some()
 }
 
 /// A database that does not exist yet: on the PostgreSQL server to test on, or else `test.db` in a folder.
