@@ -1,4 +1,4 @@
-//! F4: the disk is full.
+//! F4: the disk is full, or read-only.
 
 use std::time::Duration;
 
@@ -171,5 +171,36 @@ async fn f4_clicks_that_no_file_can_take_wait_in_memory_for_the_database() {
     ));
     assert_as_before(&of_kind(&clients, Kind::Visit, began, locked), &visits, meter.lost_by_one(locked, released));
     assert!(drained <= RECOVERED_WITHIN, "clicks are stored after {drained:?}");
+    node.stop().await;
+}
+
+/// F4: with a read-only data directory the server does not start, and names the path. Once it can be written, what an
+/// earlier process left there is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f4_a_read_only_data_directory_is_named_at_the_start() {
+    let _alone = alone();
+    let seed = seed();
+    let home = Home::beside_small_disk(4).await;
+    let room = home.room.as_ref().expect("a small disk");
+    let node = Node::start(&home).await;
+    let load = Load::start(clients(&home, &node, seed, &[Mix::VISIT; 2]).await);
+    let locker = Locker::lock(&home.database).await;
+    load.go_on(20, &[Kind::Visit]).await;
+    let mut clients = load.end().await;
+    node.kill().await;
+    locker.release().await;
+
+    room.set_read_only(true).await;
+    let refused = home.operator(&["serve"]).await;
+    let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{reason}");
+    assert!(
+        reason.contains("Read-only file system") && reason.contains(home.data.to_str().expect("UTF-8")),
+        "{reason}"
+    );
+    room.set_read_only(false).await;
+    let node = Node::start(&home).await;
+    store::wait_for_clicks(&home, &node).await;
+    oracle::judge(&mut clients, &store::read(&home.database).await).assert_clean("after the start");
     node.stop().await;
 }

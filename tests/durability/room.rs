@@ -66,6 +66,13 @@ impl Room {
         self.disk().join("filler")
     }
 
+    /// Makes the disk read-only, or writable again. No file on it may be open for writing.
+    pub(crate) async fn set_read_only(&self, is_read_only: bool) {
+        let mode = if is_read_only { "remount,ro" } else { "remount,rw" };
+        let done = self.enter("mount").args(["-o", mode]).arg(&self.path).status().await.expect("mount runs");
+        assert!(done.success(), "{mode}");
+    }
+
     /// Fills the disk to the last page, or the space freed since.
     pub(crate) fn fill(&self) {
         let mut file = File::options().create(true).append(true).open(self.filler()).expect("the filler");

@@ -36,6 +36,8 @@ const LOCK: &str = "lock";
 /// The journal of this process.
 pub(super) struct Journal {
     folder: PathBuf,
+    /// The folder itself, to sync the names of new files.
+    names: Arc<File>,
     clock: Clock,
     state: Mutex<State>,
     /// Bytes of the records that were accepted.
@@ -87,23 +89,12 @@ pub(super) struct Waiting {
 impl Journal {
     /// Opens the journal in `folder`, which no other process may use, including the segments of earlier processes.
     pub(super) fn open(folder: &Path, clock: Clock) -> io::Result<Self> {
-        private::create_dir(folder)?;
-        let path = folder.join(LOCK);
-        let held = private::options().create(true).truncate(false).write(true).open(&path)?;
-        match held.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let folder = folder.display();
-                let text = format!("{folder} is in use by another process; each needs its own data directory");
-                return Err(io::Error::other(text));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        private::create_dir(folder).map_err(|error| at(folder, &error))?;
         let state = State {
-            lock: Some(held),
+            lock: Some(locked(folder)?),
             random: Random::system(),
             open: None,
-            waiting: left_behind(folder)?,
+            waiting: left_behind(folder).map_err(|error| at(folder, &error))?,
             cannot_write: false,
             in_memory: 0,
             unsynced: Vec::new(),
@@ -112,8 +103,14 @@ impl Journal {
             #[cfg(test)]
             is_full: false,
         };
-        let folder = folder.to_owned();
-        Ok(Self { folder, clock, state: Mutex::new(state), appended: AtomicU64::new(0), dropped: AtomicU64::new(0) })
+        Ok(Self {
+            folder: folder.to_owned(),
+            names: Arc::new(File::open(folder)?),
+            clock,
+            state: Mutex::new(state),
+            appended: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        })
     }
 
     /// Appends a click: it is stored from now on, unless the power fails within a second.
@@ -202,7 +199,7 @@ impl Journal {
         path
     }
 
-    /// Files that hold what may not be on the disk yet, to be synced.
+    /// Files, or the folder, that hold what may not be on the disk yet, to be synced.
     pub(super) fn unsynced(&self) -> Vec<Arc<File>> {
         let mut state = lock(&self.state);
         let mut files = std::mem::take(&mut state.unsynced);
@@ -262,6 +259,12 @@ impl Journal {
     }
 
     #[cfg(test)]
+    pub(super) fn has_unsynced(&self) -> bool {
+        let state = lock(&self.state);
+        !state.unsynced.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_synced)
+    }
+
+    #[cfg(test)]
     pub(super) fn set_full(&self, is_full: bool) {
         lock(&self.state).is_full = is_full;
     }
@@ -274,6 +277,27 @@ impl Journal {
         state.lock = None;
         state.waiting.drain(..).filter(|segment| segment.is_in_memory()).collect()
     }
+}
+
+/// The lock of a folder, unless another process has it.
+fn locked(folder: &Path) -> io::Result<File> {
+    let path = folder.join(LOCK);
+    let open = private::options().create(true).truncate(false).write(true).open(&path);
+    let file = open.map_err(|error| at(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let folder = folder.display();
+            let text = format!("{folder} is in use by another process; each needs its own data directory");
+            Err(io::Error::other(text))
+        }
+        Err(TryLockError::Error(error)) => Err(at(&path, &error)),
+    }
+}
+
+/// An error that names its file or folder.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 impl State {
@@ -345,6 +369,7 @@ impl State {
             return Err(error);
         }
         self.close();
+        self.unsynced.push(Arc::clone(&journal.names));
         let segment = Segment::new(id, Some(journal.appended()), Bytes::File(path), HEADER);
         self.open(segment, Some(Arc::new(file)));
         Ok(())
@@ -387,7 +412,7 @@ impl State {
             return Err(error);
         }
         self.in_memory -= segment.clicks.load(Ordering::Relaxed);
-        self.unsynced.push(Arc::new(file));
+        self.unsynced.extend([Arc::new(file), Arc::clone(&journal.names)]);
         *bytes = Bytes::File(path);
         Ok(())
     }

@@ -75,6 +75,12 @@ pub(super) fn segment_of(header: &[u8]) -> Option<i64> {
     (*magic == MAGIC || EARLIER.contains(magic)).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
 }
 
+/// Whether bytes, fewer than a header has, are the beginning of one: a process that died while it began a segment left them.
+pub(super) fn begins_header(start: &[u8]) -> bool {
+    let magics = EARLIER.iter().chain([&MAGIC]);
+    magics.into_iter().any(|magic| start.iter().zip(magic).all(|(found, expected)| found == expected))
+}
+
 /// Appends the record of a text.
 pub(super) fn put_text(into: &mut Vec<u8>, text: &TextRecord<'_>) {
     // 512 characters are at most 2,048 bytes.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
-use super::record::{HEADER, HEADER_BYTES, segment_of};
+use super::record::{HEADER, HEADER_BYTES, begins_header, segment_of};
 
 pub(super) const SUFFIX: &str = "clicks";
 /// Segments that are not, or not wholly, what this program writes.
@@ -106,18 +106,18 @@ pub(super) fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
 fn opened(path: &Path) -> io::Result<Option<Segment>> {
     let (mut start, file) = ([0; HEADER_BYTES], File::open(path)?);
     let length = file.metadata()?.len();
-    if length < HEADER {
-        std::fs::remove_file(path)?;
-        return Ok(None);
+    let start = &mut start[..HEADER_BYTES.min(usize::try_from(length).unwrap_or(HEADER_BYTES))];
+    file.read_exact_at(start, 0)?;
+    match segment_of(start) {
+        Some(id) => return Ok(Some(Segment::new(id, None, Bytes::File(path.to_owned()), length))),
+        None if length < HEADER && begins_header(start) => std::fs::remove_file(path)?,
+        None => {
+            let aside = path.with_extension(SET_ASIDE);
+            std::fs::rename(path, &aside)?;
+            tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
+        }
     }
-    file.read_exact_at(&mut start, 0)?;
-    let Some(id) = segment_of(&start) else {
-        let aside = path.with_extension(SET_ASIDE);
-        std::fs::rename(path, &aside)?;
-        tracing::error!(path = %aside.display(), "not a segment of the click journal; set aside");
-        return Ok(None);
-    };
-    Ok(Some(Segment::new(id, None, Bytes::File(path.to_owned()), length)))
+    Ok(None)
 }
 
 /// The files of segments in a folder.

@@ -1,6 +1,6 @@
 //! Operator commands, alone and beside a running server.
 
-use crate::process::{Home, PATIENCE};
+use crate::process::{Home, PATIENCE, ask};
 use deeplink_doubles::wait::eventually_blocking;
 
 #[test]
@@ -98,6 +98,39 @@ fn a_click_journal_is_loaded_where_no_server_uses_it() {
     server.stop();
     // The stop has stored what there was.
     assert_eq!(home.ok(&["clicks", "load", folder]), format!("0 clicks loaded from {folder}\n"));
+}
+
+/// What a node had not stored when it was killed is loaded from a copy of its folder, once.
+#[test]
+fn the_clicks_of_a_lost_node_are_loaded_once() {
+    let home = Home::new();
+    let key = home.key("owner@example.com");
+    let mut server = home.serve();
+    let link = server.link(&key);
+    let locked = home.lock();
+    for _ in 0..3 {
+        assert_eq!(server.tap(&link), 302);
+    }
+    server.child.kill().expect("killed");
+    server.wait();
+    locked.release();
+    let copy = home.path("copy");
+    std::fs::create_dir(&copy).expect("a directory");
+    for file in std::fs::read_dir(home.data("clicks")).expect("the journal") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), copy.join(file.file_name())).expect("copied");
+    }
+    let copy = copy.to_str().expect("a path in UTF-8");
+    assert_eq!(home.ok(&["clicks", "load", copy]), format!("3 clicks loaded from {copy}\n"));
+    let folder = home.data("clicks");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    assert_eq!(home.ok(&["clicks", "load", folder]), format!("0 clicks loaded from {folder}\n"));
+    let server = home.serve();
+    let authorization = format!("Bearer {key}");
+    let stats =
+        ask(server.address, "GET", &format!("/v1/links/{link}/stats"), &[("Authorization", &authorization)], "");
+    assert_eq!(stats.json()["click_count"], 3, "{stats:?}");
+    server.stop();
 }
 
 #[test]

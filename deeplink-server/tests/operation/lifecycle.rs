@@ -106,6 +106,19 @@ fn f15_a_second_server_is_refused() {
     home.serve().stop();
 }
 
+/// F15: each process has its own data directory, whatever the database is.
+#[test]
+fn f15_a_data_directory_has_one_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let second = home.run(&["serve"]);
+    assert_eq!(second.code, Some(1), "{second:?}");
+    let reason = if home.is_sqlite() { "in use by process" } else { "clicks is in use by another process" };
+    assert!(second.stderr.contains(reason), "{second:?}");
+    assert_eq!(server.get("/ready").status, 200);
+    server.stop();
+}
+
 #[test]
 fn a_killed_server_leaves_no_lock_behind() {
     let home = Home::on_sqlite();
@@ -331,6 +344,41 @@ fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// While the database takes no clicks, visits are answered, and metrics and log say how far it is behind.
+#[test]
+fn metrics_and_log_say_that_the_database_is_behind() {
+    let mut home = Home::new();
+    let port = free_port();
+    home.set("DEEPLINK_ADMIN_LISTEN", format!("127.0.0.1:{port}"));
+    let key = home.key("owner@example.com");
+    let server = home.serve();
+    let link = server.link(&key);
+    let admin = format!("127.0.0.1:{port}").parse().expect("an address");
+    let figure = |name: &str| -> u64 {
+        let page = ask(admin, "GET", "/metrics", &[], "").body;
+        let line = page.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name} in {page}"));
+        line.trim().parse().expect("a number")
+    };
+    let behind = || {
+        ["deeplink_clicks_journal_bytes ", "deeplink_clicks_journal_seconds ", "deeplink_clicks_journal_segments "]
+            .map(figure)
+    };
+    let locked = home.lock();
+    assert_eq!(server.tap(&link), 302);
+    eventually_blocking("the metrics say so", PATIENCE, || behind().iter().all(|figure| *figure > 0));
+    // SQLite's writer waits for the lock; PostgreSQL refuses soon.
+    let warning = if home.is_sqlite() { "database is behind the click journal" } else { "clicks cannot be stored" };
+    eventually_blocking("the log says so", PATIENCE, || server.log().contains(warning));
+    assert_eq!(figure("deeplink_clicks_stored_total "), 0);
+    locked.release();
+    eventually_blocking("the click is stored", PATIENCE, || figure("deeplink_clicks_stored_total ") == 1);
+    eventually_blocking("nothing is behind", PATIENCE, || behind()[..2] == [0, 0]);
+    let recovered = || home.is_sqlite() || server.log().contains("database accepts clicks again");
+    eventually_blocking("the log says that it is over", PATIENCE, recovered);
+    assert_eq!(figure("deeplink_clicks_dropped_total "), 0);
+    server.stop();
 }
 
 /// T4: figures are shown to operators only.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use deeplink_doubles::machine;
-use sqlx::Connection;
+use sqlx::{Connection, Executor};
 
 /// Longer than anything takes on a busy machine with a slow disk, and than the waits between the first attempts of a mail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
@@ -134,6 +134,51 @@ impl Home {
             panic!("{first:?}\n{}", std::fs::read_to_string(&log).unwrap_or_default());
         };
         Server { address: address.trim().parse().expect("an address"), child, stdout, log }
+    }
+
+    /// Keeps everybody else from writing to the database until [`Locked::release`].
+    pub(crate) fn lock(&self) -> Locked {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let conn = runtime.block_on(async {
+            match self.variable("DEEPLINK_DATABASE_URL") {
+                Some(url) => {
+                    let mut conn = sqlx::PgConnection::connect(url).await.expect("a connection");
+                    conn.execute("BEGIN; LOCK TABLE links, clicks, click_marks IN EXCLUSIVE MODE")
+                        .await
+                        .expect("a lock");
+                    Connected::Postgres(conn)
+                }
+                None => {
+                    let path = self.data("deeplink.db");
+                    let path = path.to_str().expect("a path in UTF-8");
+                    let mut conn = sqlx::SqliteConnection::connect(path).await.expect("a connection");
+                    conn.execute("BEGIN IMMEDIATE").await.expect("a lock");
+                    Connected::Sqlite(conn)
+                }
+            }
+        });
+        Locked { runtime, conn }
+    }
+}
+
+/// A database in which nobody else can write.
+pub(crate) struct Locked {
+    runtime: tokio::runtime::Runtime,
+    conn: Connected,
+}
+
+enum Connected {
+    Sqlite(sqlx::SqliteConnection),
+    Postgres(sqlx::PgConnection),
+}
+
+impl Locked {
+    pub(crate) fn release(self) {
+        let closed = match self.conn {
+            Connected::Sqlite(conn) => self.runtime.block_on(conn.close()),
+            Connected::Postgres(conn) => self.runtime.block_on(conn.close()),
+        };
+        closed.expect("the lock is released");
     }
 }
 

@@ -107,6 +107,9 @@ async fn what_is_no_segment_is_set_aside_and_a_folder_has_one_process() {
     let folder = home.directory.path().join(FOLDER);
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::write(folder.join("foreign.clicks"), b"something else, and long enough").expect("a file");
+    std::fs::write(folder.join("short.clicks"), b"mine").expect("a file");
+    // A process died while it wrote the header.
+    std::fs::write(folder.join("begun.clicks"), b"DLCLI").expect("a file");
     let mut broken = header(7).to_vec();
     put_click(
         &mut broken,
@@ -125,7 +128,7 @@ async fn what_is_no_segment_is_set_aside_and_a_folder_has_one_process() {
     std::fs::write(folder.join("torn.clicks"), broken).expect("a file");
     let (db, clicks) = home.start().await;
     settled(&clicks).await;
-    eventually("both are set aside", LONG, || async { home.set_aside() == 2 }).await;
+    eventually("these are set aside", LONG, || async { home.set_aside() == 3 }).await;
     assert_eq!((home.segments().len(), home.other().await.links().await), (0, vec![1]));
     let second = crate::clicks::Clicks::start(db.clone(), home.clock.clone(), home.directory.path(), false);
     let refusal = second.err().expect("a refusal").to_string();

@@ -2,6 +2,7 @@
 
 mod counts;
 mod earlier;
+mod faults;
 mod journal;
 mod model;
 mod retention;
