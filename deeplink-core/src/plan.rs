@@ -51,7 +51,7 @@ impl Tier {
         }
     }
 
-    /// What the plan includes; an unknown plan includes what the free one does.
+    /// The plan's limits; an unknown plan has those of the free plan.
     pub fn limits(&self) -> Limits {
         let (links, events, domains, members, days) = match self {
             Self::Free | Self::Unknown(_) => (50, 10_000, Some(1), Some(1), 30),
@@ -96,7 +96,7 @@ impl PlanBasis {
         }
     }
 
-    /// The plan whose limits apply: the higher of the operator's grant and what the subscription grants, else the free
+    /// The plan whose limits apply: the higher of the operator's grant and the subscription's plan, otherwise the free
     /// plan.
     pub fn effective_tier(&self, now: Timestamp) -> Tier {
         let granted = self.grants(now).then_some(&self.subscribed);

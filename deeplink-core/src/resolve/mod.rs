@@ -1,11 +1,11 @@
 //! Where a visit leads: the decision table, as a pure function.
 //!
-//! The caller has found the link and has answered what needs no decision (unknown links, JSON). [`decide`] gives the
-//! redirect, the plan of a landing page, or the notice, and the step that led there; [`counts`] says whether and as what
-//! the visit is counted. The rows of the table are in `row`, the buttons of the page in `plan`, rewriting of URLs in
-//! `target`, the query string in `query`, and the decision in words in `reason`.
+//! The caller has found the link and handled cases without a decision (unknown links, JSON). [`decide`] returns the
+//! redirect, the plan of a landing page, or the notice, and the step that led there; [`counts`] tells whether the visit
+//! is counted, and as which kind. The rows of the table are in `row`, the buttons of the page in `plan`, rewriting of
+//! URLs in `target`, the query string in `query`, and the decision in words in `reason`.
 //!
-//! A visit that is sent to the stored web address without parameters allocates nothing, and gets it byte for byte.
+//! A redirect to the stored web address without added parameters allocates nothing and keeps it byte for byte.
 
 mod plan;
 mod query;
@@ -28,20 +28,20 @@ use query::Query;
 /// How long a landing page waits for an app to open before it goes to the fallback, in milliseconds.
 pub const TIMER_MILLIS: u32 = 1_500;
 
-/// A link as the decision needs one. All URLs are as stored.
+/// A link as the decision needs it. All URLs are as stored.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkView<'a> {
     /// The last segment of the link's address.
     pub link_id: &'a str,
     /// The shareable address.
     pub url: &'a str,
-    /// Where it leads.
+    /// Its destinations.
     pub to: Destinations<Option<&'a str>>,
-    /// There is a preview to show.
+    /// Whether it has a preview.
     pub has_social_preview: bool,
-    /// There is an agent context.
+    /// Whether it has an agent context.
     pub has_agent_context: bool,
-    /// Neither expired, flagged nor disabled.
+    /// Whether it is neither expired, flagged nor disabled.
     pub is_active: bool,
 }
 
@@ -51,7 +51,7 @@ impl LinkView<'_> {
         self.has_ios() || self.has_android()
     }
 
-    /// Whether its landing page tells more than where it leads, which bots read.
+    /// Whether its landing page has more content than its destinations, for bots to read.
     pub const fn has_texts(&self) -> bool {
         self.has_social_preview || self.has_agent_context
     }
@@ -74,7 +74,7 @@ pub struct HostContext<'a> {
     pub alternate: Option<&'a str>,
     /// The package of the tenant's Android app, if there is exactly one.
     pub only_android_package: Option<&'a str>,
-    /// The requested host itself has the role `alternate`.
+    /// Whether the requested host itself has the role `alternate`.
     pub on_alternate: bool,
 }
 
@@ -85,16 +85,16 @@ pub enum Outcome<'a> {
     Redirect(Cow<'a, str>),
     /// The landing page.
     Landing(Box<LandingPlan<'a>>),
-    /// The link is not active: a notice says so.
+    /// A notice that the link is not active.
     Notice,
 }
 
-/// The step of [`decide`] that settled a visit. The numbers are those of the documentation.
+/// The step of [`decide`] that determined the response. The numbers are those of the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// The link is not active.
     Status = 3,
-    /// A known bot, which is not sent on as people are.
+    /// A known bot, which is not redirected as people are.
     Bot = 4,
     /// The requested host is the alternate one.
     AlternateHost = 5,
@@ -116,18 +116,18 @@ impl Step {
 /// How a visit is answered, and why.
 #[derive(Clone, Debug)]
 pub struct Decision<'a> {
-    /// The step that settled it.
+    /// The step that determined it.
     pub step: Step,
-    /// What a redirect or the landing page's primary button leads to; `None`: nowhere, or back to the link.
+    /// The target of a redirect or of the landing page's primary button; `None`: nowhere, or back to the link.
     pub to: Option<Target>,
     /// The answer.
     pub outcome: Outcome<'a>,
 }
 
-/// How a visit arrived, as far as counting is concerned.
+/// How the link was requested, as far as counting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetch {
-    /// A `GET` whose answer is shown at once.
+    /// A `GET` whose response is shown at once.
     Get,
     /// A `GET` announced as a prefetch.
     Prefetch,
@@ -135,7 +135,7 @@ pub enum Fetch {
     Head,
 }
 
-/// Decides where a visit that did not ask for JSON leads. The steps keep the order in which they are specified.
+/// Decides where a visit that did not ask for JSON leads. The steps are in the documented order.
 pub fn decide<'a>(link: &LinkView<'a>, host: &HostContext<'a>, visitor: Visitor, query: Option<&str>) -> Decision<'a> {
     if !link.is_active {
         return Decision { step: Step::Status, to: None, outcome: Outcome::Notice };
@@ -189,7 +189,7 @@ fn from_alternate_host<'a>(
     }
 }
 
-/// With `redirect=1`: the target that needs no page. A Mac may be an iPad, so it has none where iOS has one.
+/// With `redirect=1`: the target that needs no page. A Mac may be an iPad, so it has none if iOS has a target.
 fn direct_target<'a>(link: &LinkView<'a>, platform: Platform, query: &Query<'_>) -> Option<(Target, Cow<'a, str>)> {
     match platform {
         Platform::Ios => app_store(link),
@@ -211,7 +211,7 @@ fn web_page<'a>(link: &LinkView<'a>, query: &Query<'_>) -> Option<(Target, Cow<'
     link.to.web_url.map(|web| (Target::Web, target::pass_on(web, query)))
 }
 
-/// Whether a visit is stored as a click, and as which kind. It does not depend on the form of the answer.
+/// Whether a visit is stored as a click, and as which kind, whatever the form of the response.
 pub fn counts(link: &LinkView<'_>, host: &HostContext<'_>, visitor: Visitor, fetch: Fetch) -> Option<ClickKind> {
     let counted = fetch == Fetch::Get && link.is_active && !host.on_alternate;
     counted.then(|| visitor.class.click_kind())

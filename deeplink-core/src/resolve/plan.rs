@@ -1,4 +1,4 @@
-//! The landing page's buttons: which there are, and where each leads.
+//! The landing page's buttons, and where each leads.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tap {
     to: Target,
-    /// Where the timer leads when nothing has opened.
+    /// Where the timer leads if no app has opened.
     fallback: Option<Target>,
 }
 
@@ -50,7 +50,7 @@ pub struct LandingPlan<'a> {
     pub platform: Platform,
     /// The Android package, if known.
     pub package: Option<Cow<'a, str>>,
-    /// Ask the visitor to open the page in a real browser.
+    /// Whether to ask the visitor to open the page in a real browser.
     pub hint: bool,
     in_app: bool,
     web: Option<Cow<'a, str>>,
@@ -105,7 +105,7 @@ impl<'a> LandingPlan<'a> {
             Row::D3 => Some(Tap::on(Target::IosApp)),
             Row::D4 => Some(Tap::on(Target::AppStore)),
             Row::D6 if !self.in_app || self.intent.is_none() => Some(Tap::on(Target::Alternate)),
-            // Browsers use the fallback inside the intent; in-app browsers often use none.
+            // Browsers use the fallback in the intent; in-app browsers often ignore it.
             Row::D6 | Row::D7 => {
                 let fallback = self.first(to_play_store).filter(|_| self.in_app);
                 Some(Tap { to: Target::Intent, fallback })
@@ -135,7 +135,7 @@ impl<'a> LandingPlan<'a> {
         targets.into_iter().find(|&target| self.address(target).is_some())
     }
 
-    /// Where a target leads, if the link or the tenant has it.
+    /// The URL of a target, if the link or the tenant has it.
     fn address(&self, target: Target) -> Option<&str> {
         match target {
             Target::Alternate => self.alternate.as_deref(),
@@ -168,7 +168,7 @@ impl<'a> LandingPlan<'a> {
         self.address(self.open?.to)
     }
 
-    /// Where a tap on the primary button ends when nothing has opened, after [`TIMER_MILLIS`](super::TIMER_MILLIS).
+    /// Where a tap on the primary button leads if no app opens within [`TIMER_MILLIS`](super::TIMER_MILLIS).
     pub fn open_fallback(&self) -> Option<&str> {
         self.address(self.open?.fallback?)
     }
@@ -178,7 +178,7 @@ impl<'a> LandingPlan<'a> {
         self.open?.fallback
     }
 
-    /// Where the browser goes by itself when the primary button is an intent and its app is not installed.
+    /// Where the browser itself goes if the primary button is an intent and its app is not installed.
     pub fn intent_fallback(&self) -> Option<&str> {
         self.address(self.intent_fallback_target()?)
     }
@@ -188,7 +188,7 @@ impl<'a> LandingPlan<'a> {
         if self.open_target() == Some(Target::Intent) { self.first([Target::PlayStore, Target::Web]) } else { None }
     }
 
-    /// The own platform's store, beside the primary button.
+    /// The store of the visitor's platform, next to the primary button.
     pub fn store(&self) -> Option<&str> {
         self.beside_open(self.own_store()?)
     }
@@ -202,12 +202,12 @@ impl<'a> LandingPlan<'a> {
         }
     }
 
-    /// The web address, beside the primary button.
+    /// The web address, next to the primary button.
     pub fn web(&self) -> Option<&str> {
         self.beside_open(Target::Web)
     }
 
-    /// The own platform's deep link, for in-app browsers whose primary button leads elsewhere.
+    /// The deep link of the visitor's platform, for in-app browsers whose primary button leads elsewhere.
     pub fn deep(&self) -> Option<&str> {
         let own = match self.platform {
             Platform::Ios => Target::IosApp,
@@ -228,7 +228,7 @@ impl<'a> LandingPlan<'a> {
         self.address(Target::PlayStore).filter(|_| self.offers_stores())
     }
 
-    /// What the primary button leads to once a Mac has turned out to be an iPad; only in row D11.
+    /// What the primary button leads to if a Mac turns out to be an iPad; only in row D11.
     pub fn ipad_target(&self) -> Option<Target> {
         self.ipad.map(|tap| tap.to)
     }
@@ -248,8 +248,8 @@ impl<'a> LandingPlan<'a> {
         self.address(self.ipad?.fallback?)
     }
 
-    /// Whether a tap also copies the link, for the app to find after its installation: on iOS, where a store address
-    /// can carry nothing. On a Mac this holds only once it is corrected.
+    /// Whether a tap also copies the link, for the app to find once installed: on iOS, where a store address cannot
+    /// carry data. A Mac copies it only if it turns out to be an iPad.
     pub fn copies_link(&self) -> bool {
         self.link.to.ios_store_url.is_some() && (self.platform == Platform::Ios || self.ipad.is_some())
     }

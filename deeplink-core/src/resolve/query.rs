@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use url::form_urlencoded;
 
-/// Added text stays below this, so that visitors cannot inflate a destination.
+/// Limit of the text added to a destination, so that visitors cannot inflate it.
 const PASSED_ON_BYTES: usize = 1024;
 
 /// Click ids of advertising networks, and the old `ref`.
@@ -19,7 +19,7 @@ pub(super) struct Query<'q> {
     pub(super) redirect: bool,
     /// `os=ios`.
     pub(super) os_is_ios: bool,
-    /// Campaign parameters in the order they came, without those that hold control characters.
+    /// Campaign parameters in their original order, without those that contain control characters.
     campaign: Vec<Campaign<'q>>,
     /// Those that are passed on, form-encoded and joined.
     passed_on: String,
@@ -29,7 +29,7 @@ pub(super) struct Query<'q> {
 struct Campaign<'q> {
     name: Cow<'q, str>,
     value: Cow<'q, str>,
-    /// There is room to pass it on.
+    /// Whether there is room to pass it on.
     passed_on: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'q> Query<'q> {
         Some(self.passed_on.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// Whether a parameter of this name is among what is passed on.
+    /// Whether a parameter with this name is passed on.
     pub(super) fn passes_on(&self, name: &str) -> bool {
         self.campaign.iter().any(|known| known.passed_on && known.name == name)
     }
@@ -81,7 +81,7 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Whether a parameter of this name may travel with a visit.
+/// Whether a parameter with this name may be passed on.
 fn is_campaign(name: &str) -> bool {
     let is_utm = |rest: &str| {
         (1..=32).contains(&rest.len())

@@ -20,8 +20,8 @@ impl Target {
 }
 
 impl Decision<'_> {
-    /// The row of the decision table; `None` where the table does not apply: for a link that is not active, and on an
-    /// alternate host.
+    /// The row of the decision table; `None` if the table does not apply: if the link is not active, or on an alternate
+    /// host.
     pub fn row(&self, link: &LinkView<'_>, host: &HostContext<'_>, visitor: Visitor) -> Option<Row> {
         let applies = self.step != Step::Status && !host.on_alternate;
         applies.then(|| Row::of(link, host, visitor))
@@ -115,7 +115,7 @@ impl Decision<'_> {
     }
 }
 
-/// For a button that tries to open an app: with what happens if no app opens.
+/// The sentence for a button that tries to open an app, including what happens if none opens.
 fn after_tap(what: &str, fallback: Option<&str>) -> String {
     match fallback {
         Some(fallback) => format!("{what}; if nothing opens within 1.5 seconds, the page goes to {fallback}."),

@@ -1,4 +1,4 @@
-//! The rows of the decision table: which one a visit falls under. What follows from a row is in `plan`.
+//! The rows of the decision table, and which one applies to a visit. The consequences of a row are in `plan`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::visitor::{Platform, Visitor};
 /// A row of the decision table: the visitor's platform, and what the link and the account have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
-    /// iOS, over the alternate host.
+    /// iOS, through the alternate host.
     D1,
     /// iOS, with a deep link of the app's own scheme.
     D2,
@@ -19,7 +19,7 @@ pub enum Row {
     D4,
     /// iOS, with destinations for Android only.
     D5,
-    /// Android, over the alternate host.
+    /// Android, through the alternate host.
     D6,
     /// Android, with a deep link that can be an intent.
     D7,
@@ -126,9 +126,9 @@ impl fmt::Display for Row {
 /// Why an Android deep link cannot be an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoIntent {
-    /// Firefox takes the fallback of every intent.
+    /// Firefox follows the fallback of every intent.
     Firefox,
-    /// An intent uses the fragment for itself.
+    /// The fragment, which an intent needs for itself.
     Fragment,
     /// Neither the store address nor the account names the app.
     Package,

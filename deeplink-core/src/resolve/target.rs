@@ -1,7 +1,7 @@
-//! Rewriting of stored addresses: what may be added to them and read from them.
+//! Adds parameters to stored addresses, and reads from them.
 //!
-//! Stored addresses are valid and ASCII. They are cut and joined as text, never parsed and serialized again, so that
-//! every byte that need not change stays as its owner wrote it.
+//! Stored addresses are valid and ASCII. They are split and joined as text, never parsed and serialized again, so that
+//! bytes that need not change stay as their owner wrote them.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use url::form_urlencoded;
 use super::query::Query;
 use crate::app::is_package_name;
 
-/// Maximum characters of the decoded referrer to which a visit's parameters may be added.
+/// Maximum characters of the decoded `referrer` up to which a visit's parameters are added.
 const REFERRER_CHARS: usize = 500;
 
-/// What a visit may add to the Play referrer, in this order.
+/// The parameters that a visit may add to the Play referrer, in this order.
 const REFERRER_NAMES: [&str; 6] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content", "gclid"];
 
 /// An address cut at its query: `{base}?{query}{fragment}`, the fragment with its `#`.
@@ -37,7 +37,7 @@ impl<'u> Cut<'u> {
         self.query.into_iter().flat_map(|query| query.split('&'))
     }
 
-    /// Puts a new query in.
+    /// Replaces the query.
     fn with_query(&self, pairs: &[&str]) -> String {
         let mut url = String::with_capacity(self.base.len() + self.fragment.len() + pairs.len() + length(pairs));
         url.push_str(self.base);
@@ -66,7 +66,7 @@ pub(super) fn pass_on<'a>(web: &'a str, query: &Query<'_>) -> Cow<'a, str> {
     let Some(added) = query.passed_on() else { return Cow::Borrowed(web) };
     let cut = Cut::at_query(web);
     let mut pairs: Vec<_> = cut.pairs().filter(|pair| !query.passes_on(&name_of(pair))).collect();
-    // An empty last pair is an empty query, or one that ends in `&`: the added pairs replace it.
+    // An empty last pair means an empty query, or one that ends in `&`: the added pairs replace it.
     if pairs.last() == Some(&"") {
         pairs.pop();
     }
@@ -74,7 +74,7 @@ pub(super) fn pass_on<'a>(web: &'a str, query: &Query<'_>) -> Cow<'a, str> {
     Cow::Owned(cut.with_query(&pairs))
 }
 
-/// A Play Store address whose `referrer` names the tapped link to the app after its installation.
+/// A Play Store address whose `referrer` tells the app, once installed, which link was tapped.
 pub(super) fn play_referrer<'a>(store: &'a str, link_id: &str, query: &Query<'_>) -> Cow<'a, str> {
     if !is_play(store) {
         return Cow::Borrowed(store);
@@ -146,7 +146,7 @@ pub fn store_id(store: &str) -> Option<&str> {
         .find(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The Android package a link belongs to: the one its store address names, else the tenant's only app.
+/// The Android package of a link: the one in its store address, otherwise that of the tenant's only app.
 pub fn package_of<'a>(store: Option<&'a str>, only_app: Option<&'a str>) -> Option<Cow<'a, str>> {
     let named = store.and_then(|store| {
         let query = Cut::at_query(store).query?;
@@ -161,7 +161,7 @@ pub(super) fn is_web(url: &str) -> bool {
     url.starts_with("https:") || url.starts_with("http:")
 }
 
-/// An Android intent that opens `deep_link`, which has no fragment, in exactly this app, or else `fallback`.
+/// An Android intent that opens `deep_link`, which has no fragment, in exactly this app, otherwise `fallback`.
 pub(super) fn intent(deep_link: &str, package: &str, fallback: Option<&str>) -> Option<String> {
     let (scheme, rest) = deep_link.split_once(':')?;
     let mut intent = format!("intent:{rest}#Intent;scheme={scheme};package={package}");
@@ -173,7 +173,7 @@ pub(super) fn intent(deep_link: &str, package: &str, fallback: Option<&str>) -> 
     Some(intent)
 }
 
-/// Encodes all but the unreserved characters.
+/// Percent-encodes all characters except unreserved ones.
 fn percent_encode(text: &str, into: &mut String) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

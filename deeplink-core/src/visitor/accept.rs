@@ -1,20 +1,20 @@
-//! Which form of answer an `Accept` header asks for.
+//! Which form of response an `Accept` header asks for.
 //!
 //! This runs on every visit, so the values that real clients send are matched as a whole, and nothing is allocated.
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Link data.
     Json,
     /// A page or redirect.
     Html {
-        /// HTML was named, not merely assumed: an unknown link answers with a page instead of an error record.
+        /// Whether HTML was named, not merely implied: an unknown link then gets a page instead of an error record.
         explicit: bool,
     },
 }
 
-/// The highest qualities, in thousandths, that a header gives to each form.
+/// The highest quality of each form in a header, in thousandths.
 #[derive(Clone, Copy, Default)]
 struct Ranks {
     json: u16,
@@ -32,7 +32,7 @@ pub fn wants_json<V: AsRef<[u8]>>(accept: impl IntoIterator<Item = V>) -> Form {
     if best.json > 0 && best.json >= best.html { Form::Json } else { Form::Html { explicit: best.html > 0 } }
 }
 
-/// What current Chromium browsers, Safari and Firefox send on a navigation.
+/// What current versions of Chromium, Safari and Firefox send on a navigation.
 pub(super) const CHROMIUM: &[u8] = b"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
 pub(super) const SAFARI: &[u8] = b"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 pub(super) const FIREFOX: &[u8] =
@@ -77,13 +77,13 @@ fn is_json(name: &[u8]) -> bool {
     subtype.eq_ignore_ascii_case(b"json") || suffixed().unwrap_or(false)
 }
 
-/// What follows `start` in `text`, whatever its case.
+/// The rest of `text` after `start`, ignoring case.
 fn after<'t>(text: &'t [u8], start: &[u8]) -> Option<&'t [u8]> {
     let (head, rest) = text.split_at_checked(start.len())?;
     head.eq_ignore_ascii_case(start).then_some(rest)
 }
 
-/// The `q` among a range's parameters: 1 if there is none, nothing if one is malformed, and the first of several.
+/// The first `q` of a range's parameters: 1 if there is none, `None` if it is malformed.
 pub(super) fn quality<'t>(parameters: impl Iterator<Item = &'t [u8]>) -> Option<u16> {
     let mut found = None;
     for parameter in parameters {

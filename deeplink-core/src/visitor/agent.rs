@@ -1,7 +1,7 @@
 //! Classification of a User-Agent string in one pass over it.
 //!
-//! The tokens live in one table. Every token is searched for case-insensitively; a token with a stricter rule is then
-//! checked where it was found, so one automaton serves all rules.
+//! The tokens are in one table. Every token is searched for case-insensitively, and a token with a stricter rule is
+//! then checked where it was found, so that one automaton serves all rules.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ impl AgentTraits {
         }
     }
 
-    /// The sort of program, which no other header changes.
+    /// The kind of program, which does not depend on other headers.
     pub const fn class(self) -> Class {
         self.class
     }
@@ -76,7 +76,7 @@ fn platform(said: Signs) -> Platform {
     }
 }
 
-/// What names a browser; the first match wins, because most name Chrome or Safari as well.
+/// Tokens of browsers; the first match wins, because most also name Chrome or Safari.
 const BROWSERS: [(u64, Browser); 12] = [
     (EDGE, Browser::Edge),
     (OPERA, Browser::Opera),
@@ -92,7 +92,7 @@ const BROWSERS: [(u64, Browser); 12] = [
     (SAFARI, Browser::Safari),
 ];
 
-/// What names an app with a browser of its own; the first match wins, because apps of one company name each other.
+/// Tokens of apps with their own browser; the first match wins, because apps of one company name each other.
 const APPS: [(u64, InApp); 16] = [
     (MESSENGER, InApp::Messenger),
     (INSTAGRAM, InApp::Instagram),
@@ -112,9 +112,9 @@ const APPS: [(u64, InApp); 16] = [
     (WECHAT, InApp::WeChat),
 ];
 
-/// The browser and device that an agent names, before other headers are looked at.
+/// The browser and device that a User-Agent names, before other headers are considered.
 fn user_agent(said: Signs) -> UserAgent {
-    // Every browser of Android names Safari, and none is.
+    // Every Android browser names Safari, but none is Safari.
     let names = |sign: u64| said.any(sign) && !(sign == SAFARI && said.any(ANDROID));
     let device = if said.any(TABLET) || said.any(ANDROID) && !said.any(MOBILE | WINDOWS_PHONE) {
         Device::Tablet
@@ -141,7 +141,7 @@ fn user_agent(said: Signs) -> UserAgent {
 }
 
 impl UserAgent {
-    /// The same with what the other headers add, of a browser that may be an app's.
+    /// The same, combined with the other headers; with `in_app`, the browser is an app's web view.
     pub(super) fn on(self, platform: Platform, in_app: bool) -> Self {
         let os = match platform {
             Platform::Ios => Os::Ios,
@@ -151,7 +151,7 @@ impl UserAgent {
             Platform::Other => self.os,
         };
         let (browser, in_app) = if in_app { (Browser::WebView, self.in_app) } else { (self.browser, InApp::None) };
-        // A tablet that asks for the page of a computer; phones do so seldom.
+        // A tablet that requests the desktop site, which phones seldom do.
         let is_tablet = self.device == Device::Desktop && matches!(platform, Platform::Ios | Platform::Android);
         let device = if is_tablet { Device::Tablet } else { self.device };
         Self { browser, in_app, os, device }

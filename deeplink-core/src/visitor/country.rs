@@ -5,12 +5,12 @@ use std::fmt;
 pub struct Country(u16);
 
 impl Country {
-    /// Where it is not known.
+    /// Unknown.
     pub const UNKNOWN: Self = Self(0);
-    /// Codes that databases and proxies use where they know none.
+    /// Codes that databases and proxies use for an unknown country.
     const NONE: [&'static [u8; 2]; 2] = [b"XX", b"ZZ"];
 
-    /// Reads a code of two letters; unknown is what is none, such as `XX` and the `T1` of some proxies.
+    /// Reads a two-letter code; anything else is unknown, such as `XX` and the `T1` of some proxies.
     pub fn read(code: &[u8]) -> Self {
         let Ok(letters) = <[u8; 2]>::try_from(code.trim_ascii()) else { return Self::UNKNOWN };
         let letters = letters.map(|letter| letter.to_ascii_uppercase());

@@ -1,4 +1,4 @@
-//! The language of a page: what an `Accept-Language` header prefers among the languages that pages are written in.
+//! The language of a page: the preferred one of an `Accept-Language` header among those that pages are written in.
 
 use super::accept::quality;
 
@@ -92,8 +92,8 @@ impl Language {
         matches!(self, Self::Ar | Self::He)
     }
 
-    /// The language that the lines of an `Accept-Language` header (RFC 9110) prefer, by the lookup of RFC 4647: the
-    /// range of the highest `q` that names one, the first of equals. English if none does; `*` names none.
+    /// The preferred language of the lines of an `Accept-Language` header (RFC 9110), by the lookup of RFC 4647: that
+    /// of the range with the highest `q` that names one, the first in a tie. English if none does; `*` names none.
     pub fn preferred<V: AsRef<[u8]>>(lines: impl IntoIterator<Item = V>) -> Self {
         let (mut best, mut highest) = (Self::En, 0);
         for line in lines {
@@ -178,7 +178,7 @@ mod tests {
             ("zh-Hant-CN", "zh-Hant"),
             ("cmn-Hant-TW", "zh-Hant"),
             ("yue-HK", "zh-Hant"),
-            // English if nothing fits.
+            // English if nothing matches.
             ("", "en"),
             ("*", "en"),
             ("*,ja;q=0.5", "ja"),

@@ -34,7 +34,7 @@ pub enum Platform {
     Macos,
     /// Windows on a computer.
     Windows,
-    /// Everything else, no User-Agent included.
+    /// Everything else, including no User-Agent.
     Other,
 }
 
@@ -63,7 +63,7 @@ impl Platform {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// The platform that a `Sec-CH-UA-Platform` value names, if it is one that decides.
+    /// The platform that a `Sec-CH-UA-Platform` value names, if it is a relevant one.
     fn from_hint(hint: &str) -> Option<Self> {
         let name = hint.trim().trim_matches('"');
         [Self::Android, Self::Ios, Self::Macos, Self::Windows]
@@ -151,12 +151,12 @@ impl Class {
         }
     }
 
-    /// Whether this is a known automaton, which reads the landing page rather than being sent through it.
+    /// Whether this is a known bot, which gets the landing page instead of being redirected.
     pub const fn is_listed(self) -> bool {
         matches!(self, Self::Preview | Self::Ai | Self::Crawler)
     }
 
-    /// The kind of click that a visit of this class is, in whatever form it is answered.
+    /// The kind of click of a visit from this class of client, whatever the form of the response.
     pub const fn click_kind(self) -> ClickKind {
         match self {
             Self::Preview => ClickKind::Preview,
@@ -167,7 +167,7 @@ impl Class {
     }
 }
 
-/// A visitor as the decision needs one.
+/// A visitor as the decision needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visitor {
     /// The operating system, with the client hint taken into account.
@@ -176,9 +176,9 @@ pub struct Visitor {
     pub class: Class,
     /// An in-app browser, where custom schemes often do nothing.
     pub in_app: bool,
-    /// Firefox, which uses the fallback of every intent.
+    /// Firefox, which follows the fallback of every intent.
     pub firefox: bool,
-    /// `WeChat`, which opens neither apps nor stores.
+    /// `WeChat`, which cannot open apps or stores.
     pub wechat: bool,
     /// What a person's click is recorded with.
     pub user_agent: UserAgent,
@@ -189,14 +189,14 @@ impl Visitor {
     pub fn new(agent: AgentTraits, platform_hint: Option<&str>) -> Self {
         let platform = platform_hint.and_then(Platform::from_hint).unwrap_or(agent.platform);
         let bare_webview = agent.bare_webkit && platform == Platform::Ios;
-        // An iPad's web view asks for the page of a computer; where it leads is that of a Mac.
+        // An iPad's web view requests the desktop site; it is treated like a Mac.
         let bare_webview_of_mac = agent.bare_webkit && platform == Platform::Macos;
         let in_app = agent.class == Class::Browser && (agent.names_app || bare_webview);
         Self {
             platform,
             class: agent.class,
             in_app,
-            // The library of an app or a program is no browser, though its system is known.
+            // An app's or program's HTTP library is not a browser, even if its system is known.
             user_agent: match agent.class {
                 Class::Browser => agent.user_agent.on(platform, in_app || bare_webview_of_mac),
                 _ => UserAgent {

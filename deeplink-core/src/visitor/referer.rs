@@ -6,9 +6,9 @@ pub const OTHER: &str = "other";
 /// Longest name of a host, in bytes (RFC 1035, section 2.3.4).
 const MAX_HOST: usize = 253;
 
-/// The host of the web page that a `Referer` names, in lower case and as an A-label, or an IP address (IPv6 in brackets); empty
-/// when it names none, [`OTHER`] for that word. A host has letters, digits, `.` and `-` alone: visitors choose it, and it is shown
-/// in tables and files.
+/// The host of the web page that a `Referer` names, in lower case and as an A-label, or an IP address (IPv6 in
+/// brackets); empty if it names none, [`OTHER`] for that word. A host has only letters, digits, `.` and `-`: visitors
+/// choose it, and it is shown in tables and files.
 pub fn referer_host(referer: &str) -> String {
     if referer == OTHER {
         return OTHER.to_owned();

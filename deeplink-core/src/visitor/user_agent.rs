@@ -1,4 +1,4 @@
-//! What a User-Agent says about a person's browser and device, as reports break clicks down.
+//! What a User-Agent says about a person's browser and device, as reports break clicks down by it.
 
 macro_rules! coded {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal $title:literal,)+ }) => {
@@ -35,9 +35,9 @@ macro_rules! coded {
 coded! {
     /// A browser.
     Browser {
-        /// Any that is not listed here, and programs that name none.
+        /// Any other browser, and programs that name none.
         Other = "other" "Other",
-        /// Chrome, and browsers that do not name themselves apart from it.
+        /// Chrome, and browsers whose User-Agent names only Chrome.
         Chrome = "chrome" "Chrome",
         /// Safari.
         Safari = "safari" "Safari",
@@ -69,9 +69,9 @@ coded! {
 coded! {
     /// An app that showed the page in its own browser.
     InApp {
-        /// A browser of its own.
+        /// Not in an app: a browser.
         None = "none" "None",
-        /// An app that is not listed here.
+        /// Any other app.
         Other = "other" "Other",
         /// Facebook.
         Facebook = "facebook" "Facebook",
@@ -111,7 +111,7 @@ coded! {
 coded! {
     /// An operating system.
     Os {
-        /// Any that is not listed here.
+        /// Any other.
         Other = "other" "Other",
         /// iOS and iPadOS.
         Ios = "ios" "iOS",
@@ -129,7 +129,7 @@ coded! {
 }
 
 coded! {
-    /// A sort of device.
+    /// A kind of device.
     Device {
         /// A phone.
         Mobile = "mobile" "Mobile",
@@ -149,12 +149,12 @@ pub struct UserAgent {
     pub in_app: InApp,
     /// The operating system.
     pub os: Os,
-    /// The sort of device; unknown where the User-Agent names no system.
+    /// The kind of device; unknown if the User-Agent names no system.
     pub device: Device,
 }
 
 impl UserAgent {
-    /// A number for storage, a byte for each part; it never changes its meaning, and 0 says that nothing is known.
+    /// A number for storage, one byte for each part; it never changes its meaning, and 0 means that nothing is known.
     pub const fn code(self) -> u32 {
         u32::from_le_bytes([self.browser as u8, self.in_app as u8, self.os as u8, self.device as u8])
     }

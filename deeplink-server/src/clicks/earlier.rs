@@ -1,5 +1,5 @@
-//! Clicks left by versions without a journal, stored once at the first start: clicks in the log that are not counted yet, and
-//! files ("spill files") with clicks that the database could not take in time.
+//! Clicks left by versions without a journal, stored once at the first start: clicks in the log that are not counted
+//! yet, and files ("spill files") with clicks that the database could not accept in time.
 //!
 //! ```text
 //! header  "DLCLICK1", number of the file (8)
@@ -21,7 +21,7 @@ use crate::db::clicks::{self, Group, Hash, JournalState, NewClick, NewText, Stor
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
 
-/// Clicks that are stored at one time.
+/// Clicks that are stored at a time.
 const MAX_CLICKS: usize = 1_024;
 const SUFFIX: &str = "spill";
 

@@ -1,8 +1,8 @@
 //! The journal: where visits append their clicks, in files of the data directory ("segments").
 //!
-//! One `write()` a click, before its visit is answered, so that a killed process loses none. While no file can be written,
-//! the same bytes are kept in memory. Segments wait in their order for the loader, which removes them once the database
-//! has what they hold.
+//! Each click is one `write()` before its visit is answered, so that a killed process loses none. While no file can be
+//! written, the same bytes are kept in memory. The loader takes segments in order and removes each once its clicks are
+//! in the database.
 
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -26,11 +26,11 @@ use crate::private;
 const SEGMENT_BYTES: u64 = 32 << 20;
 /// The age at which a segment is closed, whatever its size: the database forgets segments that were begun long ago.
 pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
-/// The size at which a segment in memory is closed: small, because it is freed only as a whole.
+/// The size at which a segment in memory is closed: small, because its memory is freed only all at once.
 const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
 /// Maximum clicks that are kept in memory.
 const MAX_IN_MEMORY: u64 = 100_000;
-/// Held by the process that writes here.
+/// The lock file, held by the process that writes the journal.
 const LOCK: &str = "lock";
 
 /// The journal of this process.
@@ -53,11 +53,11 @@ struct State {
     open: Option<Open>,
     /// Segments for the loader, oldest first; the last one may be open.
     waiting: VecDeque<Arc<Segment>>,
-    /// Since a file could not be written, and until one can.
+    /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
     unsynced: Vec<Arc<File>>,
-    /// How many segments this process has begun: tells to which of them the number of a text belongs.
+    /// How many segments this process has begun: identifies the segment that a text's number belongs to.
     begun: u32,
     buffer: Vec<u8>,
     /// Makes writing fail, as a full disk does.
@@ -65,7 +65,7 @@ struct State {
     is_full: bool,
 }
 
-/// The segment that is written.
+/// The segment that is being written.
 struct Open {
     segment: Arc<Segment>,
     /// `None` for one in memory.
@@ -80,7 +80,7 @@ struct Open {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) segments: usize,
-    /// Including what is loaded of the first one.
+    /// Including the loaded part of the first one.
     pub(super) bytes: u64,
     /// Clicks in memory only.
     pub(super) in_memory: u64,
@@ -113,7 +113,7 @@ impl Journal {
         })
     }
 
-    /// Appends a click: it is stored from now on, unless the power fails within a second.
+    /// Appends a click. Once it is in a file, only a power failure within a second can lose it.
     pub(super) fn append(&self, click: &Click) {
         let mut state = lock(&self.state);
         if state.append_to_file(self, click) || state.append_to_memory(self, click) {
@@ -148,12 +148,12 @@ impl Journal {
         lock(&self.state).waiting.front().cloned()
     }
 
-    /// How many segments of earlier processes wait.
+    /// How many segments of earlier processes are waiting.
     pub(super) fn left_behind(&self) -> usize {
         lock(&self.state).waiting.iter().filter(|segment| !segment.is_own).count()
     }
 
-    /// Closes the current segment: in any case, or only if it is in memory and `loaded` is its end.
+    /// Closes the current segment. With `loaded`, only if it is that segment, in memory and loaded to its end.
     pub(super) fn close(&self, loaded: Option<(&Arc<Segment>, u64)>) {
         let mut state = lock(&self.state);
         let is_it = state.open.as_ref().is_some_and(|open| match loaded {
@@ -167,7 +167,7 @@ impl Journal {
         }
     }
 
-    /// Removes the oldest segment, which the database has.
+    /// Removes the oldest segment, which is in the database.
     pub(super) fn remove(&self, segment: &Arc<Segment>) -> io::Result<()> {
         match self.take_out(segment) {
             Some(path) => std::fs::remove_file(path),
@@ -199,7 +199,7 @@ impl Journal {
         path
     }
 
-    /// Files, or the folder, that hold what may not be on the disk yet, to be synced.
+    /// Files that must be synced, and the folder if it has new ones, because part of them may not be on the disk yet.
     pub(super) fn unsynced(&self) -> Vec<Arc<File>> {
         let mut state = lock(&self.state);
         let mut files = std::mem::take(&mut state.unsynced);
@@ -210,7 +210,7 @@ impl Journal {
         files
     }
 
-    /// Closes the segment that is written if it is old. `true` if it was.
+    /// Closes the current segment if it is old. `true` if it was.
     pub(super) fn close_old(&self, age: Duration) -> bool {
         let mut state = lock(&self.state);
         let is_old = state.open.as_ref().is_some_and(|open| open.began.elapsed() >= age);
@@ -226,7 +226,7 @@ impl Journal {
         state.cannot_write || state.in_memory > 0
     }
 
-    /// Moves what is in memory to files, and further clicks too, if files can be written.
+    /// If files can be written again, writes the clicks in memory to files, and later clicks too.
     pub(super) fn leave_memory(&self) -> io::Result<()> {
         let mut state = lock(&self.state);
         if state.cannot_write {
@@ -238,8 +238,8 @@ impl Journal {
         kept.iter().try_for_each(|segment| state.save(self, segment))
     }
 
-    /// Closes the journal when the process ends: clicks in memory are written to files. Returns the number of clicks that could
-    /// not be written.
+    /// Closes the journal when the process ends: clicks in memory are written to files. Returns the number of clicks
+    /// that could not be written.
     pub(super) fn end(&self) -> u64 {
         let mut state = lock(&self.state);
         state.close();
@@ -269,7 +269,7 @@ impl Journal {
         lock(&self.state).is_full = is_full;
     }
 
-    /// As if the process were killed: what it has in memory is lost, and another may begin.
+    /// As if the process were killed: clicks in memory are lost, and another process can open the journal.
     #[cfg(test)]
     pub(super) fn kill(&self) -> Vec<Arc<Segment>> {
         let mut state = lock(&self.state);
@@ -364,7 +364,7 @@ impl State {
         let path = journal.path_of(id);
         let mut file = private::options().append(true).create_new(true).open(&path)?;
         if let Err(error) = file.write_all(&header(id)) {
-            // If it remains, nothing is lost: it contains no clicks.
+            // If the file remains, no harm is done: it contains no clicks.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }
@@ -440,10 +440,10 @@ impl Open {
         self.texts
     }
 
-    /// Another click was appended. `true` once the segment is full.
+    /// Records that a click was appended. `true` once the segment is full.
     fn grow(&mut self, journal: &Journal, bytes: usize, most: u64) -> bool {
         self.is_synced = false;
-        // First: what is read was accepted.
+        // Before the length, so that everything the loader reads is counted as accepted.
         journal.appended.fetch_add(bytes as u64, Ordering::Release);
         self.segment.clicks.fetch_add(1, Ordering::Relaxed);
         self.segment.length.fetch_add(bytes as u64, Ordering::Release) + bytes as u64 >= most

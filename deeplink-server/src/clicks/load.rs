@@ -1,8 +1,8 @@
 //! From the journal into the database: the one task that stores clicks.
 //!
-//! Rows of the log commit together with the offset in the segment up to which they are there, and counts with an offset of
-//! their own, because counting many clicks at one time is cheaper. So each click is stored once and counted once, whenever
-//! the process dies. A segment is removed after a commit that waits for the disk.
+//! Rows of the log commit together with the offset in the segment up to which they are stored. Counts have their own
+//! offset, because it is cheaper to count many clicks at once. Thus each click is stored and counted exactly once,
+//! whenever the process dies. A segment is removed after a commit that waits for the disk.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, JournalState, 
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
 
-/// Pause after a round that stored clicks, so that the next one stores more at once; a short one after a few clicks.
+/// Pause after a round that stored clicks, so that the next one stores more at once; shorter if they were few.
 const PACE: Duration = Duration::from_millis(100);
 const SHORT_PACE: Duration = Duration::from_millis(5);
 /// Fewer clicks than this are followed by the short pause.
@@ -30,11 +30,11 @@ const FEW: u64 = 8;
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two counts while clicks arrive, so that other nodes show them too.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// The same on SQLite, which has no other nodes, while clicks are spread over many links, because each link costs.
+/// The same on SQLite, which has no other nodes, while clicks are spread over many links: each link adds work.
 const SPREAD_COUNT_INTERVAL: Duration = Duration::from_secs(10);
 /// With more groups than this, clicks are spread over many links.
 const SPREAD: usize = 8_192;
-/// Groups in memory, some 20 MB.
+/// Maximum groups in memory, about 20 MB.
 const MAX_GROUPS: usize = 1 << 17;
 
 /// Loads the journal for as long as the service runs.
@@ -55,7 +55,7 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
                         Some(count) => drop(timeout(count, woken).await),
                         None => woken.await,
                     }
-                    // Until then nothing waited.
+                    // Until now, nothing was waiting.
                     *lock(&loader.intake.caught_up) = Instant::now();
                 }
                 intake.is_idle.store(false, Ordering::SeqCst);
@@ -89,7 +89,7 @@ impl Loader {
         Self { intake, db, reading: None, counted_at: now, has_failed: false, has_taken_over: false }
     }
 
-    /// Loads what there is, and returns how long to wait before the next round.
+    /// Loads what is available, and returns how long to wait before the next round.
     async fn go_on(&mut self) -> Pause {
         let asked = self.intake.asked.swap(false, Ordering::SeqCst);
         let began = Instant::now();
@@ -135,7 +135,7 @@ impl Loader {
         }
     }
 
-    /// One round: stores what is in the journal when it begins, and counts it if it is asked to or that is due.
+    /// One round: stores what is in the journal at its start, and counts it if `asked` to or if that is due.
     pub(super) async fn round(&mut self, asked: bool) -> Result<u64, DbError> {
         if !self.has_taken_over {
             earlier::take_over(&self.intake, &self.db).await?;
@@ -153,7 +153,7 @@ impl Loader {
                 Ok(true) => {
                     loaded += self.store_piece().await?;
                     self.count_if_due().await?;
-                    // Clicks that arrived meanwhile wait for the next round, so that few transactions are needed.
+                    // Clicks that arrived meanwhile are left to the next round, to keep transactions few.
                     if self.has_read(goal) {
                         break;
                     }
@@ -191,7 +191,7 @@ impl Loader {
         Ok(true)
     }
 
-    /// Finds out which of the texts beyond an account's share are already in the database.
+    /// Looks up which of the texts beyond an account's share are already in the database.
     async fn settle_texts(&mut self) -> Result<(), DbError> {
         let Some(reading) = &mut self.reading else { return Ok(()) };
         let beyond = reading.beyond();
@@ -229,8 +229,8 @@ impl Loader {
         };
         let is_counted = load.groups.is_some();
         let loaded = self.db.write_relaxed(Share::Clicks, load, |tx, load| load.store(tx).boxed()).await?;
-        // `None`: the piece was stored now. Its end: an earlier attempt with an unknown outcome stored it. Another
-        // offset: the database was restored from a backup, so the segment is read again.
+        // `None`: the piece was stored now. The piece's end: an earlier attempt with an unknown outcome stored it. Any
+        // other offset: the database was restored from a backup, so the segment is read again.
         if loaded.is_some_and(|loaded| loaded != piece.to) {
             self.reading = None;
             return Ok(0);
@@ -255,11 +255,11 @@ impl Loader {
         if groups >= MAX_GROUPS || self.until_count().is_zero() { self.count().await } else { Ok(()) }
     }
 
-    /// Stores the counts of what was read.
+    /// Stores the counts of the clicks read so far.
     async fn count(&mut self) -> Result<(), DbError> {
         self.counted_at = Instant::now();
         self.settle_texts().await?;
-        // Again, because what was read after a count that failed is not in its chunks.
+        // In a loop, because clicks read after a failed count are not in its chunks.
         while let Some(reading) = self.reading.as_mut().filter(|reading| reading.is_uncounted()) {
             reading.begin_count();
             let Some(chunk) = reading.chunks.last().cloned() else { return Ok(()) };
@@ -280,13 +280,13 @@ impl Loader {
         Ok(())
     }
 
-    /// Whether this much of what this process has accepted was read.
+    /// Whether the journal has been read up to this number of accepted bytes.
     fn has_read(&self, accepted: u64) -> bool {
         let own = self.reading.as_ref().filter(|reading| reading.segment.is_own);
         own.is_some_and(|reading| reading.segment.accepted_at(reading.offset()) >= accepted)
     }
 
-    /// Publishes how much of what this process has accepted is counted; segments are counted in order.
+    /// Publishes how many of the bytes accepted by this process are counted; segments are counted in order.
     fn note_counted(&self) {
         if let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_own) {
             let counted = reading.segment.accepted_at(reading.state().counted);
@@ -294,7 +294,7 @@ impl Loader {
         }
     }
 
-    /// The segment is no longer waiting: none of it will be counted.
+    /// Records that the segment is no longer waiting: no more of it will be counted.
     fn note_gone(&self, segment: &Segment) {
         if segment.is_own {
             let counted = segment.accepted_at(segment.length());
@@ -310,7 +310,7 @@ impl Loader {
         let segment = Arc::clone(&reading.segment);
         let is_empty = reading.state() == JournalState::beginning(HEADER);
         if !segment.is_in_memory() && !is_empty {
-            // The commit waits for the disk, and with it for all that was committed before.
+            // This commit waits for the disk, which also syncs all commits before it.
             let (id, state) = (segment.id, reading.state());
             let has_all = self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id, state).boxed());
             if !has_all.await? {
@@ -330,7 +330,7 @@ impl Loader {
             journal.remove(&segment)
         };
         if let Err(error) = removed {
-            // The next start finds it loaded, and tries again.
+            // The next start finds it already loaded, and tries to remove it again.
             let path = path.unwrap_or_default();
             tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
         } else if !segment.is_own {
@@ -342,7 +342,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Gives up on a segment that cannot be read.
+    /// Sets aside a segment that cannot be read.
     fn leave(&mut self) {
         let Some(reading) = self.reading.take() else { return };
         drop(self.intake.journal.set_aside(&reading.segment));
@@ -371,7 +371,7 @@ struct Load {
     from: u64,
     to: u64,
     rows: Vec<NewClick>,
-    /// Counted with them.
+    /// Counts that are stored with them.
     groups: Option<Vec<Group>>,
     months: bool,
     texts: Vec<SegmentText>,
@@ -382,7 +382,7 @@ struct Load {
 }
 
 impl Load {
-    /// Stores them if the segment is loaded up to where they begin; otherwise returns up to where it is loaded.
+    /// Stores them if the segment is loaded up to where they begin; otherwise returns the offset up to which it is.
     async fn store(&self, tx: &mut Conn<'_>) -> Result<Option<u64>, DbError> {
         let beginning = JournalState::beginning(HEADER);
         if let Some(loaded) = clicks::claim_piece(tx, self.segment, beginning, (self.from, self.to), self.now).await? {

@@ -1,4 +1,4 @@
-//! Stores clicks: from a visit to the log.
+//! The path of a click from the visit to the log.
 //!
 //! A visit appends its click to this node's journal and waits for nothing else, so that a killed process loses no click
 //! whose visit was answered. One task stores what is in the journal. A visit never fails because of its click.
@@ -9,9 +9,9 @@
 //! | `record` | the format of the journal |
 //! | `segment` | a part of the journal: a file, or memory while no file can be written |
 //! | `journal` | appends to segments and keeps their order |
-//! | `reading` | a segment as it is loaded: pieces for the log, and what they count |
+//! | `reading` | a segment being loaded: pieces for the log, and their counts |
 //! | `load` | the task that stores them |
-//! | `earlier` | what versions without a journal left |
+//! | `earlier` | clicks from versions without a journal |
 //! | `retention` | deletes clicks and events past their retention |
 
 mod earlier;
@@ -54,7 +54,7 @@ const FOLDER: &str = "clicks";
 const LATE: Duration = Duration::from_secs(10);
 /// How often the journal is synced to the disk: a power failure costs the last second at most.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is tried whether files can be written again.
+/// How often writing to files is retried after it has failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a report waits for earlier clicks to be counted.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ pub(crate) struct Click {
     pub(crate) at: i64,
     pub(crate) kind: u8,
     pub(crate) platform: u8,
-    /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code) of a person's; 0 of an agent.
+    /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code) for a person's click; 0 for an agent's.
     pub(crate) agent_code: u32,
     /// [`Country::code`](deeplink_core::visitor::Country::code).
     pub(crate) country: u16,
@@ -79,9 +79,9 @@ pub(crate) struct Click {
 /// The state of storing the clicks of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status {
-    /// Reached the log.
+    /// Clicks in the log.
     pub(crate) stored_total: u64,
-    /// Dropped: they could not be stored anywhere.
+    /// Clicks that could not be stored anywhere.
     pub(crate) dropped_total: u64,
     /// Bytes of the journal that are not in the log, and for how long it has been behind.
     pub(crate) behind_bytes: u64,
@@ -111,32 +111,32 @@ struct Intake {
     stored: AtomicU64,
     /// Bytes of the oldest segment that are in the log.
     loaded_bytes: AtomicU64,
-    /// When the log had all that the journal had then.
+    /// When the log last had everything in the journal.
     caught_up: Mutex<Instant>,
     progress: Sender<Progress>,
     /// A report is waiting until the journal is counted.
     asked: AtomicBool,
-    /// Whether the database takes no clicks.
+    /// Whether the database accepts no clicks.
     is_failing: AtomicBool,
     /// Whether the loader waits for a click.
     is_idle: AtomicBool,
     wake: Notify,
-    /// Something was stored, for those who publish clicks, while there are any.
+    /// Notifies the readers of the log, if there are any, that clicks were stored.
     news: Sender<()>,
 }
 
 /// The progress of the loader.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
-    /// How much of what this process has accepted is counted, in bytes of the journal.
+    /// How many of the journal bytes accepted by this process are counted.
     counted: u64,
-    /// Segments of earlier processes that are not.
+    /// Segments of earlier processes that are not counted yet.
     left_behind: usize,
 }
 
 impl Clicks {
-    /// Opens the journal, with `months` counting what each account has in a month. What earlier processes left in it is
-    /// stored in the background.
+    /// Opens the journal; with `months`, each account's clicks per month are counted. Segments left by earlier
+    /// processes are loaded in the background.
     pub(crate) fn start(db: Db, clock: Clock, data: &Path, months: bool) -> io::Result<Arc<Self>> {
         let intake = Arc::new(Intake::open(clock, data, &data.join(FOLDER), months)?);
         let tasks = vec![
@@ -151,12 +151,12 @@ impl Clicks {
         self.intake.record(click);
     }
 
-    /// The end of the log, for code that stores rows that have a position in it.
+    /// The end of the log, for code that stores rows with a position in it.
     pub(crate) fn head(&self) -> Arc<Head> {
         Arc::clone(&self.intake.head)
     }
 
-    /// Changes whenever this process has stored clicks.
+    /// Changes whenever this process stores clicks.
     pub(crate) fn news(&self) -> Receiver<()> {
         self.intake.news.subscribe()
     }
@@ -180,8 +180,8 @@ impl Clicks {
         }
     }
 
-    /// Waits until all clicks that were taken before are counted; not while the database takes none, nor for longer than two
-    /// seconds.
+    /// Waits until all clicks accepted so far are counted, for at most two seconds. Does not wait while the database
+    /// accepts no clicks.
     pub(crate) async fn counted(&self) {
         let intake = &self.intake;
         let goal = intake.journal.appended();
@@ -196,7 +196,7 @@ impl Clicks {
         drop(timeout(COUNT_TIMEOUT, progress.wait_for(is_done)).await);
     }
 
-    /// Stores a click in another's transaction, with its counts; [`Clicks::note_stored`] is called after the commit.
+    /// Stores a click and its counts in the caller's transaction; call [`Clicks::note_stored`] after the commit.
     pub(crate) async fn store(&self, tx: &mut Conn<'_>, click: &Click) -> Result<(), DbError> {
         let intake = &self.intake;
         let now = intake.clock.now().as_millis();
@@ -228,12 +228,12 @@ impl Clicks {
         clicks::add_counts(tx, &[Group::of_one(&row, host)], intake.months).await
     }
 
-    /// The transaction of [`Clicks::store`] is committed.
+    /// Records that the transaction of [`Clicks::store`] was committed.
     pub(crate) fn note_stored(&self) {
         self.intake.note_stored(1);
     }
 
-    /// Stores what is in the journal, for the end of the process. What cannot be stored `within` this time stays there for
+    /// Stores what is in the journal when the process ends. What cannot be stored `within` this time stays there for
     /// the next start.
     pub(crate) async fn drain(&self, within: Duration) {
         let intake = &self.intake;
@@ -249,7 +249,7 @@ impl Clicks {
         }
     }
 
-    /// Removes clicks past their retention, and the texts that only they referred to. Counts are kept. To be called
+    /// Removes clicks past their retention, and texts that no other click refers to. Counts are kept. Call it
     /// periodically.
     pub(crate) async fn sweep(&self, retention: Retention) -> Result<(), DbError> {
         retention::sweep(&self.db, self.intake.clock.now(), retention).await
@@ -292,10 +292,10 @@ pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bo
 }
 
 impl Intake {
-    /// Opens the journal in `folder`, with what versions without one left in `data`.
+    /// Opens the journal in `folder`. `data` is where versions without a journal left their clicks.
     fn open(clock: Clock, data: &Path, folder: &Path, months: bool) -> io::Result<Self> {
         let journal = Journal::open(folder, clock.clone())?;
-        // One more for what versions without a journal left.
+        // One more for the clicks from versions without a journal.
         let progress = Progress { counted: 0, left_behind: journal.left_behind() + 1 };
         Ok(Self {
             data: data.to_owned(),
@@ -319,13 +319,13 @@ impl Intake {
 
     fn record(&self, click: &Click) {
         self.journal.append(click);
-        // Looked at first, because under load the loader is never idle.
+        // A load before the swap is cheaper: under load, the loader is never idle.
         if self.is_idle.load(Ordering::SeqCst) && self.is_idle.swap(false, Ordering::SeqCst) {
             self.wake.notify_one();
         }
     }
 
-    /// Where clicks that are stored now begin in the log: not before the present time or the time of any of them.
+    /// Where clicks stored now begin in the log: at or after the current time and the time of each of them.
     fn append_position(&self, clicks: &[NewClick], now: i64) -> AppendPosition {
         let latest = clicks.iter().map(|click| click.at).max().map_or(now, |at| at.max(now));
         let gap = i64::try_from(lock(&self.random).below(MAX_GAP)).unwrap_or(0);
@@ -335,7 +335,7 @@ impl Intake {
     /// Notes that this many more clicks are in the log, and wakes readers of the log.
     fn note_stored(&self, clicks: u64) {
         self.stored.fetch_add(clicks, Ordering::Relaxed);
-        // Without a webhook or stream that wants clicks there is no receiver, and this check is all the work.
+        // Without a webhook or stream that wants clicks, there is no receiver, and nothing but this check is done.
         if clicks > 0 && self.news.receiver_count() > 0 {
             self.news.send_replace(());
         }
@@ -357,7 +357,7 @@ impl Intake {
     }
 }
 
-/// Syncs the journal while it grows, and finds out when files can be written again.
+/// Syncs the journal while it grows, and retries writing to files after it has failed.
 async fn sync(intake: Arc<Intake>) {
     let (mut has_failed, mut warned_at) = (false, Instant::now());
     loop {
@@ -366,7 +366,7 @@ async fn sync(intake: Arc<Intake>) {
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
         }
-        // Here, because the loader may be waiting for a write.
+        // Checked here, because the loader may be waiting for a write.
         let behind = intake.behind_for();
         if behind >= LATE && warned_at.elapsed() >= LATE && intake.behind_bytes() > 0 {
             warned_at = Instant::now();
@@ -390,7 +390,7 @@ async fn sync(intake: Arc<Intake>) {
     }
 }
 
-/// Holders of this lock never panic and leave a broken state, so poisoning can be ignored.
+/// Holders of this lock never leave a broken state behind when they panic, so poisoning can be ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

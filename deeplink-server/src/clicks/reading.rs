@@ -11,10 +11,10 @@ use super::segment::Segment;
 use super::texts::hash_of;
 use crate::db::clicks::{Group, Hash, JournalState, NewClick};
 
-/// Bytes that are read at one time: some 4,000 clicks, which hold the writer for a few milliseconds.
+/// Bytes that are read at a time: about 4,000 clicks, which occupy the writer for a few milliseconds.
 const PIECE_BYTES: u64 = 128 << 10;
 const HOUR: i64 = 3_600_000;
-/// Groups that are counted at one time: they hold the writer for some 15 ms.
+/// Groups that are counted at a time: they occupy the writer for about 15 ms.
 const MAX_GROUPS: usize = 2_048;
 
 /// A text of the segment.
@@ -22,13 +22,13 @@ const MAX_GROUPS: usize = 2_048;
 pub(super) struct SegmentText {
     pub(super) hash: Hash,
     pub(super) text: Arc<str>,
-    /// It is stored as `other` unless the database has it already.
+    /// Stored as `other` unless it is already in the database.
     is_beyond: bool,
-    /// The day on which it was last stored; texts are stored each day, so that the database knows which are in use.
+    /// The day it was last stored; each text is stored again each day, so that the database knows which are in use.
     pub(super) stored_on: Option<i64>,
 }
 
-/// Clicks of a segment that follow each other, from one offset up to another.
+/// Consecutive clicks of a segment, from one offset to another.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) from: u64,
@@ -36,7 +36,7 @@ pub(super) struct Piece {
     pub(super) clicks: Vec<ClickRecord>,
 }
 
-/// What tells counts apart; the host is that of the referer with this number.
+/// The key of a count; the host is that of the referer with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     link: i64,
@@ -59,7 +59,7 @@ struct Sum {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) groups: Vec<Group>,
-    /// How far the segment is counted before it, and after it.
+    /// The state of the segment before and after this chunk is counted.
     pub(super) before: JournalState,
     pub(super) after: JournalState,
 }
@@ -69,10 +69,10 @@ pub(super) struct Reading {
     pub(super) segment: Arc<Segment>,
     /// How far it was read.
     offset: u64,
-    /// What the database already has of it.
+    /// How much of it the database already has.
     state: JournalState,
     pub(super) texts: Vec<SegmentText>,
-    /// How many of them have the name that is stored.
+    /// How many of them have their final name.
     settled: usize,
     /// The piece that is being stored.
     pub(super) piece: Option<Arc<Piece>>,
@@ -112,31 +112,31 @@ impl Reading {
         self.sums.len()
     }
 
-    /// Whether something of it is read and not counted.
+    /// Whether part of it was read but is not counted.
     pub(super) fn is_uncounted(&self) -> bool {
         !self.chunks.is_empty() || self.offset > self.state.counted
     }
 
-    /// Whether all of it is read, and nothing more will come.
+    /// Whether all of it was read, and nothing will be added.
     pub(super) fn is_at_end(&self) -> bool {
-        // First whether it is closed: the length does not change after that.
+        // Check first whether it is closed: the length does not change after that.
         self.segment.is_closed() && (self.is_torn || self.offset >= self.segment.length())
     }
 
-    /// Whether what was read has to be counted before more is read: an earlier process had counted a part of it.
+    /// Whether what was read must be counted before more is read, because an earlier process had counted part of it.
     pub(super) fn ends_a_part(&self) -> bool {
         self.offset == self.state.counting && self.offset > self.state.counted
     }
 
-    /// Where reading stops next: at the end, or where the database has less of what follows.
+    /// Where reading stops next: at the end, or at an offset up to which the database has stored or counted clicks.
     fn next_end(&self) -> u64 {
         let length = self.segment.length();
         let limits = [self.state.counted, self.state.counting, self.state.loaded];
         limits.into_iter().filter(|&limit| limit > self.offset).fold(length, u64::min)
     }
 
-    /// Reads the next piece to be stored. What the database has already is counted, as far as it is not. `false` when nothing
-    /// is left to be read now.
+    /// Reads the next piece to be stored. Clicks that are already stored but not counted are added to the counts.
+    /// `false` if there is nothing to read now.
     pub(super) fn next_piece(&mut self) -> io::Result<bool> {
         while self.piece.is_none() && !self.is_torn && !self.ends_a_part() {
             let end = self.next_end();
@@ -147,7 +147,7 @@ impl Reading {
             let bytes = self.segment.read(self.offset, until)?;
             let piece = self.parse(&bytes);
             if piece.to == piece.from {
-                // A record is shorter than a piece. Of our own segments all records up to the length are whole.
+                // A record is shorter than a piece. In our own segments, all records up to the length are complete.
                 self.is_torn = true;
             } else if piece.to <= self.state.loaded {
                 self.add(&piece);
@@ -172,12 +172,12 @@ impl Reading {
         Piece { from: self.offset, to, clicks }
     }
 
-    /// The texts of which it is to be looked up whether the database has them.
+    /// The texts to look up in the database.
     pub(super) fn beyond(&self) -> Vec<Hash> {
         self.texts[self.settled..].iter().filter(|text| text.is_beyond).map(|text| text.hash).collect()
     }
 
-    /// The database has these of them; the others become `other`.
+    /// Records which of them the database has; the rest become `other`.
     pub(super) fn settle(&mut self, known: &HashSet<Hash>) {
         let (hash, other) = (hash_of(OTHER), Arc::<str>::from(OTHER));
         for text in self.texts[self.settled..].iter_mut().filter(|text| text.is_beyond && !known.contains(&text.hash)) {
@@ -190,7 +190,7 @@ impl Reading {
         self.texts.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 
-    /// The rows of a piece, and the numbers of its texts that were not stored on that day, in the order of their hashes.
+    /// The rows of a piece, and the numbers of its texts that were not stored on that day, sorted by hash.
     pub(super) fn rows(&self, piece: &Piece, day: i64) -> (Vec<NewClick>, Vec<u32>) {
         let hash = |number| self.text(number).map(|text| text.hash);
         let rows = piece.clicks.iter().map(|click| {
@@ -231,13 +231,13 @@ impl Reading {
         piece.clicks.len()
     }
 
-    /// Adds a piece, which is in the log, to what is to be counted.
+    /// Adds a piece that is in the log to the clicks to be counted.
     fn add(&mut self, piece: &Piece) {
         self.offset = piece.to;
         if piece.to <= self.state.counted {
             return;
         }
-        // Of a part that an earlier process was counting, links come in their order.
+        // In a part that an earlier process was counting, links are counted in order.
         let counted_link = if piece.to <= self.state.counting { self.state.counted_link } else { i64::MIN };
         for click in &piece.clicks {
             if click.link > counted_link || counted_link == i64::MIN {
@@ -246,8 +246,8 @@ impl Reading {
         }
     }
 
-    /// Turns what was read into chunks, unless some are being stored. A part that an earlier process was counting is counted
-    /// as a whole.
+    /// Divides the counts of what was read into chunks, unless some are being stored. A part that an earlier process
+    /// was counting must be read completely first.
     pub(super) fn begin_count(&mut self) {
         if !self.is_uncounted() || !self.chunks.is_empty() || self.offset < self.state.counting {
             return;
@@ -258,7 +258,7 @@ impl Reading {
         let mut chunks: Vec<Vec<Group>> = vec![Vec::new()];
         for group in groups {
             let last = chunks.last().and_then(|chunk| chunk.last());
-            // A chunk ends between two links, because it is remembered by its last one.
+            // A chunk ends between two links, because the database stores its last link.
             if last.is_some_and(|last| last.link != group.link) && chunks.last().is_some_and(|c| c.len() >= MAX_GROUPS)
             {
                 chunks.push(Vec::new());
@@ -278,18 +278,18 @@ impl Reading {
             self.chunks.push(Arc::new(Chunk { groups, before, after }));
             before = after;
         }
-        // The next one is taken from the end.
+        // They are taken from the end.
         self.chunks.reverse();
     }
 
-    /// The next chunk is counted.
+    /// Records that the next chunk is counted.
     pub(super) fn counted(&mut self) {
         if let Some(chunk) = self.chunks.pop() {
             self.state = JournalState { loaded: self.state.loaded, ..chunk.after };
         }
     }
 
-    /// What the database already has of it.
+    /// How much of it the database already has.
     pub(super) fn state(&self) -> JournalState {
         self.state
     }

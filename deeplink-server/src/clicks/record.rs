@@ -1,11 +1,11 @@
-//! The format of a journal segment: a header, then records, each with its length and a checksum. A record is valid as a
-//! whole or not at all, so a write that broke off halfway adds nothing.
+//! The format of a journal segment: a header, then records, each with its length and a checksum. A record is either
+//! valid as a whole or ignored, so a partial write adds nothing.
 //!
 //! ```text
 //! header  "DLCLICK4", number of the segment (8)
 //! record  length of the body (2), body, CRC-32 of both (4)
 //! body    "T", hash (16), text
-//!         "K", the same: a text that is stored as "other" unless the database has it already
+//!         "K", the same: a text that is stored as "other" unless it is already in the database
 //!         "C", link (8), time (8), kind (1), platform (1), user agent (4), referer (4), code of the user agent (4),
 //!         country (2)
 //! ```
@@ -15,7 +15,7 @@
 
 use crate::db::clicks::Hash;
 
-/// The format, and those before it, which are still read.
+/// The format, and earlier ones that can still be read.
 const MAGIC: [u8; 8] = *b"DLCLICK4";
 const EARLIER: [[u8; 8]; 2] = [*b"DLCLICK3", *b"DLCLICK2"];
 /// Bytes of the header, and as an offset.
@@ -50,7 +50,7 @@ pub(super) struct ClickRecord {
 pub(super) struct TextRecord<'a> {
     pub(super) hash: Hash,
     pub(super) text: &'a str,
-    /// Stored as `other` unless the database has it already.
+    /// Stored as `other` unless it is already in the database.
     pub(super) is_beyond: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Record<'a> {
     Click(ClickRecord),
 }
 
-/// What every segment begins with.
+/// The header of a segment.
 pub(super) fn header(segment: i64) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
@@ -115,7 +115,7 @@ fn put(into: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     into.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Takes the first record of some bytes. `None` where no whole record begins.
+/// Takes the first record of some bytes. `None` if no complete record begins there.
 pub(super) fn take<'a>(from: &mut &'a [u8]) -> Option<Record<'a>> {
     let length = usize::from(u16::from_le_bytes(*from.first_chunk()?));
     let (checked, rest) = from.split_at_checked(LENGTH + length)?;

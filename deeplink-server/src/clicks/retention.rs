@@ -11,15 +11,15 @@ use crate::shares::Share;
 
 /// Pause between two batches of a removal, so that other writes come first.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
-/// How long a segment of the journal is remembered after its removal, since a node may come back late.
+/// How long the state of a removed segment is kept, since a node may come back late.
 const JOURNALS_KEPT_DAYS: i64 = 90;
 
 /// Days that events are kept beyond their retention, so that a report on exactly that period never begins in an hour
 /// that is being removed.
 const GRACE_DAYS: i64 = 1;
 
-/// How long hours are counted by platform and host: beyond the default window of a report. Their days are kept as long as
-/// the log.
+/// How long counts by hour, platform and host are kept: longer than the default window of a report. Those by day are
+/// kept as long as the log.
 const FACET_HOURS_KEPT_DAYS: i64 = 35;
 
 /// How long clicks and other events stay in the log.
@@ -27,7 +27,7 @@ const FACET_HOURS_KEPT_DAYS: i64 = 35;
 pub(crate) enum Retention {
     /// This many days; 0 keeps them indefinitely.
     Days(u32),
-    /// As long as the plan of each account says.
+    /// As long as each account's plan keeps them.
     Plans,
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
     while db.write(Share::Service, (), move |tx, ()| events::remove_old(tx, before, now).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
     }
-    // A text is marked on the day of its use, and a click may be stored some time after its text.
+    // The day of a text's last use is stored, and a click may be stored some time after its text.
     let unused = oldest - 2 * 86_400_000;
     while db.write(Share::Service, (), move |tx, ()| clicks::remove_texts(tx, unused).boxed()).await? {
         tokio::time::sleep(REMOVAL_PAUSE).await;
@@ -61,8 +61,8 @@ pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Resu
     Ok(())
 }
 
-/// Removes what is past the time of its account's plan. Gives the days of the plan that keeps clicks longest, after which
-/// nothing is left of anybody; 0 when a plan keeps them for ever.
+/// Removes what is past the retention of its account's plan. Returns the longest retention of any plan in days, after
+/// which no account has anything left; 0 if a plan keeps clicks forever.
 async fn sweep_by_plan(db: &Db, now: Timestamp) -> Result<i64, DbError> {
     let kept = |plan: &Tier| plan.limits().analytics_retention_days;
     let longest = Tier::ALL.iter().map(kept).collect::<Option<Vec<_>>>().and_then(|days| days.into_iter().max());

@@ -1,5 +1,5 @@
 //! User agents and referers, each cleaned, hashed and classified once: a bounded table from the bytes of a header to
-//! what is known of it. Finding a known one allocates nothing.
+//! the result. Looking up a known one allocates nothing.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use crate::db::hosts::TenantBranding;
 const MAX_CHARS: usize = 512;
 /// Longer headers are parsed every time: only unusual clients send them, and this bounds memory.
 const MAX_CACHED_BYTES: usize = 1_024;
-/// Parts of a table that are locked apart.
+/// Parts of a table with separate locks.
 const SHARDS: usize = 16;
-/// Most user agents and referers in memory: at most 10,000 together.
+/// Maximum user agents and referers in memory: 10,000 together.
 const MAX_AGENTS: usize = 7_008;
 const MAX_REFERERS: usize = 2_992;
-/// Most new texts that the visitors of one account may store on a day, user agents and referers together: visitors
-/// choose them, and each is kept as long as its clicks. What the database has already can be named without end.
+/// Maximum new texts that one account's visitors can store in a day, user agents and referers together: visitors choose
+/// them, and each is kept as long as its clicks. Texts that are already in the database are not limited.
 const MAX_NEW: u32 = 100_000;
 const DAY: i64 = 86_400_000;
 
@@ -39,15 +39,15 @@ pub(crate) struct Text {
     traits: AgentTraits,
     /// Used again since the table was last pruned.
     seen: AtomicBool,
-    /// The segment of the journal that has it, and its number there.
+    /// The segment of the journal that contains it, and its number there.
     place: AtomicU64,
     /// Within the share of an account, so it may be stored.
     is_charged: AtomicBool,
-    /// Beyond the share of the account that it came to: named if the database has it already.
+    /// Beyond the share of the account that it is charged to: stored only if the database already has it.
     is_beyond: AtomicBool,
 }
 
-/// One text, shared by all clicks that name it.
+/// One text, shared by all clicks that refer to it.
 pub(crate) type TextRef = Arc<Text>;
 
 impl Text {
@@ -63,7 +63,7 @@ impl Text {
         self.raw.as_deref().unwrap_or(self.clean.as_bytes())
     }
 
-    /// What the text is stored under.
+    /// The hash that the text is stored under.
     pub(crate) fn hash(&self) -> Hash {
         self.hash
     }
@@ -73,7 +73,7 @@ impl Text {
         &self.clean
     }
 
-    /// Whether it is stored only if the database has it already.
+    /// Whether it is stored only if the database already has it.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond.load(Ordering::Relaxed)
     }
@@ -83,13 +83,13 @@ impl Text {
         self.is_beyond.store(true, Ordering::Relaxed);
     }
 
-    /// Its number in the segment of the journal that is the process's `segment`-th, if it is there.
+    /// Its number in this process's `segment`-th segment, if it is in there.
     pub(super) fn number_in(&self, segment: u32) -> Option<u32> {
         let place = self.place.load(Ordering::Relaxed);
         if place >> 32 == u64::from(segment) { u32::try_from(place & u64::from(u32::MAX)).ok() } else { None }
     }
 
-    /// Notes where its record is, which says whether it is beyond a share; unless that is otherwise by now.
+    /// Stores where its record is, unless it no longer agrees about whether the text is beyond a share.
     pub(super) fn set_number(&self, segment: u32, number: u32, is_beyond: bool) {
         self.place.store(u64::from(segment) << 32 | u64::from(number), Ordering::SeqCst);
         if self.is_beyond.load(Ordering::SeqCst) != is_beyond {
@@ -102,7 +102,7 @@ impl Text {
     }
 }
 
-/// What a text is stored under.
+/// The hash that a text is stored under.
 pub(super) fn hash_of(text: &str) -> Hash {
     let mut hash = Hash::default();
     hash.copy_from_slice(&Sha256::digest(text)[..16]);
@@ -117,12 +117,12 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// What sort of program it names.
+    /// The kind of program it names.
     pub(crate) fn traits(&self) -> AgentTraits {
         self.traits
     }
 
-    /// The text, if the header was there.
+    /// The text, if there was a header.
     pub(crate) fn text(self) -> Option<TextRef> {
         self.text
     }
@@ -133,7 +133,7 @@ impl Agent {
 pub(crate) struct Texts {
     agents: Table,
     referers: Table,
-    /// What no User-Agent at all says; also the traits of a referer, which has none.
+    /// The traits of an absent User-Agent; also those of a referer, which has none.
     absent: AgentTraits,
     new: Mutex<NewTexts>,
 }
@@ -169,15 +169,16 @@ impl Texts {
         header.map(|raw| self.referers.get(raw, || self.absent))
     }
 
-    /// Charges the text of a click on a link to this account, unless it is charged: a text is to the account that it came to
-    /// first. Once the account's share of the day is used up, texts that the database does not have are stored as `other`.
+    /// Charges the text of a click to the link's account, unless it is already charged: a text counts against the first
+    /// account that it reaches. Once the account's share of the day is used up, texts that the database does not have
+    /// are stored as `other`.
     pub(crate) fn charge(&self, account: &TenantBranding, now: Timestamp, text: TextRef) -> TextRef {
         if text.is_charged.load(Ordering::Relaxed) {
             return text;
         }
         let day = now.as_millis().div_euclid(DAY);
         let mut new = lock(&self.new);
-        // Another visit may have charged it meanwhile.
+        // Another visit may have charged it in the meantime.
         if text.is_charged.load(Ordering::Relaxed) {
             return text;
         }
@@ -189,7 +190,7 @@ impl Texts {
         *count += u32::from(has_room);
         text.is_charged.store(has_room, Ordering::Relaxed);
         if text.is_beyond.swap(!has_room, Ordering::SeqCst) == has_room {
-            // Its record in the journal says otherwise.
+            // Its record in the journal says the opposite.
             text.forget_number();
         }
         text
@@ -215,10 +216,10 @@ impl Table {
 
     fn get(&self, raw: &[u8], traits: impl FnOnce() -> AgentTraits) -> TextRef {
         let hash = self.hasher.hash_one(raw);
-        // The table itself uses the other end of the hash.
+        // The table itself uses the other bits of the hash.
         let shard = &self.shards[usize::try_from(hash >> 32).unwrap_or(0) % SHARDS];
         if let Some(text) = shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, |text| text.raw() == raw) {
-            // Looked at first, so that a text everybody asks for is not written by everybody.
+            // Loaded first, so that lookups of a popular text do not all write to it.
             if !text.seen.load(Ordering::Relaxed) {
                 text.seen.store(true, Ordering::Relaxed);
             }
@@ -233,7 +234,7 @@ impl Table {
             return Arc::clone(text);
         }
         if table.len() >= self.capacity {
-            // What came once is thinned out first: a client that sends a new text each time pushes out only its own.
+            // Texts seen once are evicted first: a client that sends a new text each time evicts only its own.
             table.retain(|text| text.seen.swap(false, Ordering::Relaxed));
             if table.len() >= self.capacity {
                 table.clear();

@@ -17,7 +17,7 @@ use crate::api::analytics::Numbers;
 use crate::caller::Caller;
 use crate::state::App;
 
-/// Conversion types, platforms and hosts with their own bar; the rest are summed up.
+/// Maximum conversion types, platforms or hosts with their own bar; the rest are summed up.
 const MAX_BARS: usize = 8;
 /// Width of a bar of the chart over time, including the gap.
 const BAR_WIDTH: usize = 10;
@@ -35,12 +35,12 @@ pub(super) enum Report {
 }
 
 impl Report {
-    /// The numbers of these links. A page without them is better than no page.
+    /// The report on these links. A page without it is better than no page.
     pub(super) async fn of(app: &App, caller: &Caller, about: &'static str, links: &[String], range: Range) -> Self {
         Self::on(app, caller, about, FunnelQuery::new(links), range).await
     }
 
-    /// The numbers of all links of an account, deleted ones included.
+    /// The report on all links of an account, including deleted ones.
     pub(super) async fn of_account(app: &App, caller: &Caller, range: Range) -> Self {
         Self::on(app, caller, "", FunnelQuery::account(), range).await
     }
@@ -65,7 +65,7 @@ impl Report {
         matches!(self, Self::Charts(charts) if charts.is_empty() && charts.before.is_zero())
     }
 
-    /// The status of a page with it.
+    /// The HTTP status of a page with it.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Unavailable(Range { error: Some(_), .. }) => StatusCode::BAD_REQUEST,
@@ -83,7 +83,7 @@ pub(super) struct Charts {
     pub(super) columns: Vec<Column>,
     /// All clicks.
     pub(super) clicks: Count,
-    /// All clicks of the time before, and how many percent more or less they are now.
+    /// All clicks in the previous period, and the change in percent.
     pub(super) before: Count,
     pub(super) change: Option<String>,
     /// The highest column.
@@ -96,22 +96,22 @@ pub(super) struct Charts {
     pub(super) returning: [Count; 3],
     /// Conversions by type, the most frequent first.
     pub(super) types: Vec<Bar>,
-    /// Conversions of users whom no link touched, which are not among the others.
+    /// Conversions of users without a touch, which are not included in the others.
     pub(super) unattributed: Count,
     /// Their revenue by currency, such as ` (12.00 EUR)`; empty without any.
     pub(super) unattributed_revenue: String,
     /// Clicks by platform and by referring host.
     pub(super) platforms: Vec<Bar>,
     pub(super) hosts: Vec<Bar>,
-    /// By country, named by its two letters; empty where the service is not told it.
+    /// By country, named by its two-letter code; empty if the service does not know visitors' countries.
     pub(super) countries: Vec<Bar>,
-    /// Whether that of some clicks is not known.
+    /// Whether the country of some clicks is unknown.
     pub(super) has_no_country: bool,
     /// The same by browser, and by the app whose own browser showed the page.
     pub(super) browsers: Vec<Bar>,
     pub(super) apps: Vec<Bar>,
     pub(super) devices: Vec<Bar>,
-    /// Whether the browser of some clicks is not known.
+    /// Whether the browser of some clicks is unknown.
     pub(super) has_unknown: bool,
     /// Of the whole account: the links with the most clicks.
     pub(super) links: Vec<Bar>,
@@ -164,11 +164,11 @@ impl std::fmt::Display for Count {
 
 /// An hour, a day or a week of the chart.
 pub(super) struct Column {
-    /// When it begins, for machines: a moment, or the date of a day.
+    /// Its start, for the `datetime` attribute: a time, or a date.
     pub(super) datetime: String,
     pub(super) name: String,
     pub(super) clicks: Count,
-    /// Left edge, upper edge and height.
+    /// Left edge, top edge and height.
     pub(super) x: usize,
     pub(super) y: i64,
     pub(super) height: i64,
@@ -177,25 +177,25 @@ pub(super) struct Column {
 /// A horizontal bar with its label.
 pub(super) struct Bar {
     pub(super) name: String,
-    /// The page of what it is about.
+    /// The URL of the page for this item.
     pub(super) href: Option<String>,
     pub(super) count: Count,
-    /// The length of the bar, out of 100.
+    /// The length of the bar, from 0 to 100.
     pub(super) length: i64,
     /// Its share of a whole, such as "12.5% of clicks".
     pub(super) share: Option<String>,
-    /// The count in the time before.
+    /// The count in the previous period.
     pub(super) before: Option<Count>,
 }
 
 /// Revenue, such as `84.00 EUR`.
 pub(super) struct Earned {
     pub(super) now: String,
-    /// That of the time before.
+    /// Revenue in the previous period.
     pub(super) before: String,
 }
 
-/// The revenue of two times; `None` without any.
+/// The revenue of both periods; `None` if there is none.
 fn earned(now: &[Revenue], before: &[Revenue]) -> Option<Earned> {
     let said = |sums: &[Revenue]| if sums.is_empty() { "0.00".to_owned() } else { listed(sums) };
     (!now.is_empty() || !before.is_empty()).then(|| Earned { now: said(now), before: said(before) })
@@ -209,7 +209,7 @@ fn in_brackets(revenue: &[Revenue]) -> String {
     if revenue.is_empty() { String::new() } else { format!(" ({})", listed(revenue)) }
 }
 
-/// A part of a whole, scaled to `full`; anything above 0 is at least 1, so that it can be seen.
+/// A part of a whole, scaled to `full`; anything above 0 becomes at least 1, so that it is visible.
 fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     if count <= 0 || whole <= 0 {
         return 0;
@@ -218,7 +218,7 @@ fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     i64::try_from(part).unwrap_or(full).clamp(1, full)
 }
 
-/// A share in percent with one decimal; `None` when it is more than the whole.
+/// A share in percent with one decimal; `None` if it is more than the whole.
 fn percent(count: i64, whole: i64) -> Option<String> {
     if count > whole {
         return None;
@@ -227,13 +227,13 @@ fn percent(count: i64, whole: i64) -> Option<String> {
     Some(format!("{}.{}%", tenths / 10, tenths % 10))
 }
 
-/// How many there are for each of a whole, with one decimal.
+/// A ratio with one decimal; `None` if `whole` is 0.
 fn ratio(count: i64, whole: i64) -> Option<String> {
     let tenths = (i128::from(count) * 10 + i128::from(whole) / 2).checked_div(i128::from(whole))?;
     Some(format!("{}.{}", tenths / 10, tenths % 10))
 }
 
-/// How many percent more or less; `None` where there was nothing.
+/// The change in percent; `None` if there was nothing before.
 fn change(now: i64, before: i64) -> Option<String> {
     let difference = (i128::from(now) - i128::from(before)).abs() * 1_000;
     let tenths = (difference + i128::from(before) / 2).checked_div(i128::from(before))?;
@@ -242,17 +242,17 @@ fn change(now: i64, before: i64) -> Option<String> {
 }
 
 impl Charts {
-    /// Draws numbers by hour or day.
+    /// Draws the charts of these numbers.
     pub(super) fn of(about: &'static str, range: Range, numbers: &Numbers) -> Self {
         let Numbers { report, before, platforms, hosts, user_agents, countries, links } = numbers;
         let unit = range.unit();
         let groups: Vec<_> =
             report.groups.iter().flatten().filter_map(|of| Some((start(&of.key)?, of.clicks))).collect();
         let sum = |groups: &[(Timestamp, i64)]| Some((groups.first()?.0, groups.iter().map(|of| of.1).sum::<i64>()));
-        // The first week may be a short one, so that the last does not seem to have collapsed.
+        // The first week may be short, rather than the last, which would look like a drop.
         let mut counts: Vec<_> = groups.rchunks(unit.groups()).filter_map(sum).collect();
         counts.reverse();
-        // The latest of equally busy ones.
+        // The latest of several equally busy ones.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
         let max = busiest.map_or(0, |(_, clicks)| clicks);
         let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
@@ -306,7 +306,7 @@ impl Charts {
         self.columns.len() * BAR_WIDTH
     }
 
-    /// The head of the table's first column.
+    /// The heading of the table's first column.
     pub(super) fn column(&self) -> String {
         capitalised(self.range.unit().word())
     }
@@ -325,13 +325,13 @@ impl Charts {
     }
 }
 
-/// The start of a group by hour; of one by day, when its date begins in UTC.
+/// The start of a group by hour or, of a group by day, midnight UTC of its date.
 fn start(key: &str) -> Option<Timestamp> {
     key.parse().or_else(|_| format!("{key}T00:00:00Z").parse()).ok()
 }
 
 fn name_of(at: Timestamp, unit: Unit, zone: &Zone) -> String {
-    // A day begins in UTC, whatever the zone: see `start`.
+    // A day begins at midnight UTC in any zone: see `start`.
     let day = || time::day(at, &Zone::default());
     match unit {
         Unit::Hour => hour_of(at, zone),
@@ -340,14 +340,14 @@ fn name_of(at: Timestamp, unit: Unit, zone: &Zone) -> String {
     }
 }
 
-/// The time at which an hour begins; where clocks are set back and show it twice, with the name of the zone's time.
+/// The time at which an hour begins; if clocks are set back and show it twice, with the zone's abbreviation.
 fn hour_of(at: Timestamp, zone: &Zone) -> String {
     let hour = time::hour(at, zone);
     let is_twice = [-HOUR_MILLIS, HOUR_MILLIS].iter().any(|step| time::hour(at.plus_millis(*step), zone) == hour);
     if is_twice { format!("{hour} {}", zone.abbreviation(at)) } else { hour }
 }
 
-/// A platform as people write it.
+/// A platform's name for people.
 fn platform(key: &str) -> String {
     match key {
         "ios" => "iOS".to_owned(),
@@ -394,7 +394,7 @@ fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
     (0..names.len()).map(bar).collect()
 }
 
-/// The largest of some counts, and the sum of the rest; with their shares of a whole.
+/// The largest of some counts and the sum of the rest, with their shares of a whole.
 fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<Bar> {
     let mut all: BTreeMap<String, i64> = BTreeMap::new();
     for (name, count) in counts {
@@ -419,7 +419,7 @@ fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<
     all.into_iter().map(bar).collect()
 }
 
-/// A country's letters, which a script replaces by its name.
+/// A country's code, which a script replaces with its name.
 fn country(key: &str) -> String {
     match key {
         "unknown" => "Unknown".to_owned(),

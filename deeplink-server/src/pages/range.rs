@@ -1,5 +1,5 @@
-//! The time that a page's numbers are about: a named range up to now, or whole days of one's own. Days are those of the
-//! account's time zone.
+//! The time range of a page's numbers: a named range up to now, or custom dates. Days are those of the account's time
+//! zone.
 
 use deeplink_core::funnel::{FunnelQuery, GroupBy};
 use deeplink_core::stats::{DEFAULT_WINDOW_DAYS, MAX_WINDOW_DAYS};
@@ -11,10 +11,10 @@ use crate::error::ApiError;
 use crate::http::extract::Query;
 
 const DAY_MILLIS: i64 = 86_400_000;
-/// Above this number of days a chart has a bar for each week: a quarter by day still fits the page.
+/// Charts of more days have a bar for each week: a quarter's days still fit the page.
 const MAX_DAILY: i64 = 92;
 
-/// Named ranges: in the query, how many days they have, on their button, and above the numbers.
+/// Named ranges: the value in the query, the number of days, the label of the button, and the title above the numbers.
 const NAMED: [(&str, i64, &str, &str); 5] = [
     ("today", 1, "Today", "Today"),
     ("7d", 7, "7 days", "Last 7 days"),
@@ -58,25 +58,25 @@ impl Unit {
 pub(super) struct Range {
     /// The path of the page.
     pub(super) path: String,
-    /// As in the query; empty for dates of one's own.
+    /// As in the query; empty for custom dates.
     name: &'static str,
-    /// Whose days they are.
+    /// The account's time zone.
     pub(super) zone: Zone,
     from: Timestamp,
     to: Timestamp,
-    /// As many days before it: until the same time of day if it ends now, else whole.
+    /// The same number of days before it: up to the same time of day if the range ends now, otherwise whole days.
     before: (Timestamp, Timestamp),
     /// Whether it ends now.
     pub(super) is_open: bool,
     days: i64,
-    /// What was entered as dates, also when it is refused.
+    /// The dates as entered, even if they are refused.
     pub(super) entered: [String; 2],
-    /// Why the dates were refused; then the range is the default one.
+    /// Why the dates were refused; the range is then the default one.
     pub(super) error: Option<String>,
 }
 
 impl Range {
-    /// The range that a page's query names; the last 30 days when it names none.
+    /// The range that a page's query selects; the last 30 days by default.
     pub(super) fn read(path: impl Into<String>, query: &Query, now: Timestamp, zone: &Zone) -> Result<Self, ApiError> {
         let [range, from, to] = ["range", "from", "to"].map(|name| query.one(name));
         let (range, from, to) = (range?.unwrap_or_default(), from?.unwrap_or_default(), to?.unwrap_or_default());
@@ -127,7 +127,7 @@ impl Range {
         let until = if self.is_open {
             let time_of_day = self.zone.as_utc(now).as_millis().rem_euclid(DAY_MILLIS);
             let until = before[before.len() - 1].start.plus_millis(time_of_day);
-            // The clocks may have been changed on that day.
+            // The clocks may have changed on that day.
             let reached = self.zone.as_utc(until).as_millis().rem_euclid(DAY_MILLIS);
             until.plus_millis(time_of_day - reached).min(end)
         } else {
@@ -136,18 +136,18 @@ impl Range {
         self.before = (before[0].start, until);
     }
 
-    /// The buttons: the query's value, the text, and whether it is this range.
+    /// The buttons: the value in the query, the label, and whether it is this range.
     pub(super) fn choices(&self) -> Vec<(&'static str, &'static str, bool)> {
         let is_this = |name| self.error.is_none() && self.name == name;
         NAMED.iter().map(|(name, _, label, _)| (*name, *label, is_this(*name))).collect()
     }
 
-    /// Whether the dates are one's own.
+    /// Whether the dates are custom.
     pub(super) fn is_own(&self) -> bool {
         self.name.is_empty() || self.error.is_some()
     }
 
-    /// Above the numbers.
+    /// The title above the numbers.
     pub(super) fn title(&self) -> String {
         match NAMED.iter().find(|known| known.0 == self.name) {
             Some((_, _, _, title)) => (*title).to_owned(),
@@ -156,7 +156,7 @@ impl Range {
         }
     }
 
-    /// When it was that the numbers are compared with.
+    /// The period that the numbers are compared with, in words.
     pub(super) fn before(&self) -> String {
         match (self.is_open, self.days) {
             (true, 1) => "by this time yesterday".to_owned(),
@@ -170,7 +170,7 @@ impl Range {
         self.name == DEFAULT && self.error.is_none()
     }
 
-    /// The query that chooses it; empty for the default one.
+    /// The query that selects it; empty for the default range.
     pub(super) fn query(&self) -> String {
         match self.name {
             DEFAULT => String::new(),
@@ -197,7 +197,7 @@ impl Range {
         if self.unit() == Unit::Hour { group.max(self.from) } else { group }
     }
 
-    /// Limits a query to the range, and to as many days before it until the same time.
+    /// Limits a query to the range, and another one to the period before it.
     pub(super) fn limit(&self, query: &FunnelQuery) -> [FunnelQuery; 2] {
         let mut own = query.clone().window(Some(self.from), Some(self.to)).group_by(self.unit().group_by());
         if self.unit() != Unit::Hour && self.zone != Zone::default() {
@@ -207,14 +207,14 @@ impl Range {
     }
 }
 
-/// So many days up to a moment, and at least one.
+/// This number of days up to a given time, at least one.
 fn last_days(zone: &Zone, count: i64, now: Timestamp) -> Vec<Day> {
     let mut days = zone.days(now.plus_days(-count - 1), now);
     days.drain(..days.len().saturating_sub(usize::try_from(count).unwrap_or(1)));
     days
 }
 
-/// The days of one's own, up to today; without a last day, it is today.
+/// The days of custom dates, up to today; the last day is today by default.
 fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, String> {
     let date = |text: &str, name: &str| -> Result<Timestamp, String> {
         let wrong = || format!("“{name}” is not a date such as {}.", time::date(now, zone));
@@ -234,7 +234,7 @@ fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, 
         return Err(too_many(MAX_WINDOW_DAYS));
     }
     let days = zone.days(first, end.min(now));
-    // One of the longest range's days has 25 hours.
+    // One day of the longest range has 25 hours.
     if days.last().is_some_and(|last| last.end > until) { Err(too_many(MAX_WINDOW_DAYS - 1)) } else { Ok(days) }
 }
 
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Days begin where the account is, and the days before are as many, also where clocks were changed.
+    /// Days begin at midnight in the account's zone, and the period before has as many, even if clocks changed.
     #[test]
     fn days_are_those_of_the_zone() {
         for (zone, now, query, from, to, before) in [

@@ -1,4 +1,4 @@
-//! Adding to the counts: the hours and days of each link, and with them what a plan's month has used up.
+//! Adds to the counts: by hour and day of each link and account, and by month for the limits of plans.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -17,12 +17,12 @@ use super::{NewClick, head, links, position_at};
 /// Milliseconds of an hour and a day.
 const HOUR: i64 = 3_600_000;
 pub(super) const DAY: i64 = 86_400_000;
-/// A visitor's number is its kind and this many times the code of its user agent.
+/// A visitor's number is its kind plus this many times the code of its user agent.
 pub(super) const KINDS: i64 = 8;
-/// Links whose accounts are looked up at one time.
+/// Links whose accounts are looked up at a time.
 const MAX_LINKS: usize = 512;
 
-/// Clicks of the log that are alike.
+/// Clicks in the log with the same properties, counted together.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) link: i64,
@@ -51,7 +51,7 @@ impl Group {
         ClickKind::from_code(self.kind).is_some_and(ClickKind::in_funnel)
     }
 
-    /// Kind and user agent, as the counts by hour and day name them.
+    /// Kind and user agent, as one number.
     fn visitor(&self) -> i64 {
         i64::from(self.kind) + i64::from(self.agent_code) * KINDS
     }
@@ -64,7 +64,7 @@ impl Group {
 /// Link, time, visitor, platform or country, and host.
 type Key = (i64, i64, i64, String);
 
-/// Clicks, between which positions they stand, and when the first and the last happened.
+/// Clicks, with the range of their positions, and the time of the first and the last one.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
     clicks: i64,
@@ -79,11 +79,11 @@ struct Rollup {
     table: &'static str,
     time: &'static str,
     by: By,
-    /// Whether it says where in the log its clicks stand.
+    /// Whether it has the range of its clicks' positions in the log.
     has_positions: bool,
 }
 
-/// What a table tells clicks of a link and a time apart by.
+/// What a table groups the clicks of a link and a time by.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Visitor,
@@ -100,8 +100,8 @@ const ROLLUPS: [Rollup; 6] = [
     Rollup { table: "click_country_days", time: "day", by: By::Country, has_positions: false },
 ];
 
-/// Adds groups to the counts of their links and accounts, with `months` also to those of their accounts' months. Their clicks
-/// are in the log, or come with this transaction.
+/// Adds groups to the counts of their links and accounts; with `months`, also to those of their accounts' months. Their
+/// clicks are in the log, or are stored by this transaction.
 pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool) -> Result<(), DbError> {
     let last_position = head(db).await?;
     let owners = owners_of(db, groups).await?;
@@ -112,7 +112,7 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
     let counted: Vec<Group> = groups.iter().cloned().chain(of_accounts).collect();
     let without_room = hosts::without_room(db, &counted).await?;
     let rollups = sums(&counted, &without_room, last_position);
-    // Accounts after all links: nodes that count the same account wait for each other at its rows, until the commit.
+    // Accounts after all links: a node locks an account's rows until the commit, and other nodes may need them.
     for of_accounts in [false, true] {
         for (nth, rows) in rollups.iter().enumerate() {
             let rows: Vec<(&Key, &Sum)> = rows.iter().filter(|row| is_account(&[row.0.0]) == of_accounts).collect();
@@ -122,13 +122,13 @@ pub(crate) async fn add_counts(db: &mut Conn<'_>, groups: &[Group], months: bool
     links::add(db, groups.iter().filter_map(|group| Some((owners.get(&group.link)?.account?, group)))).await?;
     if months {
         let months = months_of(groups, &owners);
-        // Last, because conversions wait for the same rows.
+        // Last, because conversions need the same rows.
         store_months(db, &months).await?;
     }
     Ok(())
 }
 
-/// The rows that groups come to in each table.
+/// The rows that groups add up to in each table.
 fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> [BTreeMap<Key, Sum>; ROLLUPS.len()] {
     let mut rollups: [BTreeMap<Key, Sum>; ROLLUPS.len()] = Default::default();
     for group in groups {
@@ -146,7 +146,7 @@ fn sums(groups: &[Group], without_room: &HashSet<Named>, last_position: i64) -> 
             }
             add(facet_days, (link, day, platform, named.2.clone()), sum);
             add(facets, (link, hour, platform, named.2), sum);
-            // What is of no country is the rest.
+            // Clicks without a country have no row: they are the difference to the other counts.
             if country > 0 {
                 add(countries, (link, hour, country.into(), String::new()), sum);
                 add(country_days, (link, day, country.into(), String::new()), sum);
@@ -167,7 +167,7 @@ fn add(rows: &mut BTreeMap<Key, Sum>, key: Key, sum: Sum) {
     rows.entry(key).and_modify(join).or_insert(sum);
 }
 
-/// Whose a link is.
+/// The owner of a link.
 #[derive(FromRow)]
 struct Owner {
     position: i64,
@@ -202,7 +202,7 @@ async fn owners_of(db: &mut Conn<'_>, groups: &[Group]) -> Result<HashMap<i64, O
     Ok(owners)
 }
 
-/// Clicks of people and agents by their account and month.
+/// Clicks of people and agents by account and month.
 fn months_of(groups: &[Group], owners: &HashMap<i64, Owner>) -> BTreeMap<(String, i64), i64> {
     let mut months = BTreeMap::new();
     for group in groups.iter().filter(|group| group.in_funnel()) {
@@ -214,7 +214,7 @@ fn months_of(groups: &[Group], owners: &HashMap<i64, Owner>) -> BTreeMap<(String
     months
 }
 
-/// Adds to the months of accounts.
+/// Adds to the monthly counts of accounts.
 async fn store_months(db: &mut Conn<'_>, months: &BTreeMap<(String, i64), i64>) -> Result<(), DbError> {
     static UPSERT: LazyLock<Upsert> = LazyLock::new(|| {
         Upsert::new(
@@ -246,7 +246,7 @@ impl Rollup {
         columns
     }
 
-    /// What becomes of a row that is there.
+    /// What happens to a row that exists.
     fn then(&self) -> String {
         let Self { table, time, .. } = self;
         let by = match self.by {

@@ -1,5 +1,5 @@
-//! Counts of clicks in any window: whole days and hours from their rollups, and an hour that the window cuts from the
-//! log. They are exact as long as the log holds all clicks of such an hour, and all of them are counted in the rollups.
+//! Counts of clicks in any window: whole days and hours are read from rollups, and an hour at an end of the window from
+//! the log. They are exact as long as the log has all clicks of such an hour, and all are counted in the rollups.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,7 +20,7 @@ const DAY: i64 = 86_400_000;
 /// Maximum hosts read by name: more than a report shows, because the hours at the ends of the window, which are added
 /// later, may change their order a little.
 const MAX_READ_HOSTS: i64 = 1_000;
-/// The number of the row that holds the rest of them.
+/// The number of the row with the sum of all other hosts.
 const REST: i64 = 1;
 
 /// What is counted.
@@ -58,7 +58,7 @@ impl Kinds {
     }
 }
 
-/// What counts are grouped by. Platforms are known of the funnel's clicks only.
+/// What counts are grouped by. Only the funnel's clicks have platforms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Nothing,
@@ -77,7 +77,7 @@ pub(crate) enum By {
     Country,
 }
 
-/// Clicks by what they are grouped by; groups without any may be absent.
+/// Clicks by group; groups without clicks may be absent.
 pub(crate) async fn count(db: &mut Conn<'_>, scope: Scope<'_>, by: By) -> Result<BTreeMap<i64, i64>, DbError> {
     let key = match by {
         By::Nothing => Key::Nothing,
@@ -117,18 +117,18 @@ pub(super) enum Key {
     Country,
 }
 
-/// The tables that a question is answered from.
+/// The tables that counts are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Visitors,
-    /// By platform and host; of the funnel's clicks.
+    /// By platform and host; only clicks in the funnel.
     Facets,
-    /// By country; of the funnel's clicks.
+    /// By country; only clicks in the funnel.
     Countries,
 }
 
 impl Source {
-    /// Those of hours and of days.
+    /// The table by hour and the one by day.
     fn tables(self) -> [&'static str; 2] {
         match self {
             Self::Visitors => ["click_hours", "click_days"],
@@ -137,8 +137,8 @@ impl Source {
         }
     }
 
-    /// Code, platform and host of a row of the hours, or what stands for those that it has not. The code is that of the visitor
-    /// or the country.
+    /// Code, platform and host of a row by hour, with placeholders for columns it does not have. The code is that of
+    /// the visitor or the country.
     pub(super) fn columns(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Visitors => ("visitor", "CAST(0 AS BIGINT)", "''"),
@@ -157,7 +157,7 @@ impl Key {
         }
     }
 
-    /// The number and the text that a row is grouped by, where its moment is `time`.
+    /// The number and the text that a row is grouped by; `time` is its time column.
     fn columns(self, time: &str) -> (String, &'static str) {
         let number = match self {
             Self::Nothing | Self::Host => "CAST(0 AS BIGINT)".to_owned(),
@@ -172,7 +172,7 @@ impl Key {
         (number, if self == Self::Host { "host" } else { "''" })
     }
 
-    /// The same of a cell.
+    /// The same for a cell.
     fn of(self, cell: &Cell) -> (i64, String) {
         let number = match self {
             Self::Nothing | Self::Host => 0,
@@ -188,7 +188,7 @@ impl Key {
     }
 }
 
-/// One row of a rollup of hours at an end of the window, or with `is_cell` 0 a sum that lies wholly inside.
+/// A row of an hourly rollup at an end of the window or, if `is_cell` is 0, a sum of rows wholly inside the window.
 #[derive(Debug, Clone, FromRow)]
 pub(super) struct Cell {
     pub(super) is_cell: i64,
@@ -197,12 +197,12 @@ pub(super) struct Cell {
     pub(super) host: String,
     pub(super) clicks: i64,
     pub(super) link: i64,
-    /// Of the visitor or the country; 0 where rows are by platform and host.
+    /// The visitor's or the country's; 0 if rows are by platform and host.
     pub(super) code: i64,
-    /// 0 where rows are not by platform.
+    /// 0 if rows are not by platform.
     pub(super) platform: i64,
     pub(super) hour: i64,
-    /// When the first and the last click happened, and between which positions of the log they stand.
+    /// The time of the first and the last click, and the range of their positions in the log.
     pub(super) first_at: i64,
     pub(super) last_at: i64,
     pub(super) first_position: i64,
@@ -215,10 +215,10 @@ impl Cell {
     }
 }
 
-/// What tells the rows of an hour apart: link, code, platform and host.
+/// The key of a row within an hour: link, code, platform and host.
 pub(super) type Name = (i64, i64, i64, String);
 
-/// The whole days and hours of a window, and the hours that it cuts.
+/// The whole days and hours of a window, and the hours that it contains only a part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     days: (i64, i64),
@@ -227,7 +227,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Ranges end before their second number.
+    /// The end of each range is exclusive.
     fn of(scope: Scope<'_>, key: Key) -> Self {
         let (from, until) = (scope.from, scope.to.saturating_add(1));
         let down = |at: i64, width: i64| at - at.rem_euclid(width);
@@ -253,7 +253,7 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
         "only the funnel's clicks have these counts"
     );
     let rows = read(db, scope, key).await?;
-    // Where a rest was summed up, a host that has no row of its own may be one of it.
+    // If other hosts were summed up, a host without its own row may be among them.
     let has_rest = rows.iter().any(|row| row.is_cell == 0 && key == Key::Host && row.number == REST);
     let named: HashSet<String> =
         rows.iter().filter(|row| has_rest && row.is_cell == 0).map(|row| row.host.clone()).collect();
@@ -277,8 +277,8 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
     Ok(counted)
 }
 
-/// The sums of what lies inside the window, and the rows of the hours that it cuts. One statement, and so one snapshot of
-/// days, hours and their parts.
+/// The sums of whole days and hours inside the window, and the rows of the hours at its ends. One statement, and so one
+/// snapshot.
 async fn read(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<Vec<Cell>, DbError> {
     let links = padded(scope.links);
     let sql = statement(scope.kinds, key, links.len());
@@ -327,7 +327,7 @@ fn statement(kinds: Kinds, key: Key, links: usize) -> String {
     format!("SELECT * FROM ({sums} UNION ALL {cells}) AS counted WHERE clicks IS NOT NULL")
 }
 
-/// The hosts with the most clicks, and the sum of all others in a separate row with the number 1.
+/// The hosts with the most clicks, and the sum of the others in a separate row with the number [`REST`].
 fn largest_hosts(sums: &str, cells: &str) -> String {
     let clicks = "CAST(COALESCE(SUM(clicks), 0) AS BIGINT)";
     format!(
@@ -341,7 +341,7 @@ fn largest_hosts(sums: &str, cells: &str) -> String {
     )
 }
 
-/// What a sum has in the columns of a cell.
+/// The columns of a cell, as a sum fills them.
 const NONE: &str = "CAST(0 AS BIGINT) AS link, CAST(0 AS BIGINT) AS code, CAST(0 AS BIGINT) AS platform, \
     CAST(0 AS BIGINT) AS hour, CAST(0 AS BIGINT) AS first_at, CAST(0 AS BIGINT) AS last_at, \
     CAST(0 AS BIGINT) AS first_position, CAST(0 AS BIGINT) AS last_position";

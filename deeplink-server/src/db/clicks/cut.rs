@@ -1,4 +1,4 @@
-//! How many clicks of an hour lie in a window that cuts it, from the log.
+//! Counts from the log the clicks of an hour that are inside a window which begins or ends within that hour.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,8 +12,8 @@ use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, Source};
 use super::hosts::OTHER;
 use super::position_at;
 
-/// How many clicks of each cell lie in the window. Clicks that another node has stored since the cells were read may be
-/// taken for some of theirs, until it has counted them too.
+/// How many clicks of each cell are in the window. Clicks that another node has stored since the cells were read may be
+/// mistaken for clicks of the cells until that node has counted them.
 pub(super) async fn count(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -35,9 +35,9 @@ pub(super) async fn count(
     Ok(counted)
 }
 
-/// The clicks of an hour's cells in the window, from the part of the log after the edge that cuts the hour. A click's
-/// position is never before its time, so all clicks after the edge are in that part: where the window begins they are
-/// counted, and where it ends they are subtracted. `None` if retention may have removed clicks of that part.
+/// The clicks of an hour's cells in the window, from the part of the log after the window's edge in that hour. A
+/// click's position is never before its time, so all clicks after the edge are in that part: at the window's start they
+/// are counted, and at its end they are subtracted. `None` if retention may have removed clicks of that part.
 async fn beside_edge(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -51,7 +51,7 @@ async fn beside_edge(
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
     let after = position_at(edge).max(first - 1);
-    // An hour that the window begins and ends in is counted from its beginning on.
+    // If the window begins and ends in the same hour, its start is the edge.
     let until = if begins { scope.to.min(hour + HOUR - 1) } else { hour + HOUR - 1 };
     let found = scan(db, scope.kinds, key, cells, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
     let removed: Option<i64> = on!(db, c => sqlx::query_scalar(REMOVED).fetch_one(c).await)?;
@@ -63,8 +63,8 @@ async fn beside_edge(
     Ok(Some(cells.iter().map(inside).collect()))
 }
 
-/// The same from all the clicks of the cells. Once retention has taken one of a cell's clicks from the log, the cell counts
-/// whole if its first click lies in the window.
+/// The same from all the clicks of the cells. Once retention has removed one of a cell's clicks from the log, the whole
+/// cell counts if its first click is in the window.
 async fn of_all(db: &mut Conn<'_>, scope: Scope<'_>, key: Key, hour: i64, cells: &[Cell]) -> Result<Vec<i64>, DbError> {
     let (first, last) = span(cells);
     let window = (scope.from, scope.to);
@@ -90,12 +90,12 @@ struct Part {
     platform: i64,
     host: String,
     clicks: i64,
-    /// Those of them that lie in the inner range.
+    /// How many of them are in the inner range.
     inside: i64,
 }
 
-/// Clicks of the cells in a part of the log, by the names of the cells: those of the first range of moments, and those of
-/// the second, which lies inside of it. Ranges include both ends. A host that no cell names is one of the others.
+/// Clicks of the cells in a part of the log, by cell name: those in the first range of times, and those in the second,
+/// which is inside the first. Ranges include both ends. A host that no cell names counts as `other`.
 async fn scan(
     db: &mut Conn<'_>,
     kinds: Kinds,
@@ -131,7 +131,7 @@ async fn scan(
         kinds.list()
     );
     if of_account {
-        // The log names links alone. Whose they are is looked up for each link rather than for each click.
+        // The log contains links only. Their accounts are looked up once per link, not once per click.
         let own = |table: &str| {
             format!(
                 "EXISTS (SELECT 1 FROM {table} o JOIN tenants a ON a.id = o.tenant_id \

@@ -5,10 +5,10 @@ use sqlx::FromRow;
 use super::super::{Conn, DbError, execute, on};
 use super::add::{Group, add_counts};
 
-/// Clicks that are counted at one time.
+/// Clicks that are counted at a time.
 const MAX_CLICKS: i64 = 8_192;
 
-/// How a batch of clicks is recognized in the log: by where and what its first click is.
+/// Identifies a batch of clicks in the log by the position and content of its first click.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredBatch {
     pub(crate) position: i64,
@@ -29,7 +29,7 @@ pub(crate) async fn is_stored(db: &mut Conn<'_>, batch: StoredBatch) -> Result<b
 #[derive(Debug)]
 pub(crate) struct Uncounted {
     from: i64,
-    /// The position of the last; `None` if there are none, and never will be.
+    /// The position of the last one; `None` if there are none and never will be.
     to: Option<i64>,
     groups: Vec<Group>,
 }
@@ -44,7 +44,7 @@ struct Row {
     host: String,
 }
 
-/// The next clicks that are not counted. `None` once the mark is gone: all that follow are counted by those who store them.
+/// The next clicks that are not counted. `None` once the mark is gone: later clicks are counted by whoever stores them.
 pub(crate) async fn next_uncounted(db: &mut Conn<'_>) -> Result<Option<Uncounted>, DbError> {
     const MARK: &str = "SELECT position FROM click_marks WHERE name = 'folded'";
     const NEXT: &str = "
@@ -71,7 +71,7 @@ pub(crate) async fn next_uncounted(db: &mut Conn<'_>) -> Result<Option<Uncounted
     Ok(Some(Uncounted { from, to: rows.last().map(|row| row.position), groups }))
 }
 
-/// Counts them and moves the mark, or removes it where nothing follows.
+/// Counts them and moves the mark, or removes it if nothing follows.
 pub(crate) async fn count_earlier(db: &mut Conn<'_>, clicks: &Uncounted, months: bool) -> Result<(), DbError> {
     const MOVE: &str = "UPDATE click_marks SET position = $2 WHERE name = 'folded' AND position = $1";
     const END: &str = "DELETE FROM click_marks WHERE name = 'folded' AND position = $1";

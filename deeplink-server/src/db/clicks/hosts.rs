@@ -15,14 +15,14 @@ use super::add::Group;
 const MAX_HOSTS: usize = 200;
 /// The same for all links of an account together.
 const MAX_ACCOUNT_HOSTS: usize = 1_000;
-/// Days of links that are looked up at one time.
+/// Days of links that are looked up at a time.
 const MAX_DAYS: usize = 100;
 
 /// A link, a day and a host.
 pub(super) type Named = (i64, i64, String);
 
-/// Those hosts of groups that their link's day does not name and has no room for. A day that is full stays full, so a host
-/// is counted by its name in all of a day or in nothing of it.
+/// The hosts of groups that have no row for their link and day, and for which there is no room. A day that is full
+/// stays full, so a host is counted by name for the whole day or not at all.
 pub(super) async fn without_room(db: &mut Conn<'_>, groups: &[Group]) -> Result<HashSet<Named>, DbError> {
     let mut named: BTreeMap<(i64, i64), BTreeSet<&str>> = BTreeMap::new();
     for group in groups.iter().filter(|group| !group.host.is_empty() && group.in_funnel()) {
@@ -51,10 +51,10 @@ pub(super) async fn without_room(db: &mut Conn<'_>, groups: &[Group]) -> Result<
     Ok(without)
 }
 
-/// The hosts that days of links name.
+/// The hosts that are counted by name for days of links.
 async fn hosts_of(db: &mut Conn<'_>, days: &[(i64, i64)]) -> Result<HashMap<(i64, i64), HashSet<String>>, DbError> {
     let length = padded_length(days.len());
-    // By platform, because the key of the counts begins so.
+    // By platform, because it comes first in the key of the counts.
     let platforms = Platform::ALL.iter().map(|platform| platform.code().to_string()).collect::<Vec<_>>().join(", ");
     let pairs = (0..length).map(|nth| format!("(${}, ${})", 2 * nth + 1, 2 * nth + 2)).collect::<Vec<_>>().join(", ");
     let sql = format!(

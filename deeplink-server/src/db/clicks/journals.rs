@@ -1,35 +1,35 @@
-//! How much of each segment of the nodes' journals is in the database. It commits with what it says, so that every click is
-//! stored once and counted once.
+//! How much of each segment of the nodes' journals is in the database. This state commits together with the clicks, so
+//! that every click is stored and counted exactly once.
 
 use super::super::{Conn, DbError, execute, on};
 
-/// What the database has of a segment; offsets are in bytes.
+/// How much of a segment the database has; offsets are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JournalState {
-    /// Up to here its clicks are in the log.
+    /// The offset up to which its clicks are in the log.
     pub(crate) loaded: u64,
-    /// Up to here they are in the counts.
+    /// The offset up to which all clicks are counted.
     pub(crate) counted: u64,
-    /// Up to here those of the links up to `counted_link` are; 0 if no count was begun.
+    /// The offset up to which clicks on links up to `counted_link` are counted; 0 if no count was begun.
     pub(crate) counting: u64,
     pub(crate) counted_link: i64,
 }
 
 impl JournalState {
-    /// Of a segment whose first record is at `offset`.
+    /// The state of an unread segment whose first record is at `offset`.
     pub(crate) fn beginning(offset: u64) -> Self {
         Self { loaded: offset, counted: offset, counting: 0, counted_link: i64::MIN }
     }
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// It is to be stored in this transaction.
     Yours,
-    /// It is stored already.
+    /// It is already stored.
     Stored,
-    /// The database is at another place.
+    /// The database has the segment up to another offset.
     Other,
 }
 
@@ -41,7 +41,7 @@ fn unsigned(offset: i64) -> u64 {
     u64::try_from(offset).unwrap_or(0)
 }
 
-/// What the database has of a segment; `None` if it has nothing.
+/// How much of a segment the database has; `None` if nothing.
 pub(crate) async fn journal_state(db: &mut Conn<'_>, segment: i64) -> Result<Option<JournalState>, DbError> {
     const SQL: &str = "SELECT loaded, counted, counting, counted_link FROM click_journals WHERE segment = $1";
     let found: Option<(i64, i64, i64, i64)> = on!(db, c => sqlx::query_as(SQL).bind(segment).fetch_optional(c).await)?;
@@ -53,8 +53,8 @@ pub(crate) async fn journal_state(db: &mut Conn<'_>, segment: i64) -> Result<Opt
     }))
 }
 
-/// Notes that a segment's clicks between two offsets are in the log with this transaction. Where it is not loaded up to the
-/// first, gives up to where.
+/// Records that this transaction stores a segment's clicks between two offsets. If the segment is not loaded exactly up
+/// to the first one, returns the offset up to which it is.
 pub(crate) async fn claim_piece(
     db: &mut Conn<'_>,
     segment: i64,
@@ -73,7 +73,7 @@ pub(crate) async fn claim_piece(
         return Ok(Some(state.loaded));
     }
     if from != beginning.loaded {
-        // A crash of the database has undone what came before.
+        // A crash of the database has undone the earlier commits.
         return Ok(Some(0));
     }
     let added = execute!(db, ADD; segment, signed(from), signed(to), i64::MIN, now)?;
@@ -102,15 +102,15 @@ pub(crate) async fn claim_count(
     Ok(if is_stored { Claim::Stored } else { Claim::Other })
 }
 
-/// Notes that a segment's clicks up to an offset are in the counts with this transaction, which stores them.
+/// Records that this transaction counts a segment's clicks up to an offset.
 pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Result<(), DbError> {
     const SQL: &str = "UPDATE click_journals SET counted = $2 WHERE segment = $1";
     execute!(db, SQL; segment, signed(to))?;
     Ok(())
 }
 
-/// Changes a row, so that a commit waits for the disk: SQLite writes and syncs nothing for a row that stays the same. `false`
-/// if the database does not have this of the segment: a crash has undone the rest.
+/// Changes a row, so that the commit waits for the disk: SQLite writes and syncs nothing if no row changes. `false` if
+/// the database does not have this much of the segment, because a crash has undone some of it.
 pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
     const SQL: &str =
         "UPDATE click_journals SET used_at = used_at + 1 WHERE segment = $1 AND loaded = $2 AND counted = $3";

@@ -1,7 +1,7 @@
-//! Which links of an account have the most clicks. A day names some hundreds of its links, found by sample and hold (Estan and
-//! Varghese, "New directions in traffic measurement and accounting", 2002): a link with many clicks is almost certainly among
-//! them, and what it costs does not depend on how many links there are. They are candidates only: how many clicks each has is
-//! read from its own counts.
+//! Which links of an account have the most clicks. For each day, a few hundred links are recorded by sample and hold
+//! (Estan and Varghese, "New directions in traffic measurement and accounting", 2002): a link with many clicks is
+//! almost certainly among them, and the cost does not depend on the number of links. They are only candidates: the
+//! clicks of each are read from its own counts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ use super::super::upsert::{Column, Upsert};
 use super::super::{Conn, DbError, on};
 use super::add::{DAY, Group};
 
-/// Links of a day that are always recorded. Each time that as many more are recorded, a click is [`LESS`] times less likely to
-/// add another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
+/// The number of links of a day that are always recorded. For each further [`ROOM`] links recorded, a click is [`LESS`]
+/// times less likely to add another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
 const ROOM: usize = 200;
 const LESS: u64 = 16;
 const MAX_TIMES: usize = 7;
@@ -23,13 +23,13 @@ const MAX_TIMES: usize = 7;
 const SHORT: i64 = 2 * DAY;
 const MAX_CANDIDATES: i64 = 400;
 const TIMES_ASKED: i64 = 2;
-/// Days of accounts that are looked up at one time.
+/// Days of accounts that are looked up at a time.
 const MAX_DAYS: usize = 100;
 
 /// An account, a day and a link.
 type Key = (i64, i64, i64);
 
-/// Adds the funnel's clicks to the links that their days name. `groups` come with the number of their account.
+/// Adds the funnel's clicks to the recorded links of their days. Each group comes with the number of its account.
 pub(super) async fn add<'a>(db: &mut Conn<'_>, groups: impl Iterator<Item = (i64, &'a Group)>) -> Result<(), DbError> {
     let mut clicked: BTreeMap<Key, (i64, i64)> = BTreeMap::new();
     for (account, group) in groups.filter(|(_, group)| group.in_funnel()) {
@@ -64,11 +64,11 @@ fn is_sampled(named: usize, link: i64, first_at: i64, clicks: i64) -> bool {
     (mixed >> 32) % LESS.pow(times) < clicks.unsigned_abs()
 }
 
-/// The links that days of accounts name.
+/// The links that are recorded for days of accounts.
 async fn named_links(db: &mut Conn<'_>, days: &[(i64, i64)]) -> Result<HashMap<(i64, i64), HashSet<i64>>, DbError> {
     let length = padded_length(days.len());
     let pairs = (0..length).map(|nth| format!("(${}, ${})", 2 * nth + 1, 2 * nth + 2)).collect::<Vec<_>>().join(", ");
-    // As one text for each day, because a row for each link costs several times as much.
+    // As one text for each day, because a row for each link is several times slower.
     let sql = format!(
         "WITH asked (account, day) AS (VALUES {pairs})
         SELECT asked.account, asked.day, (SELECT string_agg(CAST(n.link AS TEXT), ',') FROM account_links n
@@ -99,14 +99,14 @@ async fn store(db: &mut Conn<'_>, rows: &[(Key, i64)]) -> Result<(), DbError> {
     UPSERT.store(db, &columns).await
 }
 
-/// A link by its position and its id.
+/// The position and the ID of a link.
 #[derive(Debug, FromRow)]
 pub(crate) struct Candidate {
     pub(crate) position: i64,
     pub(crate) link_id: String,
 }
 
-/// Links of an account among which are those with the most clicks in a window, deleted ones excluded.
+/// Links of an account that include those with the most clicks in a window, without deleted ones.
 pub(crate) async fn candidates(
     db: &mut Conn<'_>,
     account: i64,

@@ -1,6 +1,6 @@
 //! The click log: appends clicks, counts them, and deletes old ones.
 //!
-//! A click has no key of its own. What is stored exactly once is a part of a node's journal: its offset moves in the same
+//! A click has no key of its own. It is stored exactly once because the offset in the node's journal moves in the same
 //! transaction (`journals`).
 
 mod add;
@@ -44,7 +44,7 @@ pub(crate) struct NewClick {
     pub(crate) at: i64,
     pub(crate) kind: u8,
     pub(crate) platform: u8,
-    /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code); 0 if nothing is known.
+    /// [`UserAgent::code`](deeplink_core::visitor::UserAgent::code); 0 if unknown.
     pub(crate) agent_code: u32,
     /// [`Country::code`](deeplink_core::visitor::Country::code).
     pub(crate) country: u16,
@@ -61,15 +61,16 @@ pub(crate) struct AppendPosition {
     pub(crate) gap: i64,
 }
 
-/// Some thousands of batches fit into a second in which the clock stands still, before positions run ahead of it.
+/// Limit of [`AppendPosition::gap`]: a second has room for thousands of batches before positions run ahead of the
+/// clock.
 pub(crate) const MAX_GAP: u64 = 1 << 16;
 
-/// The position before which the log has nothing that happened at `millis` or later.
+/// The position before which the log has no click from `millis` or later.
 pub(crate) fn position_at(millis: i64) -> i64 {
     millis.clamp(0, i64::MAX >> (COUNT_BITS + 1)) << COUNT_BITS
 }
 
-/// Where the log ends, on SQLite: the one writer keeps it, so a batch needs no statement for it.
+/// The end of the log on SQLite: the only writer keeps it in memory, so a batch needs no statement for it.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     /// 0 until it is read.
@@ -98,16 +99,15 @@ impl Head {
             end = sqlx::query_scalar(SQL).fetch_one(conn).await?;
         }
         let before = end.max(to.after) + to.gap;
-        // A batch that is rolled back leaves a gap, which means nothing.
+        // A batch that is rolled back leaves a gap, which is harmless.
         self.end.store(before + count, Ordering::Relaxed);
         Ok(before + 1)
     }
 }
 
-/// The last position of the log: what is committed is at or before it, what comes later after it. In a write as well as in
-/// a read.
+/// The last position of the log: committed rows are at or before it, later ones after it. For writes as well as reads.
 pub(crate) async fn head(db: &mut Conn<'_>) -> Result<i64, DbError> {
-    // On SQLite the mark is only the position of the last event that is no click.
+    // On SQLite, the mark is only the position of the last event that is not a click.
     const SQL: &str = "
         SELECT MAX(position) FROM (
             SELECT MAX(position) AS position FROM clicks

@@ -13,7 +13,7 @@ const FACETS: i64 = 512;
 /// Texts of one batch.
 const TEXTS: i64 = 500;
 
-/// Removes the oldest clicks up to the position `until`. `true` when there may be more.
+/// Removes the oldest clicks up to the position `until`. `true` if there may be more.
 pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool, DbError> {
     const NEXT: &str = "
         SELECT MAX(position), CAST(COUNT(*) AS BIGINT) FROM (
@@ -31,11 +31,11 @@ pub(crate) async fn remove_clicks(db: &mut Conn<'_>, until: i64) -> Result<bool,
 }
 
 /// Removes the oldest clicks up to the position `until` that belong to accounts on this plan or one that keeps clicks no
-/// longer. `true` when there may be more.
+/// longer. `true` if there may be more.
 ///
-/// Each plan has a mark of its own, so that the clicks of the others are looked at once. Clicks that were passed while
-/// their account had a larger plan go when that plan's mark passes them. Which plan holds for an account is what
-/// [`PlanBasis::effective_tier`](deeplink_core::plan::PlanBasis::effective_tier) says.
+/// Each plan has its own mark, so that clicks of other plans are scanned only once. Clicks that were kept because their
+/// account had a larger plan are removed when that plan's mark passes them. The plan in effect is that of
+/// [`PlanBasis::effective_tier`](deeplink_core::plan::PlanBasis::effective_tier).
 pub(crate) async fn remove_clicks_of_plan(
     db: &mut Conn<'_>,
     plan: &Tier,
@@ -66,9 +66,9 @@ pub(crate) async fn remove_clicks_of_plan(
     Ok(found == CLICKS)
 }
 
-/// The condition that an account's plan keeps what was counted longer than this one does; `$3` is [`past_due_since`].
+/// The condition that an account's plan keeps clicks longer than this one does; `$3` is [`past_due_since`].
 pub(in super::super) fn keeps_longer(plan: &Tier, tenant: &str) -> String {
-    // An unknown plan is the smallest one, and so is that of a link which nobody has.
+    // An unknown plan counts as the smallest one, as does that of a link without an account.
     let keeps = |tier: &Tier| tier.limits().analytics_retention_days.unwrap_or(i64::MAX);
     let longer = Tier::ALL.iter().filter(|tier| keeps(tier) > keeps(plan)).map(|tier| format!("'{tier}'"));
     let longer = longer.collect::<Vec<_>>().join(", ");
@@ -80,14 +80,14 @@ pub(in super::super) fn keeps_longer(plan: &Tier, tenant: &str) -> String {
     )
 }
 
-/// Since when a payment may be due without the plan's end, in unix milliseconds.
+/// The earliest time since which a payment may be due without ending the plan, in unix milliseconds.
 pub(in super::super) fn past_due_since(now: Timestamp) -> i64 {
     now.plus_days(-PAST_DUE_DAYS).as_millis()
 }
 
-/// Removes texts that no click has named since `before`. `true` when there may be more.
+/// Removes texts that no click has referred to since `before`. `true` if there may be more.
 pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool, DbError> {
-    // The outer condition is looked at again after a wait: a text that is used again meanwhile stays.
+    // The outer condition is checked again after waiting for a lock: a text that was used in the meantime stays.
     const SQL: &str = "
         DELETE FROM visitor_texts WHERE used_at < $1
             AND hash IN (SELECT hash FROM visitor_texts WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
@@ -95,8 +95,8 @@ pub(crate) async fn remove_texts(db: &mut Conn<'_>, before: i64) -> Result<bool,
     Ok(i64::try_from(removed) == Ok(TEXTS))
 }
 
-/// Removes counts by platform, host and country of hours before the one, and of days before the other. `true` when there may
-/// be more.
+/// Removes counts by platform, host and country: hours before the first time, and days before the second. `true` if
+/// there may be more.
 pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> Result<bool, DbError> {
     const HOURS: &str = "
         DELETE FROM click_facets WHERE (link, hour, platform, host) IN (
@@ -119,8 +119,8 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
     Ok(false)
 }
 
-/// Forgets segments of journals that were not used for `age` milliseconds before the last use of one, so that a step of the
-/// clock forgets none in use.
+/// Removes the state of segments that were last used more than `age` milliseconds before the latest use of any, so that
+/// a clock jump removes none in use.
 pub(crate) async fn forget_journals(db: &mut Conn<'_>, age: i64) -> Result<(), DbError> {
     const SQL: &str = "DELETE FROM click_journals WHERE used_at < (SELECT MAX(used_at) FROM click_journals) - $1";
     execute!(db, SQL; age)?;

@@ -1,5 +1,6 @@
-//! Changes of an account's sums, stored together: those of conversions after their events are published, then those of the touch
-//! or binding. Writes of an account wait for each other at these rows, so they are taken late and in one order.
+//! Changes to an account's sums, stored together: those of conversions after their events are published, then those of
+//! the touch or binding. An account's writes wait for each other's locks on these rows, so they lock them late and in
+//! one order.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -24,10 +25,10 @@ struct Change {
 #[derive(Debug, Default)]
 pub(in super::super) struct Changes(BTreeMap<Key, Change>);
 
-/// A conversion that an account is credited with, or that no link of it is.
+/// A conversion that an account is credited with, or that none of its links is.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Conversion<'a> {
-    /// The account, or the number below it if no link is credited.
+    /// The account's number, or that minus one if no link is credited.
     pub(in super::super) account: i64,
     pub(in super::super) at: i64,
     pub(in super::super) conversion_type: &'a str,
@@ -38,13 +39,14 @@ pub(in super::super) struct Conversion<'a> {
 type Credit = (i64, i64, String, Option<i64>, Option<String>);
 
 impl Changes {
-    /// A link opened an install, for the `number`th time; `before` is when one did the time before, not counting the first.
+    /// A link opened an install, the `number`th time that any did; `before` is the previous time, not counting the
+    /// first.
     pub(in super::super) fn touch(&mut self, account: i64, at: i64, number: i64, before: Option<i64>) {
         let effect = if number == 1 { INSTALLED } else { OPENED };
         self.add((account, effect, ""), at, before, Change { count: 1, ..Change::default() });
     }
 
-    /// An opening that is stored has another one before it than it had.
+    /// The previous opening of a stored opening has changed.
     pub(in super::super) fn opened_before(&mut self, account: i64, at: i64, [from, to]: [Option<i64>; 2]) {
         for (before, count) in [(from, -1), (to, 1)] {
             self.add((account, OPENED, ""), at, before, Change { count, ..Change::default() });
@@ -56,7 +58,7 @@ impl Changes {
         self.add((account, BOUND, &bound_as.to_string()), at, None, Change { count: 1, ..Change::default() });
     }
 
-    /// A conversion is credited, or with `times` -1 not any more.
+    /// A conversion is credited or, if `times` is -1, no longer credited.
     pub(in super::super) fn conversion(&mut self, of: Conversion<'_>, times: i64) {
         let Conversion { account, at, conversion_type, amount } = of;
         self.add((account, CONVERTED, conversion_type), at, None, Change { count: times, ..Change::default() });
@@ -66,7 +68,7 @@ impl Changes {
         }
     }
 
-    /// The same of all conversions of a range, as they are credited now.
+    /// The same for all conversions of a range, as they are credited now.
     pub(in super::super) async fn conversions(
         &mut self,
         db: &mut Conn<'_>,

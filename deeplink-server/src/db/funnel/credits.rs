@@ -44,8 +44,8 @@ pub(super) const CONVERSIONS: Credits = Credits {
 /// Rows of a key and a label: the number of credits, or their ids.
 pub(super) type Row = (i64, String, i64, Option<String>);
 
-/// Adds both kinds to the counts. Each has one first and one last link, so it can be counted twice only if every link
-/// counts.
+/// Adds bindings and conversions to the counts. Each has one first and one last link, so it can be counted twice only
+/// if every link is credited.
 pub(super) async fn add(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -78,7 +78,7 @@ fn add_rows(rows: Vec<Row>, once: bool, credits: &Credits, tally: &mut Tally) {
     }
 }
 
-/// The sides of a credited link: last touch, first touch.
+/// The sides of a credit: last touch, first touch.
 fn sides(credit: &Credit) -> &'static str {
     match credit {
         Credit::FirstTouch => "(TRUE, TRUE), (FALSE, TRUE)",
@@ -88,8 +88,8 @@ fn sides(credit: &Credit) -> &'static str {
 }
 
 impl Credits {
-    /// Names the buckets that hold credits: one for each link, side and label. One search finds the next label, and the
-    /// entries of a bucket in a window are adjacent, so they are counted without being read or sorted.
+    /// Finds the buckets that contain credits: one for each link, side and label. One index search finds the next
+    /// label, and a bucket's entries in a window are adjacent, so they are counted without being read or sorted.
     fn buckets(&self, credit: &Credit, links: usize) -> String {
         let Self { table, column, .. } = self;
         let links: Vec<String> = (3..3 + links).map(|number| format!("(CAST(${number} AS BIGINT))")).collect();
@@ -99,7 +99,7 @@ impl Credits {
                  AND c.is_first = {of}_first{beyond} ORDER BY c.{column} LIMIT 1)"
             )
         };
-        // UNION removes a link that occurs twice.
+        // UNION removes duplicate links.
         format!(
             "WITH RECURSIVE links_asked (own_link) AS (VALUES {links}), sides (own_last, own_first) AS (VALUES {sides}), \
              buckets (bucket_link, bucket_last, bucket_first, bucket_label) AS ( \

@@ -1,4 +1,4 @@
-//! The reporter chooses the types of conversions, so a report names only a limited number of them.
+//! Whoever reports a conversion chooses its type, so a report names only a limited number of types.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::super::{Conn, DbError, on};
 use super::credits::{Credits, Row, read};
 use super::{Scope, Split};
 
-/// Types that a report names: the largest. The others are counted together, as [`OTHER`].
+/// The number of types that a report names, the most frequent ones. The others are counted together, as [`OTHER`].
 pub(super) const MAX_TYPES: usize = 200;
 pub(super) const OTHER: &str = "other";
-/// Above this number of rows, the types to name are looked up first.
+/// If there are more rows than this, the types to name are looked up first.
 pub(super) const MAX_ROWS: usize = 20_000;
 
 /// Numbers of credits by key and label.
@@ -25,7 +25,7 @@ pub(super) async fn credits(
 ) -> Result<Vec<Row>, DbError> {
     let links = padded(scope.links);
     let sql = |label: &str| credits.sql(label, scope.credit, split, once, links.len());
-    // Few accounts have more types than are named, so the others do not pay for asking which these are.
+    // Few accounts have more types than are named, so the others skip the query for the names.
     let all = format!("{} LIMIT {}", sql(credits.label), MAX_ROWS + 1);
     let rows: Vec<Row> = read(db, all, scope, &links, &[]).await?;
     let types: BTreeSet<&str> = rows.iter().map(|row| row.1.as_str()).collect();
@@ -38,7 +38,7 @@ pub(super) async fn credits(
     read(db, sql(&label(credits.label, 3 + links.len(), Some(named.len()))), scope, &links, &named).await
 }
 
-/// The types of a link's conversions that are named, if there are more than that.
+/// The types of the links' conversions that are named, if there are too many to name all.
 pub(super) async fn of_link(db: &mut Conn<'_>, link: i64) -> Result<Option<Vec<String>>, DbError> {
     let sql = format!(
         "SELECT conversion_type FROM conversion_credits WHERE link = $1 AND is_last = TRUE \

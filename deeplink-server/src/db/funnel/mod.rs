@@ -1,5 +1,5 @@
-//! The effects of links, from the rows that say whom to credit. Each question is answered by an index that begins with
-//! the link and the time, so it reads only its window.
+//! What links led to, read from touches and credits. Each query uses an index on link and time, so it reads only its
+//! window.
 
 use std::collections::BTreeMap;
 use std::{iter, mem};
@@ -13,7 +13,7 @@ use super::sets::{padded, padded_length, placeholders};
 use super::tenants::is_account;
 use super::{Conn, DbError, on};
 
-/// What stands for the whole window among its spans.
+/// Represents the whole window among its spans.
 const WINDOW: i64 = -1;
 
 /// What is counted.
@@ -38,11 +38,11 @@ pub(crate) enum Split<'a> {
     Days(&'a [Run]),
     /// The key is `links.position`.
     Link,
-    /// The same, without the counts of all of them together, which take longer.
+    /// The same, without the totals, which take longer.
     LinksAlone,
 }
 
-/// Days of one length, one after the other, in unix milliseconds.
+/// Consecutive days of the same length, in unix milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     start: i64,
@@ -51,7 +51,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Days in order, by their length: few runs, because clocks are changed on few days.
+    /// Groups days, in order, by length: there are few runs, because clocks change on few days.
     pub(crate) fn of(days: &[Day]) -> Vec<Self> {
         let mut runs: Vec<Self> = Vec::new();
         for day in days {
@@ -72,7 +72,7 @@ impl Split<'_> {
             Self::Nothing => "CAST(0 AS BIGINT)".into(),
             Self::Time(width) => format!("at - at % {width}"),
             Self::Days(runs) => {
-                // Without the run's own start, so that the statement of a window is that of the next one.
+                // Without the run's own start, so that consecutive windows have the same statement.
                 let start =
                     |Run { start, width, .. }: &Run| format!("at - (at - {}) % {width}", start.rem_euclid(*width));
                 let Some((last, others)) = runs.split_last() else { return Self::Nothing.key() };
@@ -88,7 +88,7 @@ impl Split<'_> {
         }
     }
 
-    /// What each interval has of the window: its key, and the first and the last moment.
+    /// The part of the window in each interval: the interval's key, and the first and last millisecond.
     fn spans(self, scope: Scope<'_>) -> Vec<(i64, i64, i64)> {
         let (from, to) = (scope.from, scope.to);
         let runs = match self {
@@ -108,7 +108,7 @@ impl Split<'_> {
         matches!(self, Self::Link | Self::LinksAlone)
     }
 
-    /// The start of the interval in which an install that a link opened again counts once.
+    /// The start of the interval within which repeated openings of an install count once.
     fn begin(self) -> String {
         match self {
             Self::Time(_) | Self::Days(_) => {
@@ -125,7 +125,7 @@ impl Split<'_> {
 pub(crate) struct Tally {
     pub(crate) total: Funnel,
     pub(crate) groups: BTreeMap<i64, Funnel>,
-    /// By currency; goes into the counts once all of it is there.
+    /// By currency; added to the counts once it is complete.
     revenue: BTreeMap<String, i128>,
     revenue_of_groups: BTreeMap<(i64, String), i128>,
 }
@@ -189,7 +189,7 @@ pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>)
     Ok(tally.finished())
 }
 
-/// Numbers joined by commas. The database returns them as one text, because a row for each costs several times as much.
+/// Numbers joined by commas. The database returns them as one text, because a row for each is several times slower.
 fn numbers(text: Option<&str>) -> Vec<i64> {
     let mut numbers: Vec<i64> = text.unwrap_or_default().split(',').filter_map(|number| number.parse().ok()).collect();
     numbers.sort_unstable();
@@ -221,9 +221,9 @@ fn length(numbers: &[i64]) -> i64 {
     i64::try_from(numbers.len()).unwrap_or(i64::MAX)
 }
 
-/// Installs that the links opened, first and again. What opened an install is the latest touch at that moment and one
-/// of them, so only the first touch has to be checked. A touch says when its link opened the install again before; only
-/// several links can count an install twice.
+/// Installs that the links opened, first and again. The touch that opens an install is its last touch at that moment,
+/// so only the install's first touch has to be checked. A touch stores when its link last opened the install again;
+/// only with several links can an install be counted twice.
 async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tally: &mut Tally) -> Result<(), DbError> {
     let links = padded(scope.links);
     if links.len() > 1 && split != Split::LinksAlone {
@@ -232,7 +232,7 @@ async fn add_touches(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>, tall
     let spans = split.spans(scope);
     let length = padded_length(spans.len());
     let bounds = spans.iter().flat_map(|(_, begin, end)| [*begin, *end]);
-    // Nothing happened in the spans that the list is padded with.
+    // The spans that the list is padded with are empty.
     let padding = iter::repeat_n([1, 0], length - spans.len()).flatten();
     let values: Vec<i64> = links.iter().copied().chain(bounds).chain(padding).collect();
     let sql = each_sql(scope.credit, links.len(), length);
@@ -302,9 +302,9 @@ fn firsts_sql(split: Split<'_>, links: usize) -> String {
     )
 }
 
-/// How many installs each link opened first, and how many it opened without repeats, in the window and in each of `spans`
-/// spans of it; unless the first touch is credited, the first openings are among them. Adjacent rows of an index are counted
-/// several times as fast as rows that are read.
+/// How many installs each link opened first, and how many distinct installs it opened, in the window and in each of
+/// `spans` spans of it; the latter include the first openings, unless the first touch is credited. Counting adjacent
+/// rows of an index is several times faster than reading them.
 fn each_sql(credit: &Credit, links: usize, spans: usize) -> String {
     let number = |number: usize| format!("CAST(${number} AS BIGINT)");
     let asked = (3..3 + links).map(|nth| format!("({})", number(nth))).collect::<Vec<_>>().join(", ");
@@ -349,7 +349,7 @@ fn again_sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
 
 /// All effects of one link by last touch: installs that it opened first, installs that were bound to a user.
 pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i64), DbError> {
-    // The first touches have a separate index, so those that open an install again are not scanned.
+    // First touches have their own index, so later ones are not scanned.
     const SQL: &str = "
         SELECT (SELECT COUNT(*) FROM touches WHERE link = $1 AND number = 1),
             (SELECT COUNT(*) FROM install_credits WHERE link = $1 AND is_last = TRUE)";
@@ -358,7 +358,7 @@ pub(crate) async fn installs_of(db: &mut Conn<'_>, link: i64) -> Result<(i64, i6
 
 /// All conversions of one link by last touch: by type and currency, with all but the largest types together.
 pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<ConversionSum>, DbError> {
-    // In halves, because a database refuses a sum that overflows.
+    // In two halves, because the database fails if a sum overflows.
     let few = labels::of_link(db, link).await?;
     let sql = format!(
         "SELECT {} AS label, v.currency, COUNT(*), CAST(SUM(v.amount_cents >> 32) AS BIGINT),
@@ -382,12 +382,12 @@ pub(crate) async fn conversions_of(db: &mut Conn<'_>, link: i64) -> Result<Vec<C
     Ok(sums.collect())
 }
 
-/// A sum from its halves.
+/// A sum from its two halves.
 fn exact((high, low): (i64, i64)) -> i128 {
     (i128::from(high) << 32) + i128::from(low)
 }
 
-/// A sum, or the end of the range beyond it.
+/// A sum, limited to the range of the type.
 fn clamped(sum: i128) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }

@@ -6,7 +6,7 @@ use super::super::sets::{padded, placeholders};
 use super::super::{Conn, DbError};
 use super::{Scope, Split, Tally, exact, read};
 
-/// Key, currency, and the sum in halves, because a database refuses a sum that overflows.
+/// Key, currency, and the sum in two halves, because the database fails if a sum overflows.
 type Row = (i64, String, i64, i64);
 
 /// Adds the revenue of all links together, and of each group.
@@ -21,7 +21,7 @@ pub(super) async fn add(
     for (key, currency, high, low) in read::<Row>(db, sql(split), scope, &links).await? {
         tally.add_revenue(key, currency, exact((high, low)));
     }
-    // Several links may share a conversion.
+    // Several links may be credited with the same conversion.
     if split == Split::Link && *scope.credit == Credit::Touched && scope.links.len() > 1 {
         let rows = read::<Row>(db, sql(Split::Nothing), scope, &links).await?;
         tally.revenue = rows.into_iter().map(|(_, currency, high, low)| (currency, exact((high, low)))).collect();
@@ -29,7 +29,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-/// Sums by key and currency, in their order.
+/// Sums by key and currency, in order.
 pub(super) fn sql(credit: &Credit, split: Split<'_>, links: usize) -> String {
     let side = match credit {
         Credit::FirstTouch => "AND is_first = TRUE",

@@ -1,4 +1,4 @@
-//! What all links of an account led to, from single rows: whatever opened its installs is one of them.
+//! What all links of an account led to, from individual rows: only the account's links can open its installs.
 
 use super::super::{Conn, DbError};
 use super::{Scope, Split, Tally, credits, read, revenue};
@@ -20,8 +20,8 @@ pub(super) async fn add(
     revenue::add(db, scope, split, tally).await
 }
 
-/// Installs that were opened first, and again, in each group. What opened an install first in a group is what was not opened
-/// before in it.
+/// Installs that were opened for the first time, and again, in each group. An install counts with its first opening in
+/// a group: the one without an earlier opening in that group.
 pub(super) fn touches_sql(split: Split<'_>) -> String {
     format!(
         "SELECT {}, CAST(SUM(CASE WHEN number = 1 THEN 1 ELSE 0 END) AS BIGINT), \
@@ -32,12 +32,12 @@ pub(super) fn touches_sql(split: Split<'_>) -> String {
     )
 }
 
-/// The number of openings in the window, none of them the install's first, with none before them since `$4`.
+/// The number of openings in the window, except installs' first, without an earlier one since `$4`.
 pub(super) const OPENED: &str = "
     SELECT COUNT(*) FROM touches WHERE account = $3 AND at >= $1 AND at <= $2 AND number > 1
         AND (account_before IS NULL OR account_before < $4)";
 
-/// How many installs were opened again in the window, and not before in the window that begins at `begin`.
+/// How many installs were opened again in the window, without an earlier opening since `begin`.
 pub(super) async fn opened(db: &mut Conn<'_>, scope: Scope<'_>, begin: i64) -> Result<i64, DbError> {
     let which = [scope.links, &[begin]].concat();
     let counted: Option<(i64,)> = read(db, OPENED.into(), scope, &which).await?.pop();

@@ -1,5 +1,5 @@
 //! What all links of an account led to, summed up by hour and by day ([`super::changes`]). A report adds the sums of
-//! the hours or days that lie wholly inside its window, and reads single rows at both ends of it.
+//! the hours or days that are wholly inside its window, and reads individual rows at both ends of it.
 
 use std::collections::BTreeSet;
 
@@ -12,31 +12,31 @@ use super::{Run, Scope, Split, Tally, exact, read, rows};
 
 pub(super) const HOUR: i64 = 3_600_000;
 pub(super) const DAY: i64 = 86_400_000;
-/// Hours know the hour of the opening before only if it is at most this old: what days of any length need.
+/// Sums by hour store the hour of the previous opening only if it is at most this old, as long as a day can be.
 pub(super) const MAX_LAG: i64 = 25 * HOUR;
-/// Instead of the time of the opening before.
+/// In place of the time of the previous opening, if there is none.
 pub(super) const NEVER: i64 = -1;
-/// Maximum sums of a report: more than its groups have, if few enough types are named.
+/// Maximum sums that a report reads: more than it needs, unless there are too many conversion types.
 const MAX_SUMS: usize = 200_000;
 
-// What is summed up: `account_sums.effect`.
+// The kinds of sums: `account_sums.effect`.
 pub(super) const INSTALLED: i64 = 0;
 pub(super) const OPENED: i64 = 1;
 pub(super) const BOUND: i64 = 2;
 pub(super) const CONVERTED: i64 = 3;
 pub(super) const REVENUE: i64 = 4;
 
-/// Whole groups of a report that lie inside its window, and the sums that they are made of.
+/// The groups of a report that are wholly inside its window, and the width of their sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Middle {
     from: i64,
-    /// Not included.
+    /// Exclusive.
     until: i64,
     width: i64,
 }
 
 impl Middle {
-    /// `None` if there are none, or if they are not made of whole hours.
+    /// `None` if there are none, or if they do not consist of whole hours.
     fn of(scope: Scope<'_>, split: Split<'_>) -> Option<Self> {
         let (from, until) = (scope.from, scope.to.saturating_add(1));
         let whole = |width: i64| {
@@ -60,22 +60,22 @@ impl Middle {
         runs.iter().all(is_whole).then_some(Self { from, until, width: HOUR })
     }
 
-    /// The same as a window whose end is not included, as the statements on sums have it.
+    /// The same as a window with an exclusive end, as statements on sums expect.
     fn scope(self, scope: Scope<'_>) -> Scope<'_> {
         Scope { from: self.from, to: self.until, ..scope }
     }
 
-    /// What of the window lies before and after it.
+    /// The parts of the window before and after it.
     fn edges(self, scope: Scope<'_>) -> impl Iterator<Item = Scope<'_>> {
         let edges = [Scope { to: self.from - 1, ..scope }, Scope { from: self.until, ..scope }];
         edges.into_iter().filter(|edge| edge.from <= edge.to)
     }
 }
 
-/// Key, effect, label, count, and the sum of amounts in halves.
+/// Key, effect, label, count, and the two halves of the sum of amounts.
 type Row = (i64, i64, String, i64, i64, i64);
 
-/// Everything but the installs that links opened again in the whole window. `None` if single rows have to be read.
+/// Everything but the installs that links opened again in the whole window. `None` if individual rows must be read.
 pub(super) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>) -> Result<Option<Tally>, DbError> {
     let Some(middle) = Middle::of(scope, split) else { return Ok(None) };
     let mut tally = Tally::default();
@@ -96,7 +96,7 @@ pub(super) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>)
     for edge in middle.edges(scope) {
         rows::add(db, edge, split, &mut tally).await?;
     }
-    // Which of them have a name depends on all single rows.
+    // With more types, the ones to name can only be determined from individual rows.
     let types: BTreeSet<&String> = tally.total.conversions.keys().collect();
     Ok((types.len() <= MAX_TYPES).then_some(tally))
 }
@@ -118,11 +118,11 @@ impl Tally {
     }
 }
 
-/// The number of openings in whole days, none of them the install's first, with none before them since the day `$4`.
+/// The number of openings in whole days, except installs' first, without an earlier one since the day `$4`.
 pub(super) const OPENED_BEFORE: &str = "
     SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM account_sums
     WHERE account = $3 AND width = 86400000 AND effect = 1 AND start >= $1 AND start < $2 AND since < $4";
-/// Those of them with one before them between `$4` and `$5`.
+/// The number of openings whose previous one was between `$4` and `$5`.
 pub(super) const OPENED_BEGINNING: &str = "
     SELECT COUNT(*) FROM touches
     WHERE account = $3 AND account_before >= $4 AND account_before < $5 AND at >= $1 AND at < $2";
@@ -130,7 +130,7 @@ pub(super) const OPENED_BEGINNING: &str = "
 /// How many installs links of the account opened again in the window.
 pub(super) async fn opened(db: &mut Conn<'_>, scope: Scope<'_>) -> Result<i64, DbError> {
     let Some(middle) = Middle::of(scope, Split::Nothing) else { return rows::opened(db, scope, scope.from).await };
-    // What has no opening before it is before any time.
+    // No previous opening is stored as -1, which is before any time.
     let day = (scope.from - scope.from.rem_euclid(DAY)).max(0);
     let (inside, since) = (middle.scope(scope), |more: &[i64]| [scope.links, more].concat());
     let mut counts: Vec<(i64,)> = read(db, OPENED_BEFORE.into(), inside, &since(&[day])).await?;

@@ -13,7 +13,7 @@ use crate::vault::Vault;
 pub(super) struct Target {
     webhook: ActiveWebhook,
     signer: Option<Signer>,
-    /// The previous signer, and until when it also signs.
+    /// The previous signer, and the time until which it also signs.
     before: Option<(Signer, Timestamp)>,
     cancellation: CancellationToken,
 }
@@ -28,7 +28,7 @@ pub(super) struct Signed {
 }
 
 impl Target {
-    /// Opens a webhook's secrets.
+    /// Decrypts a webhook's secrets.
     pub(super) fn open(webhook: ActiveWebhook, vault: &Vault) -> Self {
         let open = |sealed: &str| {
             let plain = vault.open("webhooks", webhook.id.as_str(), sealed).map_err(|error| error.to_string())?;
@@ -83,7 +83,7 @@ impl Target {
         self.cancellation.is_cancelled()
     }
 
-    /// Signs a body for an attempt at this moment. `None` if the secret cannot be opened.
+    /// Signs a body for an attempt at this time. `None` if the secret cannot be decrypted.
     pub(super) fn sign(&self, event: &str, now: Timestamp, body: &[u8]) -> Option<Signed> {
         let seconds = now.as_millis().div_euclid(1_000);
         let signed = self.signer.as_ref()?.sign(event, seconds, body);
