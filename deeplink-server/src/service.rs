@@ -24,7 +24,7 @@ use crate::api::earlier;
 use crate::error::{ApiError, Record};
 use crate::http::anonymous::Anonymous;
 use crate::http::client_ip::Peer;
-use crate::http::listen::{Excess, RequestBody, StreamLimit, Unread};
+use crate::http::listen::{Excess, RequestBody, StrangersLimits, Unread};
 use crate::http::{cors, host, request_id};
 use crate::metrics::RouteName;
 use crate::state::{App, Shared};
@@ -159,8 +159,8 @@ async fn rest(
             }
             Ok(VisitedHost::Custom(_)) => ApiError::not_found().into_response(),
             Ok(VisitedHost::Service | VisitedHost::Unknown) => {
-                let streams = parts.extensions.remove::<StreamLimit>();
-                parts.extensions.insert(Anonymous::new(&app.anonymous_bodies, unread.share(), streams));
+                let limits = parts.extensions.remove::<StrangersLimits>();
+                parts.extensions.insert(Anonymous::new(&app.anonymous_bodies, unread.share(), limits));
                 if let Some(route) = open.filter(|_| parts.method == Method::OPTIONS) {
                     return cors::preflight(route);
                 }

@@ -11,7 +11,7 @@ use deeplink_core::id::TenantId;
 use http::Extensions;
 use http::request::Parts;
 
-use super::listen::{Share, StreamLimit};
+use super::listen::{Share, StrangersLimits};
 use crate::error::ApiError;
 use crate::shares::bodies::AccountBodies;
 use crate::shares::budget::{Budget, Excess, Used};
@@ -26,19 +26,19 @@ const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10 };
 pub(crate) struct Anonymous {
     bodies: Arc<Used>,
     address: Arc<Share>,
-    /// Set on a connection with concurrent requests.
-    streams: Option<StreamLimit>,
+    /// Set while no request of the connection was authenticated, if the request has a body or uses HTTP/2.
+    limits: Option<StrangersLimits>,
 }
 
 impl Anonymous {
-    pub(crate) fn new(bodies: &Arc<Used>, address: &Arc<Share>, streams: Option<StreamLimit>) -> Self {
-        Self { bodies: Arc::clone(bodies), address: Arc::clone(address), streams }
+    pub(crate) fn new(bodies: &Arc<Used>, address: &Arc<Share>, limits: Option<StrangersLimits>) -> Self {
+        Self { bodies: Arc::clone(bodies), address: Arc::clone(address), limits }
     }
 
     /// Lifts these limits, because the request has a valid credential of this account.
     pub(crate) fn end(parts: &mut Parts, accounts: &Arc<AccountBodies>, tenant: &TenantId) {
-        if let Some(Self { streams: Some(limit), .. }) = parts.extensions.remove() {
-            limit.lift();
+        if let Some(Self { limits: Some(limits), .. }) = parts.extensions.remove() {
+            limits.lift();
         }
         parts.extensions.insert(Account { bodies: Arc::clone(accounts), tenant: tenant.clone() });
     }

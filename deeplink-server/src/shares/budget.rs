@@ -45,6 +45,16 @@ impl Budget {
         if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
     }
 
+    /// A quarter more of everything, for callers who are known: what strangers can never use.
+    pub(crate) const fn of_known(self) -> Self {
+        Self { all: self.all.saturating_add(self.all / 4), always: self.always }
+    }
+
+    /// Whether little is left, so that slow clients must hurry.
+    pub(crate) fn is_nearly_used_up(self, all: &Used) -> bool {
+        all.get() >= self.all / 4 * 3
+    }
+
     /// Counts bytes that an address uses, unless they exceed its part, that of its site, or what is left for all.
     pub(crate) fn take(self, bytes: usize, all: &Used, of: &UsedBy, is_trusted: bool) -> Result<(), Excess> {
         let most = if is_trusted { usize::MAX } else { self.of_address() };
@@ -99,7 +109,6 @@ impl Used {
         self.0.fetch_sub(bytes, Relaxed);
     }
 
-    #[cfg(test)]
     pub(crate) fn get(&self) -> usize {
         self.0.load(Relaxed)
     }

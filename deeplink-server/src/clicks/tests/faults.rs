@@ -31,7 +31,9 @@ async fn f2_what_was_synced_survives_a_power_failure() {
     record(20..30);
     let files = journal.unsynced();
     assert!(files.iter().any(|file| file.metadata().expect("its metadata").is_dir()), "names of files are synced");
-    files.iter().for_each(|file| file.sync_data().expect("synced"));
+    for file in &files {
+        file.sync_data().expect("synced");
+    }
     assert!(journal.unsynced().is_empty(), "nothing changed since");
     let synced: Vec<_> = home.segments().into_iter().map(|path| (path.clone(), std::fs::read(path))).collect();
     assert_eq!(synced.len(), 3);

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
@@ -90,9 +89,9 @@ where
             turn = self.state.wait_for_stream();
             exchange.has_stream = turn.is_none();
             exchange.head = head.take();
-            if self.state.is_anonymous() {
-                request.extensions_mut().insert(StreamLimit(Arc::clone(&self.state)));
-            }
+        }
+        if can_wait && refusal.is_none() && self.state.is_anonymous() {
+            request.extensions_mut().insert(StrangersLimits(Arc::clone(&self.state)));
         }
         let (mut waiting, mut coming) = (None, None);
         let request = request.map(|body| RequestBody::new(body, &self.state, head));
@@ -106,12 +105,13 @@ where
     }
 }
 
-/// The limit of concurrent requests on an unauthenticated HTTP/2 connection, to be lifted once a caller is known.
+/// The limits of a connection on which no request was authenticated, to be lifted once a caller is known: of concurrent
+/// requests over HTTP/2, and of what is left for strangers while many requests are in progress.
 #[derive(Debug, Clone)]
-pub(crate) struct StreamLimit(Arc<ConnectionState>);
+pub(crate) struct StrangersLimits(Arc<ConnectionState>);
 
-impl StreamLimit {
-    /// Ends the limit: a request of the connection was authenticated.
+impl StrangersLimits {
+    /// Lifts the limits: a request of the connection was authenticated.
     pub(crate) fn lift(&self) {
         self.0.set_known();
     }
@@ -378,23 +378,24 @@ pub enum BodyError {
 #[derive(Debug)]
 struct Wait {
     sleep: Pin<Box<Sleep>>,
-    /// The deadline of the whole body.
-    end: Instant,
+    /// When the body was first waited for.
+    began: Instant,
     /// A read is pending.
     reading: bool,
 }
 
 impl Wait {
-    fn new(total: Duration) -> Self {
-        let end = Instant::now() + total;
-        Self { sleep: Box::pin(sleep_until(end)), end, reading: false }
+    fn new() -> Self {
+        let began = Instant::now();
+        Self { sleep: Box::pin(sleep_until(began)), began, reading: false }
     }
 
     /// Completes when the client's time is up.
-    fn poll_timeout(&mut self, idle: Duration, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_timeout(&mut self, state: &ConnectionState, cx: &mut Context<'_>) -> Poll<()> {
         if !self.reading {
             self.reading = true;
-            self.sleep.as_mut().reset((Instant::now() + idle).min(self.end));
+            let end = (Instant::now() + state.body_idle()).min(self.began + state.body_total());
+            self.sleep.as_mut().reset(end);
         }
         self.sleep.as_mut().poll(cx)
     }
@@ -422,8 +423,8 @@ impl RequestBody {
 
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
         let Some(state) = &self.state else { return Poll::Pending };
-        let wait = self.wait.get_or_insert_with(|| Box::new(Wait::new(state.limits().body_total)));
-        ready!(wait.poll_timeout(state.body_idle(), cx));
+        let wait = self.wait.get_or_insert_with(|| Box::new(Wait::new()));
+        ready!(wait.poll_timeout(state, cx));
         state.set_slow();
         Poll::Ready(BodyError::TimedOut)
     }

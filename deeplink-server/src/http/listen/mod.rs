@@ -38,7 +38,7 @@ use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::connection::Protocols;
-pub(crate) use self::exchange::StreamLimit;
+pub(crate) use self::exchange::StrangersLimits;
 pub use self::exchange::{BodyError, RequestBody};
 pub use self::files::OpenFiles;
 pub use self::framing::is_refused_method;

@@ -161,7 +161,18 @@ impl ConnectionState {
     /// Between two reads of a body.
     pub(super) fn body_idle(&self) -> Duration {
         let idle = self.limits().body_idle;
-        if self.shared.is_crowded() { idle.min(CROWDED_HEAD_TIMEOUT) } else { idle }
+        if self.must_hurry() { idle.min(CROWDED_HEAD_TIMEOUT) } else { idle }
+    }
+
+    /// For a whole request body.
+    pub(super) fn body_total(&self) -> Duration {
+        let total = self.limits().body_total;
+        if self.must_hurry() && self.is_anonymous() { total.min(CROWDED_HEAD_TIMEOUT) } else { total }
+    }
+
+    /// Whether places, or memory for requests in progress, are needed by others.
+    fn must_hurry(&self) -> bool {
+        self.shared.is_crowded() || self.limits().heads_budget().is_nearly_used_up(&self.shared.heads)
     }
 
     // Reports of the socket.
@@ -233,8 +244,9 @@ impl ConnectionState {
     /// addresses, have too many in progress.
     pub(super) fn take_head(&self, headers: usize) -> Result<usize, Excess> {
         let bytes = REQUEST_BYTES + HEADER_BYTES * headers;
-        let (all, share) = (&self.shared.heads, &self.share);
-        self.limits().heads_budget().take(bytes, all, &share.heads, share.is_trusted)?;
+        let (all, share, budget) = (&self.shared.heads, &self.share, self.limits().heads_budget());
+        let budget = if self.is_anonymous() { budget } else { budget.of_known() };
+        budget.take(bytes, all, &share.heads, share.is_trusted)?;
         Ok(bytes)
     }
 
@@ -282,7 +294,7 @@ impl ConnectionState {
         !self.known.load(Relaxed)
     }
 
-    /// A request was authenticated: from now on the offered number may be in progress.
+    /// A request was authenticated: from now on its limits are those of a known caller.
     pub(super) fn set_known(&self) {
         if !self.known.swap(true, Relaxed) {
             self.streams.add_permits(MAX_STREAMS as usize);

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{BodyError, Limits, Listeners, RequestBody, Stop, StreamLimit, Unread, bind, is_refused_method, serve};
+use super::{BodyError, Limits, Listeners, RequestBody, Stop, StrangersLimits, Unread, bind, is_refused_method, serve};
 
 /// A limit may be enforced this late.
 const LATE: Duration = Duration::from_secs(1);
@@ -205,7 +205,7 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
         }
         "/hang" => pending().await,
         "/known" => {
-            if let Some(limit) = request.extensions().get::<StreamLimit>() {
+            if let Some(limit) = request.extensions().get::<StrangersLimits>() {
                 limit.lift();
             }
             text(StatusCode::OK, "known".to_owned())

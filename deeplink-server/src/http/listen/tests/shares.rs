@@ -6,7 +6,7 @@ use tokio::net::TcpSocket;
 
 use super::super::deadline::{Shared, TICK};
 use super::super::share::{OfSite, Share};
-use super::super::state::{Command, ConnectionState, PROGRESS_BYTES};
+use super::super::state::{CROWDED_HEAD_TIMEOUT, Command, ConnectionState, PROGRESS_BYTES};
 use super::super::unread::SMALL;
 use super::super::{Excess, SHARES};
 use super::*;
@@ -428,6 +428,35 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     let began = taken.iter().filter(|taken| taken.is_ok()).count();
     assert!((12..20).contains(&began), "{began} requests of a ninth address began");
     assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
+}
+
+/// R6: when strangers have used up the budget of requests in progress, a connection on which a request was authenticated has
+/// a quarter more, and the bodies of strangers must hurry.
+#[tokio::test(start_paused = true)]
+async fn r6_what_strangers_use_up_leaves_something_to_known_callers() {
+    let limits = Limits::default();
+    let connections = Connections::new(limits.clone());
+    let [stranger, known] = [(); 2].map(|()| connections.add(&Arc::default()));
+    known.set_known();
+    let times = |state: &ConnectionState| (state.body_idle(), state.body_total());
+    assert_eq!(times(&stranger), (limits.body_idle, limits.body_total));
+    let mut held = Vec::new();
+    loop {
+        let state = connections.add(&Arc::default());
+        let taken: Vec<_> = std::iter::from_fn(|| state.take_head(10).ok()).collect();
+        if taken.is_empty() {
+            break;
+        }
+        held.push((state, taken));
+    }
+    assert_eq!(stranger.take_head(10), Err(Excess::OfAll));
+    assert!(known.take_head(10).is_ok(), "known callers have more");
+    assert_eq!(times(&stranger), (CROWDED_HEAD_TIMEOUT, CROWDED_HEAD_TIMEOUT));
+    assert_eq!(times(&known), (CROWDED_HEAD_TIMEOUT, limits.body_total));
+    for (state, taken) in held {
+        taken.into_iter().for_each(|bytes| state.give_head_back(bytes));
+    }
+    assert_eq!(times(&stranger), (limits.body_idle, limits.body_total));
 }
 
 /// R4: the addresses of one site may have a quarter of the unread bytes together; large answers beyond that are refused.
