@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::home::{Database, Home};
 use crate::journal::{Kind, Timing};
@@ -191,7 +191,7 @@ async fn f4_a_read_only_data_directory_is_named_at_the_start() {
     locker.release().await;
 
     room.set_read_only(true).await;
-    let refused = home.operator(&["serve"]).await;
+    let refused = timeout(PATIENCE, home.operator(&["serve"])).await.expect("it does not start");
     let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{reason}");
     assert!(

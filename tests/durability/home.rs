@@ -130,7 +130,7 @@ async fn small_disk(mebibytes: u32) -> (TempDir, Room) {
     (dir, room)
 }
 
-/// A test's database is removed with it.
+/// A test's database is removed with it, or with a temporary server.
 impl Drop for Home {
     fn drop(&mut self) {
         let Database::Postgres(url) = &self.database else { return };

@@ -36,8 +36,6 @@ const LOCK: &str = "lock";
 /// The journal of this process.
 pub(super) struct Journal {
     folder: PathBuf,
-    /// The folder itself, to sync the names of new files.
-    names: Arc<File>,
     clock: Clock,
     state: Mutex<State>,
     /// Bytes of the records that were accepted.
@@ -56,7 +54,10 @@ struct State {
     /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
+    /// Files that must be synced, because part of them may not be on the disk yet.
     unsynced: Vec<Arc<File>>,
+    /// The same of the names in the folder.
+    has_new_names: bool,
     /// How many segments this process has begun: identifies the segment that a text's number belongs to.
     begun: u32,
     buffer: Vec<u8>,
@@ -90,14 +91,22 @@ impl Journal {
     /// Opens the journal in `folder`, which no other process may use, including the segments of earlier processes.
     pub(super) fn open(folder: &Path, clock: Clock) -> io::Result<Self> {
         private::create_dir(folder).map_err(|error| at(folder, &error))?;
+        if let Some(parent) = folder.parent() {
+            sync_folder(parent)?;
+        }
+        let lock = Some(locked(folder)?);
+        let waiting = left_behind(folder).map_err(|error| at(folder, &error))?;
+        // The process that left them may not have synced their ends.
+        let unsynced = waiting.iter().filter_map(|segment| File::open(segment.path()?).map(Arc::new).ok()).collect();
         let state = State {
-            lock: Some(locked(folder)?),
+            lock,
             random: Random::system(),
             open: None,
-            waiting: left_behind(folder).map_err(|error| at(folder, &error))?,
+            waiting,
             cannot_write: false,
             in_memory: 0,
-            unsynced: Vec::new(),
+            unsynced,
+            has_new_names: true,
             begun: 0,
             buffer: Vec::with_capacity(256),
             #[cfg(test)]
@@ -105,7 +114,6 @@ impl Journal {
         };
         Ok(Self {
             folder: folder.to_owned(),
-            names: Arc::new(File::open(folder)?),
             clock,
             state: Mutex::new(state),
             appended: AtomicU64::new(0),
@@ -199,15 +207,29 @@ impl Journal {
         path
     }
 
-    /// Files that must be synced, and the folder if it has new ones, because part of them may not be on the disk yet.
-    pub(super) fn unsynced(&self) -> Vec<Arc<File>> {
-        let mut state = lock(&self.state);
-        let mut files = std::mem::take(&mut state.unsynced);
-        if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
-            open.is_synced = true;
-            files.extend(open.file.clone());
+    /// Syncs what may not be on the disk yet. What cannot be synced is tried again the next time.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let (files, has_new_names) = {
+            let mut state = lock(&self.state);
+            let mut files = std::mem::take(&mut state.unsynced);
+            if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
+                open.is_synced = true;
+                files.extend(open.file.clone());
+            }
+            (files, std::mem::take(&mut state.has_new_names))
+        };
+        let mut synced = Ok(());
+        for file in files {
+            if let Err(error) = file.sync_data() {
+                synced = Err(error);
+                lock(&self.state).unsynced.push(file);
+            }
         }
-        files
+        if has_new_names && let Err(error) = sync_folder(&self.folder) {
+            synced = Err(error);
+            lock(&self.state).has_new_names = true;
+        }
+        synced
     }
 
     /// Closes the current segment if it is old. `true` if it was.
@@ -247,8 +269,11 @@ impl Journal {
         let saved = kept.iter().try_for_each(|segment| state.save(self, segment));
         let lost = if saved.is_err() { state.in_memory } else { 0 };
         state.waiting.clear();
-        state.lock = None;
         drop(state);
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "the click journal cannot be synced");
+        }
+        lock(&self.state).lock = None;
         self.dropped.fetch_add(lost, Ordering::Relaxed);
         lost
     }
@@ -258,10 +283,12 @@ impl Journal {
         self.folder.join(format!("{:015}-{id:016x}.{SUFFIX}", self.clock.now().as_millis().max(0)))
     }
 
+    /// How many files, and whether names of files, are not synced.
     #[cfg(test)]
-    pub(super) fn has_unsynced(&self) -> bool {
+    pub(super) fn unsynced(&self) -> (usize, bool) {
         let state = lock(&self.state);
-        !state.unsynced.is_empty() || state.open.as_ref().is_some_and(|open| !open.is_synced)
+        let open = state.open.as_ref().is_some_and(|open| !open.is_synced);
+        (state.unsynced.len() + usize::from(open), state.has_new_names)
     }
 
     #[cfg(test)]
@@ -293,6 +320,11 @@ fn locked(folder: &Path) -> io::Result<File> {
         }
         Err(TryLockError::Error(error)) => Err(at(&path, &error)),
     }
+}
+
+/// Syncs the names in a folder.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, &error))
 }
 
 /// An error that names its file or folder.
@@ -369,7 +401,7 @@ impl State {
             return Err(error);
         }
         self.close();
-        self.unsynced.push(Arc::clone(&journal.names));
+        self.has_new_names = true;
         let segment = Segment::new(id, Some(journal.appended()), Bytes::File(path), HEADER);
         self.open(segment, Some(Arc::new(file)));
         Ok(())
@@ -412,7 +444,8 @@ impl State {
             return Err(error);
         }
         self.in_memory -= segment.clicks.load(Ordering::Relaxed);
-        self.unsynced.extend([Arc::new(file), Arc::clone(&journal.names)]);
+        self.unsynced.push(Arc::new(file));
+        self.has_new_names = true;
         *bytes = Bytes::File(path);
         Ok(())
     }

@@ -163,9 +163,9 @@ impl Loader {
                 // Another program wrote into it.
                 Ok(false) if reading.is_torn() => self.intake.journal.close(None),
                 Ok(false) => break,
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
                     let path = reading.segment.path().unwrap_or_default();
-                    tracing::error!(path = %path.display(), %error, "journal segment was truncated by another program; set aside");
+                    tracing::error!(path = %path.display(), %error, "journal segment was removed by another program");
                     self.count().await?;
                     self.leave();
                 }
@@ -312,7 +312,7 @@ impl Loader {
         if !segment.is_in_memory() && !is_empty {
             // This commit waits for the disk, which also syncs all commits before it.
             let (id, state) = (segment.id, reading.state());
-            let has_all = self.db.write(Share::Clicks, (), move |tx, ()| clicks::touch_journal(tx, id, state).boxed());
+            let has_all = self.db.write(Share::Clicks, (), move |tx, ()| clicks::finish_journal(tx, id, state).boxed());
             if !has_all.await? {
                 // The database was restored from a backup, so the segment is read again.
                 self.reading = None;

@@ -25,7 +25,6 @@ mod segment;
 mod tests;
 mod texts;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,8 +51,8 @@ pub(crate) use self::texts::{TextRef, Texts};
 const FOLDER: &str = "clicks";
 /// How far the database may be behind before a warning is logged, and the interval between warnings.
 const LATE: Duration = Duration::from_secs(10);
-/// How often the journal is synced to the disk: a power failure costs the last second at most.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two syncs of the journal, which take time themselves: a power failure costs the last second at most.
+const SYNC_INTERVAL: Duration = Duration::from_millis(800);
 /// How often writing to files is retried after it has failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a report waits for earlier clicks to be counted.
@@ -243,6 +242,10 @@ impl Clicks {
         let mut progress = intake.progress.subscribe();
         drop(timeout(within, progress.wait_for(|_| intake.journal.waiting().segments == 0)).await);
         self.end_tasks();
+        // A task that is running ends when it next waits.
+        while !self.tasks.iter().all(AbortHandle::is_finished) {
+            sleep(Duration::from_millis(1)).await;
+        }
         let lost = intake.journal.end();
         if lost > 0 {
             tracing::error!(clicks = lost, "clicks were lost: neither the database nor the journal can be written");
@@ -377,8 +380,7 @@ async fn sync(intake: Arc<Intake>) {
             if shared.journal.lacks_files() {
                 drop(shared.journal.leave_memory());
             }
-            // All of them, even if one fails.
-            shared.journal.unsynced().iter().map(|file| File::sync_data(file)).fold(Ok(()), io::Result::and)
+            shared.journal.sync()
         });
         match synced.await {
             Ok(Err(error)) if !std::mem::replace(&mut has_failed, true) => {

@@ -33,7 +33,9 @@ pub(crate) enum Retention {
 
 /// Removes what is older than its retention.
 pub(super) async fn sweep(db: &Db, now: Timestamp, retention: Retention) -> Result<(), DbError> {
-    db.write(Share::Service, (), |tx, ()| clicks::forget_journals(tx, JOURNALS_KEPT_DAYS * 86_400_000).boxed()).await?;
+    let before = now.plus_days(-JOURNALS_KEPT_DAYS).as_millis();
+    let age = JOURNALS_KEPT_DAYS * 86_400_000;
+    db.write(Share::Service, (), move |tx, ()| clicks::forget_journals(tx, before, age).boxed()).await?;
     let longest = match retention {
         Retention::Days(days) => i64::from(days),
         Retention::Plans => sweep_by_plan(db, now).await?,

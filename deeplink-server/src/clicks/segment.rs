@@ -70,11 +70,16 @@ impl Segment {
         }
     }
 
-    /// The bytes from `from` up to `until`.
+    /// The bytes from `from` up to `until`; fewer if another program has cut the file.
     pub(super) fn read(&self, from: u64, until: u64) -> io::Result<Vec<u8>> {
-        let mut read = vec![0; usize::try_from(until - from).unwrap_or(0)];
+        let room = |until: u64| vec![0; usize::try_from(until.saturating_sub(from)).unwrap_or(0)];
+        let mut read = room(until);
         match &*lock(&self.bytes) {
-            Bytes::File(path) => File::open(path)?.read_exact_at(&mut read, from)?,
+            Bytes::File(path) => {
+                let file = File::open(path)?;
+                read = room(until.min(file.metadata()?.len()));
+                file.read_exact_at(&mut read, from)?;
+            }
             Bytes::Memory(bytes) => {
                 let from = usize::try_from(from).unwrap_or(usize::MAX);
                 let kept = bytes.get(from..from.saturating_add(read.len())).ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -45,9 +45,9 @@ impl Budget {
         if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
     }
 
-    /// A quarter more of everything, for callers who are known: what strangers can never use.
+    /// Half as much again, for callers who are known: more than strangers can use up.
     pub(crate) const fn of_known(self) -> Self {
-        Self { all: self.all.saturating_add(self.all / 4), always: self.always }
+        Self { all: self.all.saturating_add(self.all / 2), always: self.always }
     }
 
     /// Whether little is left, so that slow clients must hurry.

@@ -136,7 +136,7 @@ impl Home {
         Server { address: address.trim().parse().expect("an address"), child, stdout, log }
     }
 
-    /// Keeps everybody else from writing to the database until [`Locked::release`].
+    /// Keeps everybody else from storing links and clicks until [`Locked::release`].
     pub(crate) fn lock(&self) -> Locked {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let conn = runtime.block_on(async {
@@ -161,7 +161,7 @@ impl Home {
     }
 }
 
-/// A database in which nobody else can write.
+/// A database in which nobody else can store links and clicks.
 pub(crate) struct Locked {
     runtime: tokio::runtime::Runtime,
     conn: Connected,

@@ -1,12 +1,12 @@
 //! What clicks need of the world around them: a disk that is synced, a clock, a database that answers (F2, F6, F13).
 
-use std::time::Duration;
-
 use deeplink_core::time::Timestamp;
 use tokio::time::timeout;
 
 use super::super::load::Loader;
 use super::{Home, LONG, NOW, click, click_at, eventually, settled, status};
+use crate::clicks::Retention;
+use crate::db::on;
 
 const HOUR: i64 = 3_600_000;
 
@@ -23,22 +23,21 @@ async fn f2_what_was_synced_survives_a_power_failure() {
         links.for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
     };
     record(0..10);
+    assert_eq!(journal.unsynced(), (1, true));
+    journal.sync().expect("synced");
     // In memory for a time, as while the disk is full.
     journal.set_full(true);
     record(10..20);
     journal.set_full(false);
     journal.leave_memory().expect("there is room");
+    assert_eq!(journal.unsynced(), (1, true), "what was in memory, and its name");
     record(20..30);
-    let files = journal.unsynced();
-    assert!(files.iter().any(|file| file.metadata().expect("its metadata").is_dir()), "names of files are synced");
-    for file in &files {
-        file.sync_data().expect("synced");
-    }
-    assert!(journal.unsynced().is_empty(), "nothing changed since");
+    journal.sync().expect("synced");
+    assert_eq!(journal.unsynced(), (0, false));
     let synced: Vec<_> = home.segments().into_iter().map(|path| (path.clone(), std::fs::read(path))).collect();
     assert_eq!(synced.len(), 3);
     record(30..40);
-    assert_eq!(journal.unsynced().len(), 1, "of the segment that has grown");
+    assert_eq!(journal.unsynced(), (1, false), "the segment has grown");
     Loader::new(std::sync::Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
     assert_eq!(other.counted().await, (40, 40));
 
@@ -66,7 +65,7 @@ async fn the_journal_is_synced_soon_whatever_the_database_does() {
     let mut other = home.other().await;
     other.lock().await;
     clicks.record(&click(&clicks, 1));
-    eventually("nothing is left to sync", LONG, || async { !clicks.intake.journal.has_unsynced() }).await;
+    eventually("nothing is left to sync", LONG, || async { clicks.intake.journal.unsynced() == (0, false) }).await;
     assert!(status(&clicks).behind_bytes > 0, "the database is still locked");
     other.unlock().await;
     settled(&clicks).await;
@@ -122,6 +121,52 @@ async fn f13_a_clock_that_is_set_costs_no_click() {
     stored.sort_unstable();
     assert_eq!(stored, (0..8).zip([times, times].concat()).collect::<Vec<_>>());
     assert_eq!(other.counted().await, (8, 8));
-    clicks.drain(Duration::from_secs(1)).await;
+    clicks.drain(LONG).await;
+    db.close().await;
+}
+
+/// F13: a segment that was loaded to its end while the clock was far ahead does not make the sweep forget one that is in use,
+/// whose clicks would be stored again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_clock_that_was_ahead_makes_nothing_stored_twice() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    let visit = |link| clicks.record(&click(&clicks, link));
+    home.clock.set(Timestamp::from_millis(NOW + 400 * 24 * HOUR));
+    visit(0);
+    clicks.intake.journal.close(None);
+    settled(&clicks).await;
+    eventually("the segment is finished", LONG, || async { home.segments().is_empty() }).await;
+    home.clock.set(Timestamp::from_millis(NOW));
+    for link in 1..4 {
+        visit(link);
+        settled(&clicks).await;
+        clicks.sweep(Retention::Days(0)).await.expect("swept");
+    }
+    let mut other = home.other().await;
+    assert_eq!((other.counted().await, other.links().await), ((4, 4), vec![0, 1, 2, 3]));
+    db.close().await;
+}
+
+/// The state of a segment that was loaded to its end is forgotten once no copy of it can come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_state_of_finished_segments_is_forgotten() {
+    let home = Home::new();
+    let (db, clicks) = home.start().await;
+    for days in [0, 100] {
+        home.clock.set(Timestamp::from_millis(NOW + days * 24 * HOUR));
+        clicks.record(&click(&clicks, days));
+        clicks.intake.journal.close(None);
+        settled(&clicks).await;
+        eventually("the segment is finished", LONG, || async { home.segments().is_empty() }).await;
+    }
+    let mut other = home.other().await;
+    let mut states = async || {
+        const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM click_journals";
+        on!(&mut other.conn(), c => sqlx::query_scalar::<_, i64>(SQL).fetch_one(c).await).expect("a number")
+    };
+    assert_eq!(states().await, 2);
+    clicks.sweep(Retention::Days(0)).await.expect("swept");
+    assert_eq!(states().await, 1);
     db.close().await;
 }

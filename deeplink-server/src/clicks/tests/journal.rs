@@ -200,20 +200,19 @@ async fn a_stop_saves_what_is_in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_is_loaded_from_a_copy() {
     let home = Home::new();
-    let (db, clicks) = home.start().await;
+    let db = home.open().await;
     let mut other = home.other().await;
-    other.lock().await;
-    (0..50).for_each(|link| clicks.record(&click(&clicks, link)));
+    // A process that is killed before anything is loaded.
+    let intake = home.intake();
+    (0..50).for_each(|link| intake.record(&super::click_at(&intake.texts, link, NOW)));
     let folder = home.directory.path().join(FOLDER);
     let refusal = super::super::load_folder(&db, home.clock.clone(), &folder, false).await.expect_err("a refusal");
     assert!(refusal.to_string().contains("in use by another process"), "{refusal}");
-    clicks.end_tasks();
-    clicks.intake.journal.kill();
+    intake.journal.kill();
     let copy = tempfile::tempdir().expect("a folder");
     for file in home.segments() {
         std::fs::copy(&file, copy.path().join(file.file_name().expect("a name"))).expect("a copy");
     }
-    other.unlock().await;
     for (place, expected) in [(copy.path(), 50), (&folder, 0)] {
         let loaded = super::super::load_folder(&db, home.clock.clone(), place, false).await.expect("it loads");
         assert_eq!((loaded, other.links().await), (expected, (0..50).collect::<Vec<_>>()));

@@ -109,11 +109,13 @@ pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Re
     Ok(())
 }
 
-/// Changes a row, so that the commit waits for the disk: SQLite writes and syncs nothing if no row changes. `false` if
-/// the database does not have this much of the segment, because a crash has undone some of it.
-pub(crate) async fn touch_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
-    const SQL: &str =
-        "UPDATE click_journals SET used_at = used_at + 1 WHERE segment = $1 AND loaded = $2 AND counted = $3";
+/// Notes that a segment is loaded to its end. This changes a row in any case, so that the commit waits for the disk: SQLite
+/// writes and syncs nothing if no row changes. `false` if the database does not have this much of the segment, because a
+/// crash has undone some of it.
+pub(crate) async fn finish_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
+    const SQL: &str = "
+        UPDATE click_journals SET used_at = used_at + 1, finished = 1
+        WHERE segment = $1 AND loaded = $2 AND counted = $3";
     Ok(execute!(db, SQL; segment, signed(state.loaded), signed(state.counted))? == 1)
 }
 
@@ -132,7 +134,7 @@ mod tests {
     /// A segment is removed once this has committed, so that it must write: only a commit that writes is synced, and with it
     /// the clicks before it.
     #[tokio::test]
-    async fn touching_a_journal_writes() {
+    async fn finishing_a_journal_writes() {
         let scratch = Scratch::new().await;
         if !scratch.db.is_sqlite() {
             // PostgreSQL writes a row that stays the same.
@@ -144,7 +146,7 @@ mod tests {
         let mut reader = scratch.db.read().await.expect("a reader");
         let state = journal_state(&mut reader.conn(), 7).await.expect("a state").expect("a row");
         let before = version(&mut reader.conn()).await;
-        let touched = scratch.db.write(Share::Clicks, state, |tx, state| touch_journal(tx, 7, *state).boxed());
+        let touched = scratch.db.write(Share::Clicks, state, |tx, state| finish_journal(tx, 7, *state).boxed());
         assert!(touched.await.expect("a write"));
         assert_ne!(version(&mut reader.conn()).await, before, "nothing was written");
     }

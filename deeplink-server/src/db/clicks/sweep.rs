@@ -119,10 +119,12 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
     Ok(false)
 }
 
-/// Removes the state of segments that were last used more than `age` milliseconds before the latest use of any, so that
-/// a clock jump removes none in use.
-pub(crate) async fn forget_journals(db: &mut Conn<'_>, age: i64) -> Result<(), DbError> {
-    const SQL: &str = "DELETE FROM click_journals WHERE used_at < (SELECT MAX(used_at) FROM click_journals) - $1";
-    execute!(db, SQL; age)?;
+/// Removes the state of segments that were loaded to their end, and last used before `before` and more than `age`
+/// milliseconds before the latest use of any: whatever the clock does, none that is in use.
+pub(crate) async fn forget_journals(db: &mut Conn<'_>, before: i64, age: i64) -> Result<(), DbError> {
+    const SQL: &str = "
+        DELETE FROM click_journals
+        WHERE finished = 1 AND used_at < $1 AND used_at < (SELECT MAX(used_at) FROM click_journals) - $2";
+    execute!(db, SQL; before, age)?;
     Ok(())
 }

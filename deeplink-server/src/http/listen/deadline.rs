@@ -39,6 +39,8 @@ pub(super) struct Shared {
     waiting: AtomicBool,
     /// 0, or the time since which all or nearly all places are taken.
     crowded_since: AtomicU64,
+    /// Since when bodies must hurry: places, or memory for requests in progress, are needed by others.
+    hurry_since: Mutex<Option<Instant>>,
     pub(super) unread: AllUnread,
     /// Bytes of requests in progress on all connections.
     pub(super) heads: Used,
@@ -56,6 +58,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             crowded_since: AtomicU64::new(0),
+            hurry_since: Mutex::default(),
             unread: AllUnread::default(),
             heads: Used::default(),
             connections: Mutex::default(),
@@ -107,6 +110,17 @@ impl Shared {
         }
     }
 
+    /// Since when bodies must hurry.
+    pub(super) fn hurry_since(&self) -> Option<Instant> {
+        *lock(&self.hurry_since)
+    }
+
+    fn note_hurry(&self) {
+        let must_hurry = self.is_crowded() || self.limits.heads_budget().is_nearly_used_up(&self.heads);
+        let mut since = lock(&self.hurry_since);
+        *since = must_hurry.then(|| since.unwrap_or_else(Instant::now));
+    }
+
     /// Whether every response ends its connection.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
@@ -131,6 +145,7 @@ impl Shared {
             self.now_ms.store(now, Relaxed);
             let open = self.send_commands(|state| state.overdue(now));
             self.note_crowding(open);
+            self.note_hurry();
         }
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Excess;
 use super::framing::{self, Coding, Framing};
-use super::state::ConnectionState;
+use super::state::{ConnectionState, HURRIED_TIMEOUT};
 
 /// A body that was not read ends an HTTP/1 connection, unless the rest of it has arrived and is no larger than this.
 const SMALL_BODY: usize = 8 << 10;
@@ -90,7 +90,8 @@ where
             exchange.has_stream = turn.is_none();
             exchange.head = head.take();
         }
-        if can_wait && refusal.is_none() && self.state.is_anonymous() {
+        let may_be_known = can_wait || request.headers().contains_key(AUTHORIZATION);
+        if may_be_known && refusal.is_none() && self.state.is_anonymous() {
             request.extensions_mut().insert(StrangersLimits(Arc::clone(&self.state)));
         }
         let (mut waiting, mut coming) = (None, None);
@@ -380,24 +381,28 @@ struct Wait {
     sleep: Pin<Box<Sleep>>,
     /// When the body was first waited for.
     began: Instant,
-    /// A read is pending.
-    reading: bool,
+    /// When the read that is pending began.
+    waiting: Option<Instant>,
 }
 
 impl Wait {
     fn new() -> Self {
         let began = Instant::now();
-        Self { sleep: Box::pin(sleep_until(began)), began, reading: false }
+        Self { sleep: Box::pin(sleep_until(began)), began, waiting: None }
     }
 
     /// Completes when the client's time is up.
     fn poll_timeout(&mut self, state: &ConnectionState, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.reading {
-            self.reading = true;
-            let end = (Instant::now() + state.body_idle()).min(self.began + state.body_total());
-            self.sleep.as_mut().reset(end);
+        let waiting = *self.waiting.get_or_insert_with(Instant::now);
+        loop {
+            let (now, deadline) = (Instant::now(), state.body_deadline(self.began, waiting));
+            if now >= deadline {
+                return Poll::Ready(());
+            }
+            // Meanwhile bodies may have to hurry.
+            self.sleep.as_mut().reset(deadline.min(now + HURRIED_TIMEOUT));
+            ready!(self.sleep.as_mut().poll(cx));
         }
-        self.sleep.as_mut().poll(cx)
     }
 }
 
@@ -438,7 +443,7 @@ impl Body for RequestBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(frame) => {
                 if let Some(wait) = &mut self.wait {
-                    wait.reading = false;
+                    wait.waiting = None;
                 }
                 if frame.is_none() || self.incoming.is_end_stream() {
                     self.head = None;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio::time::timeout;
 
 use super::deadline::{Shared, TICK, lock, millis};
@@ -21,9 +22,11 @@ use super::{Excess, Limits};
 
 /// Idle timeout while all or nearly all places are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of a request head while crowded, from its first byte or from when crowding began; also between two reads of
-/// a body.
+/// Timeout of a request head while crowded, from its first byte or from when crowding began.
 pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of a stranger's body as a whole while places or memory for requests are short, and between two reads of the body
+/// of a known caller.
+pub(super) const HURRIED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a client that accepts nothing while the budget for unread answers is used up, or nearly so if its address has
 /// much of it.
 const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
@@ -120,9 +123,10 @@ pub(super) struct ConnectionState {
 
 impl ConnectionState {
     pub(super) fn new(shared: Arc<Shared>, share: Arc<Share>) -> Self {
+        // A proxy's connection carries the requests of many clients.
+        let streams = if share.is_trusted { MAX_STREAMS as usize } else { MAX_ANONYMOUS_STREAMS };
         let now = shared.now_ms();
         // A proxy's requests come from many clients.
-        let is_known = share.is_trusted;
         Self {
             shared,
             share,
@@ -133,8 +137,8 @@ impl ConnectionState {
             unread_body: AtomicBool::new(false),
             http2: AtomicBool::new(false),
             blocked_since: AtomicU64::new(0),
-            streams: Semaphore::new(if is_known { MAX_STREAMS as usize } else { MAX_ANONYMOUS_STREAMS }),
-            known: AtomicBool::new(is_known),
+            streams: Semaphore::new(streams),
+            known: AtomicBool::new(false),
             unsent: AtomicU32::new(0),
             sent_at: AtomicU64::new(0),
             sent_since: AtomicU64::new(0),
@@ -158,21 +162,15 @@ impl ConnectionState {
         &self.shared.unread
     }
 
-    /// Between two reads of a body.
-    pub(super) fn body_idle(&self) -> Duration {
-        let idle = self.limits().body_idle;
-        if self.must_hurry() { idle.min(CROWDED_HEAD_TIMEOUT) } else { idle }
-    }
-
-    /// For a whole request body.
-    pub(super) fn body_total(&self) -> Duration {
-        let total = self.limits().body_total;
-        if self.must_hurry() && self.is_anonymous() { total.min(CROWDED_HEAD_TIMEOUT) } else { total }
-    }
-
-    /// Whether places, or memory for requests in progress, are needed by others.
-    fn must_hurry(&self) -> bool {
-        self.shared.is_crowded() || self.limits().heads_budget().is_nearly_used_up(&self.shared.heads)
+    /// When the time is up of a body for which the application waits since `began`, and its last wait since `waiting`.
+    pub(super) fn body_deadline(&self, began: Instant, waiting: Instant) -> Instant {
+        let limits = self.limits();
+        let usual = (began + limits.body_total).min(waiting + limits.body_idle);
+        // What began earlier counts from then, so no client is cut for time that it was allowed.
+        self.shared.hurry_since().map_or(usual, |since| {
+            let from = if self.is_anonymous() { began } else { waiting };
+            usual.min(from.max(since) + HURRIED_TIMEOUT)
+        })
     }
 
     // Reports of the socket.
@@ -294,9 +292,9 @@ impl ConnectionState {
         !self.known.load(Relaxed)
     }
 
-    /// A request was authenticated: from now on its limits are those of a known caller.
+    /// A request was authenticated: from now on the limits of the connection are those of a known caller.
     pub(super) fn set_known(&self) {
-        if !self.known.swap(true, Relaxed) {
+        if !self.share.is_trusted && !self.known.swap(true, Relaxed) {
             self.streams.add_permits(MAX_STREAMS as usize);
         }
     }

@@ -44,3 +44,29 @@ async fn r5_requests_whose_bodies_were_read_are_not_counted() {
             .await;
     }
 }
+
+/// Over HTTP/1 the limits of strangers are lifted by a request that may be authenticated, with a body or not, for all that
+/// follow on the connection; not by a visit, and never for a proxy.
+#[tokio::test]
+async fn the_limits_of_strangers_are_lifted_for_a_connection() {
+    let ask = |head: &str| format!("{head} /known HTTP/1.1\r\nHost: a\r\n");
+    let (get, post) = (format!("{}\r\n", ask("GET")), format!("{}Content-Length: 1\r\n\r\nx", ask("POST")));
+    let with_key = format!("{}Authorization: Bearer k\r\n\r\n", ask("GET"));
+    let server = Server::start(Limits { trusted: Vec::new(), ..limits() });
+    for (requests, expected) in [
+        ([&get, &with_key, &post], ["no limits", "lifted", "no limits"]),
+        ([&get, &post, &with_key], ["no limits", "lifted", "no limits"]),
+    ] {
+        let mut stream = server.send("").await;
+        for (request, expected) in requests.into_iter().zip(expected) {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            assert_eq!(read_answer(&mut stream).await.1, expected, "{request}");
+        }
+    }
+    let behind_proxies = Server::start(limits());
+    let mut stream = behind_proxies.send("").await;
+    for _ in 0..2 {
+        stream.write_all(post.as_bytes()).await.unwrap();
+        assert_eq!(read_answer(&mut stream).await.1, "lifted", "a connection of many clients");
+    }
+}

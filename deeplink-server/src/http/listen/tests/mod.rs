@@ -205,10 +205,9 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
         }
         "/hang" => pending().await,
         "/known" => {
-            if let Some(limit) = request.extensions().get::<StrangersLimits>() {
-                limit.lift();
-            }
-            text(StatusCode::OK, "known".to_owned())
+            let limits = request.extensions().get::<StrangersLimits>();
+            limits.inspect(|limits| limits.lift());
+            text(StatusCode::OK, if limits.is_some() { "lifted" } else { "no limits" }.to_owned())
         }
         _ => {
             let mut response = text(StatusCode::FOUND, String::new());

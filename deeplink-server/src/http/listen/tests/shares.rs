@@ -6,7 +6,7 @@ use tokio::net::TcpSocket;
 
 use super::super::deadline::{Shared, TICK};
 use super::super::share::{OfSite, Share};
-use super::super::state::{CROWDED_HEAD_TIMEOUT, Command, ConnectionState, PROGRESS_BYTES};
+use super::super::state::{Command, ConnectionState, HURRIED_TIMEOUT, PROGRESS_BYTES};
 use super::super::unread::SMALL;
 use super::super::{Excess, SHARES};
 use super::*;
@@ -438,8 +438,8 @@ async fn r6_what_strangers_use_up_leaves_something_to_known_callers() {
     let connections = Connections::new(limits.clone());
     let [stranger, known] = [(); 2].map(|()| connections.add(&Arc::default()));
     known.set_known();
-    let times = |state: &ConnectionState| (state.body_idle(), state.body_total());
-    assert_eq!(times(&stranger), (limits.body_idle, limits.body_total));
+    let began = Instant::now();
+    assert_eq!(stranger.body_deadline(began, began), began + limits.body_idle);
     let mut held = Vec::new();
     loop {
         let state = connections.add(&Arc::default());
@@ -451,12 +451,19 @@ async fn r6_what_strangers_use_up_leaves_something_to_known_callers() {
     }
     assert_eq!(stranger.take_head(10), Err(Excess::OfAll));
     assert!(known.take_head(10).is_ok(), "known callers have more");
-    assert_eq!(times(&stranger), (CROWDED_HEAD_TIMEOUT, CROWDED_HEAD_TIMEOUT));
-    assert_eq!(times(&known), (CROWDED_HEAD_TIMEOUT, limits.body_total));
+    sleep(2 * TICK).await;
+    let now = Instant::now();
+    let deadlines = [&stranger, &known].map(|state| state.body_deadline(began, now));
+    assert!(deadlines[0] < now + HURRIED_TIMEOUT, "since it must hurry");
+    assert!(deadlines[0] > began + HURRIED_TIMEOUT - TICK, "not for time that it was allowed");
+    assert_eq!(deadlines[1], now + HURRIED_TIMEOUT, "between two reads");
     for (state, taken) in held {
-        taken.into_iter().for_each(|bytes| state.give_head_back(bytes));
+        for bytes in taken {
+            state.give_head_back(bytes);
+        }
     }
-    assert_eq!(times(&stranger), (limits.body_idle, limits.body_total));
+    sleep(2 * TICK).await;
+    assert_eq!(stranger.body_deadline(began, began), began + limits.body_idle);
 }
 
 /// R4: the addresses of one site may have a quarter of the unread bytes together; large answers beyond that are refused.
