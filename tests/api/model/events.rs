@@ -2,6 +2,7 @@
 
 use deeplink_core::funnel::{Credit, GroupBy};
 use deeplink_core::secret::Random;
+use deeplink_core::time::Timestamp;
 
 /// The number of links of each tenant.
 pub(super) const LINKS: usize = 3;
@@ -100,6 +101,18 @@ pub(super) struct Ask {
     pub(super) group_by: Option<GroupBy>,
     /// Whose days the groups are, if they are days.
     pub(super) tz: Option<&'static str>,
+}
+
+impl Ask {
+    /// Its parameters, about these links or, without any, the whole account.
+    pub(super) fn query<'a>(&self, of: Option<(&'a str, String)>) -> Vec<(&'a str, String)> {
+        let [from, to] = [self.from, self.to].map(|at| Timestamp::from_millis(at).to_string());
+        let mut query = vec![("from", from), ("to", to), ("credit", self.credit.as_str().to_owned())];
+        query.extend(of);
+        query.extend(self.group_by.as_ref().map(|by| ("group_by", by.as_str().to_owned())));
+        query.extend(self.tz.map(|zone| ("tz", zone.to_owned())));
+        query
+    }
 }
 
 /// What happens to one tenant: each event at a time of the clock.
