@@ -66,6 +66,8 @@ codes! {
     InvalidCustomId = "invalid_custom_id", 400;
     /// A URL is not valid for its field.
     InvalidUrl = "invalid_url", 400;
+    /// A report cannot be grouped by this.
+    InvalidGroupBy = "invalid_group_by", 400;
     /// A destination is on the operator's threat list.
     ThreatDetected = "threat_detected", 400;
     /// Metadata is not an object, is too large, or contains something that is not allowed.

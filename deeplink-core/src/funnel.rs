@@ -201,7 +201,8 @@ impl FunnelQuery {
         let longest = match &self.group_by {
             Some(GroupBy::Unknown(_)) => {
                 let words: Vec<&str> = GroupBy::ALL.iter().map(GroupBy::as_str).collect();
-                return wrong("group_by", format!("group_by must be one of {}", words.join(", ")));
+                let message = format!("group_by must be one of {}", words.join(", "));
+                return Err(Invalid::field(ErrorCode::InvalidGroupBy, "group_by", message));
             }
             Some(GroupBy::Day) => Some(MAX_WINDOW_DAYS),
             Some(GroupBy::Hour) => Some(MAX_HOURLY_DAYS),
@@ -501,6 +502,8 @@ mod tests {
         ] {
             assert_eq!(query.check(now).map_err(|e| e.field), Err(Some(field.into())), "{query:?}");
         }
+        let week = one().group_by(GroupBy::from("week")).check(now).map_err(|e| e.code);
+        assert_eq!(week, Err(ErrorCode::InvalidGroupBy));
         assert!(one().window(ago(4_000), None).check(now).is_ok());
         let limit = |query: FunnelQuery| query.check(now).expect("a question").limit;
         assert_eq!(limit(FunnelQuery::account().group_by(GroupBy::Link)), Some(25));

@@ -134,6 +134,8 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
     ] {
         assert!(dl.run(line).fails(3).contains(said), "{line}: {}", dl.run(line));
     }
+    let week = dl.run("stats --group-by week -o json").error();
+    assert_eq!((&week["code"], &week["field"]), (&"invalid_group_by".into(), &"group_by".into()), "{week}");
     let ids = (0..101).map(|at| format!("link-{at}")).collect::<Vec<_>>().join("\n");
     let many = dl.run_with("stats - -o json", &ids);
     assert_eq!((many.code, many.error()["field"].as_str()), (Some(3), Some("link_ids")), "{many}");
