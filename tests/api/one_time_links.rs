@@ -102,6 +102,10 @@ async fn an_unclaimed_account_is_named_before_anyone_signs_in_elsewhere() {
     for path in ["/", "/signin", "/signin?error=link_expired"] {
         let page = page(path).await;
         assert!(page.contains(COMMAND) && page.contains(SECOND), "{path}: {page}");
+        assert!(
+            page.contains("Copy<span class=\"unseen\"> the command</span>") && page.contains("<script nonce="),
+            "{path}"
+        );
         let form = page.find("name=\"email\"").or(page.find("href=\"/signin\"")).expect("a way to sign in");
         assert!(page.find(COMMAND).expect("the command") < form, "{path}: {page}");
     }

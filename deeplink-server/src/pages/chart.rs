@@ -86,8 +86,9 @@ pub(super) struct Charts {
     /// All clicks in the previous period, and the change in percent.
     pub(super) before: Count,
     pub(super) change: Option<String>,
-    /// The highest column.
+    /// The highest column, and the upper end of the axis.
     pub(super) max: Count,
+    pub(super) top: Count,
     pub(super) busiest: Option<String>,
     /// From click to conversion.
     pub(super) steps: Vec<Bar>,
@@ -103,6 +104,8 @@ pub(super) struct Charts {
     /// Clicks by platform and by referring host.
     pub(super) platforms: Vec<Bar>,
     pub(super) hosts: Vec<Bar>,
+    /// Whether no click has a referring host.
+    pub(super) has_no_host: bool,
     /// By country, named by its two-letter code; empty if the service does not know visitors' countries.
     pub(super) countries: Vec<Bar>,
     /// Whether the country of some clicks is unknown.
@@ -197,8 +200,12 @@ pub(super) struct Earned {
 
 /// The revenue of both periods; `None` if there is none.
 fn earned(now: &[Revenue], before: &[Revenue]) -> Option<Earned> {
-    let said = |sums: &[Revenue]| if sums.is_empty() { "0.00".to_owned() } else { listed(sums) };
-    (!now.is_empty() || !before.is_empty()).then(|| Earned { now: said(now), before: said(before) })
+    let nothing = |other: &Revenue| Revenue::new(other.currency.clone(), 0);
+    let said = |sums: &[Revenue], other: &[Revenue]| match sums {
+        [] => listed(&other.iter().map(nothing).collect::<Vec<_>>()),
+        sums => listed(sums),
+    };
+    (!now.is_empty() || !before.is_empty()).then(|| Earned { now: said(now, before), before: said(before, now) })
 }
 
 fn listed(revenue: &[Revenue]) -> String {
@@ -207,6 +214,13 @@ fn listed(revenue: &[Revenue]) -> String {
 
 fn in_brackets(revenue: &[Revenue]) -> String {
     if revenue.is_empty() { String::new() } else { format!(" ({})", listed(revenue)) }
+}
+
+/// The upper end of an axis for values up to `max`: even, so that its middle is a whole number too, and round.
+fn top(max: i64) -> i64 {
+    let digits = max.max(1).ilog10();
+    let step = 2 * 10_i64.pow(digits.saturating_sub(1));
+    max.max(1).saturating_add(step - 1) / step * step
 }
 
 /// A part of a whole, scaled to `full`; anything above 0 becomes at least 1, so that it is visible.
@@ -255,8 +269,9 @@ impl Charts {
         // The latest of several equally busy ones.
         let busiest = counts.iter().copied().filter(|(_, clicks)| *clicks > 0).max_by_key(|(_, clicks)| *clicks);
         let max = busiest.map_or(0, |(_, clicks)| clicks);
+        let top = top(max);
         let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
-            let height = scaled(clicks, max, SCALE);
+            let height = scaled(clicks, top, SCALE);
             let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
             let datetime = if unit == Unit::Hour { at.to_string() } else { time::date(at, &Zone::default()) };
             Column {
@@ -278,6 +293,7 @@ impl Charts {
             before: Count(before.clicks),
             change: change(clicks, before.clicks),
             max: Count(max),
+            top: Count(top),
             busiest: busiest.map(|(at, _)| name_of(range.start_of(at), unit, &range.zone)),
             steps: steps(&report.funnel, before),
             revenue: earned(&report.funnel.revenue, &before.revenue),
@@ -287,6 +303,7 @@ impl Charts {
             unattributed_revenue: in_brackets(report.unattributed_revenue.as_deref().unwrap_or_default()),
             platforms: bars(platforms.iter().map(|of| (platform(&of.key), of.clicks)), Some(clicks)),
             hosts: bars(hosts.iter().map(host), Some(clicks)),
+            has_no_host: hosts.iter().all(|of| of.key.is_empty()),
             has_no_country: countries.iter().any(|of| of.key == "unknown"),
             countries: bars(countries.iter().map(|of| (country(&of.key), of.clicks)), Some(clicks)),
             browsers: bars(
@@ -304,6 +321,11 @@ impl Charts {
     /// Width of the chart over time.
     pub(super) fn width(&self) -> usize {
         self.columns.len() * BAR_WIDTH
+    }
+
+    /// The value in the middle of the axis.
+    pub(super) fn middle(&self) -> Count {
+        Count(self.top.0 / 2)
     }
 
     /// The heading of the table's first column.
@@ -363,7 +385,7 @@ fn conversion((name, count): (&String, &i64)) -> (String, i64) {
 
 fn host(group: &FunnelGroup) -> (String, i64) {
     let name = match group.key.as_str() {
-        "" => "None",
+        "" => "No referrer",
         OTHER => "Other",
         host => host,
     };
@@ -505,7 +527,8 @@ mod tests {
         );
         assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
         assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
-        assert_eq!(shares(&charts.hosts), [("None", Some("100.0%"))]);
+        assert_eq!(shares(&charts.hosts), [("No referrer", Some("100.0%"))]);
+        assert!(charts.has_no_host);
         assert_eq!(shares(&charts.countries), [("DE", Some("89.9%")), ("Unknown", Some("10.1%"))]);
         let links: Vec<_> = charts.links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref())).collect();
         let href = Some("/account/links/spring-42");
@@ -521,6 +544,31 @@ mod tests {
         assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);
         assert_eq!(shares(&charts.devices), [("Unknown", Some("100.0%"))]);
         assert!(charts.has_unknown);
+    }
+
+    #[test]
+    fn an_axis_ends_at_a_round_number_above_all_values() {
+        for (max, end) in [
+            (0, 2),
+            (1, 2),
+            (2, 2),
+            (3, 4),
+            (9, 10),
+            (10, 10),
+            (17, 18),
+            (99, 100),
+            (101, 120),
+            (137, 140),
+            (1_000, 1_000),
+            (1_001, 1_200),
+            (70_213, 72_000),
+            (i64::MAX, 9_200_000_000_000_000_000),
+        ] {
+            assert_eq!(top(max), end, "{max}");
+        }
+        let busy = charts("", &numbers(&[("2026-11-19", 101), ("2026-11-20", 60)], &[]));
+        assert_eq!((busy.top, busy.middle(), busy.max), (Count(120), Count(60), Count(101)));
+        assert_eq!(busy.columns.iter().map(|of| of.height).collect::<Vec<_>>(), [84, 50]);
     }
 
     #[test]
@@ -563,12 +611,12 @@ mod tests {
         earning.report.unattributed_revenue = Some(sums(&[("EUR", 5_000)]));
         let drawn = charts("", &earning);
         let revenue = drawn.revenue.expect("revenue");
-        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("3,703.68 EUR, -0.05 JPY", "0.00"));
+        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("3,703.68 EUR, -0.05 JPY", "0.00 EUR, 0.00 JPY"));
         assert_eq!(drawn.unattributed_revenue, " (50.00 EUR)");
         earning.report.funnel.revenue = Vec::new();
         earning.before.revenue = sums(&[("USD", 7)]);
         let revenue = charts("", &earning).revenue.expect("revenue");
-        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("0.00", "0.07 USD"));
+        assert_eq!((revenue.now.as_str(), revenue.before.as_str()), ("0.00 USD", "0.07 USD"));
     }
 
     #[test]

@@ -49,10 +49,11 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Whether at least 90 % is used.
+    /// Whether at least 90 % is used. A limit of 1 is not scarce when it is used, only when it is exceeded.
     pub(super) fn is_scarce(&self) -> bool {
         let tenfold = |count: Count, times: i64| count.number().saturating_mul(times);
-        self.limit.is_some_and(|limit| tenfold(self.used, 10) >= tenfold(limit, 9))
+        let is_nearly_used = |limit: Count| !limit.is_one() && tenfold(self.used, 10) >= tenfold(limit, 9);
+        self.limit.is_some_and(|limit| is_nearly_used(limit) || self.used.number() > limit.number())
     }
 }
 
@@ -422,5 +423,21 @@ pub(super) async fn cancel(State(app): State<Shared>, person: Person, _: Form) -
             let error = FormError::of(error)?;
             Ok(question(&app, &person, &Standing::of(&app, &person, false).await?, Some(&error)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_used_is_scarce() {
+        let limits =
+            [(44, 50, false), (45, 50, true), (50, 50, true), (0, 1, false), (1, 1, false), (2, 1, true), (2, 2, true)];
+        for (used, limit, expected) in limits {
+            let item = Item { name: "Links", used: Count::from(used), limit: Some(Count::from(limit)) };
+            assert_eq!(item.is_scarce(), expected, "{used} of {limit}");
+        }
+        assert!(!Item { name: "Links", used: Count::from(i64::MAX), limit: None }.is_scarce());
     }
 }

@@ -145,8 +145,11 @@ async fn page(
     let form_error = form.error.take();
     let error = form_error.as_deref().or(error);
     let providers = if app.config.sessions { providers(app, next) } else { Vec::new() };
-    let frame = Frame::alone(app, "Sign in").failed(error.is_some() || view.error().is_some());
+    let mut frame = Frame::alone(app, "Sign in").failed(error.is_some() || view.error().is_some());
     let (is_open, is_unclaimed) = (app.config.signup_open, is_first_account_unclaimed(app).await);
+    if is_unclaimed {
+        frame = frame.with_script();
+    }
     let page = SigninPage { frame: &frame, error, notice, form, providers, next, is_open, is_unclaimed };
     let outcome = if is_set_up(app) { view.outcome() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
     answer(app, outcome, &frame, &page)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde_json::json;
 
 use super::{Visitor, secret_in, stored, text_of, went};
@@ -67,6 +68,69 @@ async fn a_source_is_added_shown_and_deleted() {
 /// The text between a mark and the next tag.
 fn after<'a>(page: &'a str, mark: &str) -> Vec<&'a str> {
     page.split(mark).skip(1).map(|rest| rest.split('<').next().unwrap_or_default()).collect()
+}
+
+/// The names and counts of a card's bars.
+fn bars(page: &str, card: &str) -> Vec<(String, String)> {
+    let start = format!("id=\"{card}\"");
+    let card = page.split(&start).nth(1).and_then(|rest| rest.split("</section>").next()).unwrap_or_default();
+    let pair = |(name, count): (&str, &str)| (name.to_owned(), count.to_owned());
+    after(card, "<bdi>").into_iter().zip(after(card, "<b>")).map(pair).collect()
+}
+
+#[tokio::test]
+async fn pages_show_revenue_browsers_and_devices() {
+    const PHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1";
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for id in ["one", "two"] {
+        world.a.make(id).await;
+    }
+    for (id, agent) in [
+        ("one", PHONE.to_owned()),
+        ("one", PHONE.to_owned()),
+        ("one", format!("{PHONE} Instagram 350.0")),
+        ("two", "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0".to_owned()),
+    ] {
+        let visit = world.nobody.ask_without_key(Method::GET, &format!("/r/{id}"));
+        let visit = visit
+            .header("accept", "text/html")
+            .header("user-agent", agent)
+            .header("referer", "https://news.example.com/");
+        assert_eq!(visit.send().await.status, 302);
+    }
+    let clicks = || async { world.a.clicks_of("one").await + world.a.clicks_of("two").await == 4 };
+    eventually("the clicks are stored", Duration::from_mins(1), clicks).await;
+    let touch = json!({"link_id": "one", "install_id": "i", "app_version": "1"});
+    assert_eq!(world.a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
+    let identify = json!({"install_id": "i", "user_id": "u"});
+    assert_eq!(world.a.put("/v1/lifecycle/identify", &identify).await.status, 200);
+    for (cents, currency) in [(120_450, "EUR"), (50, "EUR"), (-500, "USD")] {
+        let convert = json!({"user_id": "u", "type": "purchase", "amount_cents": cents, "currency": currency});
+        assert_eq!(world.a.post("/v1/lifecycle/convert", &convert).await.status, 200);
+    }
+    let bar = |name: &str, count: &str| (name.to_owned(), count.to_owned());
+    let revenue = "<dt>Revenue<span class=\"mute\">0.00 EUR, 0.00 USD previously</span></dt><dd><b>1,205.00 EUR, -5.00 USD</b></dd>";
+    for (path, of_firefox, clicks) in [("/account", true, "4"), ("/account/links/one", false, "3")] {
+        let page = text_of(&visitor.get(path).await);
+        assert!(page.contains(revenue), "{path}: {page}");
+        let mut browsers = vec![bar("Safari", "2"), bar("App WebView", "1")];
+        let mut devices = vec![bar("Mobile", "3")];
+        if of_firefox {
+            browsers.push(bar("Firefox", "1"));
+            devices.push(bar("Desktop", "1"));
+        }
+        let (mut shown, mut expected) = (bars(&page, "browsers"), browsers);
+        assert_eq!(shown[0], expected[0], "{path}: the most used is first");
+        (shown.sort(), expected.sort());
+        assert_eq!(shown, expected, "{path}");
+        assert_eq!(bars(&page, "devices"), devices, "{path}");
+        assert_eq!(bars(&page, "in-apps"), [bar("Instagram", "1")], "{path}");
+        assert_eq!(bars(&page, "hosts"), [bar("news.example.com", clicks)], "{path}");
+    }
+    let page = text_of(&visitor.get("/account/links/two").await);
+    assert!(!page.contains("<dt>Revenue") && !page.contains("id=\"in-apps\""), "{page}");
 }
 
 #[tokio::test]
@@ -192,7 +256,7 @@ async fn pages_draw_what_links_led_to() {
         assert_eq!(visitor.get(&format!("{path}?range=7d&range=7d")).await.status, 400, "{path}");
     }
     let platforms = text_of(&visitor.get("/account").await);
-    assert!(platforms.contains("id=\"platforms\"") && platforms.contains("<bdi>None</bdi>"), "{platforms}");
+    assert!(platforms.contains("id=\"platforms\"") && platforms.contains("come without a referrer"), "{platforms}");
 
     // If counting fails, the rest of the page is still shown.
     world.db.execute("ALTER TABLE touches RENAME TO hidden").await;

@@ -25,6 +25,7 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
     let page = text_of(&visitor.get("/account/plan").await);
     for text in [
         "Your plan: Free",
+        "<div><dt>Team members</dt><dd><b>1</b> <span class=\"option\">of 1<",
         "<b>1</b> <span class=\"option\">of 50<",
         "<b>0</b> <span class=\"option\">of 10,000<",
         "kept for 30 days",
@@ -87,6 +88,7 @@ const KEPT: &str = "No link, domain, team member or webhook is deleted, and your
 async fn is_on_hold(visitor: &Visitor<'_>) {
     let on_hold = [
         "Your plan: Free",
+        "<div><dt>Team members</dt><dd><b>1</b> <span class=\"option\">of 1<",
         "On hold",
         "is on hold: it is unpaid, paused, or for a price that this service does not recognize.",
         "Manage billing",
@@ -231,6 +233,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     scene.post(&stripe.event_of("customer.subscription.deleted", &paid.subscription)).await;
     let over = [
         "Your plan: Free",
+        "<div><dt>Team members</dt><dd><b>1</b> <span class=\"option\">of 1<",
         "Ended",
         "<b>€19</b> <span class=\"mute\">per month</span>",
         "<b>€49.50</b> <span class=\"mute\">per month</span>",
