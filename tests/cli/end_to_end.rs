@@ -32,7 +32,11 @@ fn a_new_user_makes_a_link() {
     let dl = server.user("you");
     let made = dl.run("links create https://example.com/p/42 --id spring-42 --action purchase --cta 'Buy now'");
     assert_eq!(made.ok(), format!("{}/r/spring-42\n", server.url));
-    assert!(made.stderr.starts_with("note: the link expires in 30d"), "{made}");
+    let setting = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0";
+    assert!(made.stderr.starts_with("note: the link expires in 30d") && made.stderr.contains(setting), "{made}");
+    let own = dl.run("links create https://example.com --id soon-1 --expires-at 2d");
+    assert!(own.ok().ends_with("/r/soon-1\n") && own.stderr.is_empty(), "the end that was asked for: {own}");
+    dl.run("links delete soon-1").ok();
     let taken = dl.run("links create https://example.com --id spring-42");
     assert!(taken.fails(6).starts_with(
         "error[link_id_taken]: the ID \"spring-42\" is already in use (HTTP 409)\n  hint: dl links get spring-42 shows \
@@ -240,7 +244,8 @@ fn a_domain_goes_from_a_claim_to_a_resolving_link() {
 
     dl.run("apps add ios --bundle-id com.example.app --team-id ABCDE12345 --name Shop").ok();
     let android = dl.run(&format!("apps add android --package com.example.app --sha256 {FINGERPRINT}"));
-    dl.run("links create https://example.com/p/42 --id spring-42").ok();
+    let made = dl.run("links create https://example.com/p/42 --id spring-42");
+    assert!(made.ok().contains("spring-42") && made.stderr.is_empty(), "it never expires: {made}");
     assert_eq!(dl.run("links get spring-42 --fields url,expires_at").ok(), "https://go.example.com/spring-42\t\n");
     assert_eq!(dl.run("links get early-1 --fields expires_at").ok(), "\n", "earlier links no longer expire");
     assert_eq!(dl.run("links resolve spring-42 --host go.example.com").ok(), "302\thttps://example.com/p/42\n");

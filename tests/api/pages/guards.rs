@@ -19,6 +19,7 @@ async fn every_page_is_private_and_runs_its_own_script_only() {
     for path in &pages {
         let reply = visitor.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert!(reply.body.len() <= 60 * 1_024, "{path} has {} bytes", reply.body.len());
         check_page(path, &reply);
         let head = visitor.ask(Method::HEAD, path).send().await;
         assert_eq!(head.status, 200, "{path}");

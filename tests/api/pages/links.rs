@@ -1,9 +1,11 @@
 //! Links through their pages.
 
+use deeplink_server::config::MailTransport;
+use http::Method;
 use serde_json::json;
 
 use super::{Visitor, text_of, went};
-use deeplink_testing::spawn;
+use deeplink_testing::{Role, spawn, spawn_with};
 
 /// A link from its form to its deletion.
 #[tokio::test]
@@ -122,6 +124,43 @@ async fn a_link_that_was_taken_down_says_why() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("class=\"qr\"") && !page.contains("<dt>Expires</dt>"), "{page}");
+}
+
+/// A link says when and why it expires, and how to keep it: the setting only to those who run the service themselves.
+#[tokio::test]
+async fn a_link_says_why_it_expires() {
+    const DOMAIN: &str = "<a href=\"/account/domains\">Add your own domain</a>, and links never expire.";
+    const SETTING: &str = "<code>DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0</code> does the same for new links.";
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let expiry = async |id: &str| {
+        let page = text_of(&visitor.get(&format!("/account/links/{id}")).await);
+        let after = page.split("<dt>Expires</dt><dd>").nth(1).unwrap_or_else(|| panic!("{id}: {page}"));
+        after.split("</div>").next().expect("an end").to_owned()
+    };
+    world.a.make("early-1").await;
+    let end = world.clock.now().plus_days(30).to_string();
+    let told = expiry("early-1").await;
+    assert!(told.contains(&end) && told.contains(DOMAIN) && told.contains(SETTING), "{told}");
+    let end = world.clock.now().plus_days(2).to_string();
+    world.a.make_of(&json!({"custom_id": "soon-1", "expires_at": end})).await;
+    let told = expiry("soon-1").await;
+    assert!(told.contains(&end) && !told.contains(DOMAIN) && !told.contains(SETTING), "{told}");
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    world.a.make("late-1").await;
+    for id in ["early-1", "late-1"] {
+        assert_eq!(expiry(id).await, "Never</dd>", "{id}");
+    }
+
+    let public = spawn_with(|config| {
+        config.public_url = Some("https://links.example.com".parse().expect("a URL"));
+        config.mail = Some(MailTransport::Directory(config.data_dir.join("mail")));
+    })
+    .await;
+    public.a.make("early-1").await;
+    let visitor = Visitor::signed_in(&public, &public.a).await;
+    let page = visitor.ask(Method::GET, "/account/links/early-1").header("host", "links.example.com").send().await;
+    assert!(text_of(&page).contains(DOMAIN) && !text_of(&page).contains(SETTING), "{}", page.text());
 }
 
 /// The list has pages by cursor and counts the clicks of people.
