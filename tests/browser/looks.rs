@@ -10,8 +10,13 @@ use crate::device::{Device, IPAD, IPHONE, MAC, SMALL_IPHONE, WINDOWS};
 use crate::scene::{self, Scene};
 use deeplink_testing::{Role, spawn, spawn_with};
 
-const SCREENS: [(&str, Device); 4] =
-    [("phone", IPHONE), ("small-phone", SMALL_IPHONE), ("tablet", IPAD), ("desktop", WINDOWS)];
+const SCREENS: [(&str, Device); 5] = [
+    ("small-phone", SMALL_IPHONE),
+    ("phone", IPHONE),
+    ("tablet", IPAD),
+    ("desktop", WINDOWS),
+    ("wide", Device { width: 1_920, height: 1_080, ..WINDOWS }),
+];
 
 /// The findings about a page.
 #[derive(Debug, Deserialize)]
@@ -76,9 +81,14 @@ async fn look_at_all(scheme: &'static str) {
         for scene in scene::all() {
             let url = scene.set_up(browser).await;
             for (screen, device) in SCREENS {
+                let is_extreme = screen == "small-phone" || screen == "wide";
+                // Being dark changes no sizes.
+                if scheme == "dark" && !is_extreme && screen != "phone" {
+                    continue;
+                }
                 browser.be_with(device, scene.agent_suffix, scheme).await;
                 look(browser, &scene, &url, screen, device, scheme).await;
-                if screen == "phone" || scene.name == "full-app" {
+                if is_extreme || scene.name == "full-app" {
                     let found = axe::violations(browser).await;
                     assert_eq!(found, [""; 0], "{} {screen} {scheme}", scene.name);
                 }

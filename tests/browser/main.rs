@@ -18,6 +18,7 @@ mod elsewhere;
 mod languages;
 mod looks;
 mod menu;
+mod paint;
 mod people;
 mod plain;
 mod scene;
