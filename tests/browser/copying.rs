@@ -79,6 +79,26 @@ async fn buttons_copy_what_stands_before_them() {
     .await;
 }
 
+/// While the account of the first start has no owner, the command that opens it can be copied where strangers arrive.
+#[tokio::test]
+async fn the_command_that_opens_the_first_account_is_copied() {
+    let world = spawn().await;
+    let first = format!("tenant_id = '{}' AND is_owner", world.a.tenant);
+    let placeholder = format!("UPDATE users SET email = 'owner@deeplink.invalid' WHERE {first}");
+    world.db.execute(placeholder).await;
+    browse(world, async |browser| {
+        allow_the_clipboard(browser).await;
+        for (name, path, device) in [("home", "/", IPHONE), ("signin", "/signin", WINDOWS)] {
+            browser.be(device, "light").await;
+            let copied = copy_everything(browser, path).await;
+            assert_eq!(copied[0], "deeplink-server tenant signin --tenant owner@deeplink.invalid", "{path}");
+            assert_eq!(axe::violations(browser).await, [""; 0], "{path}");
+            browser.picture(&format!("account-signin-unclaimed-{name}")).await;
+        }
+    })
+    .await;
+}
+
 /// The links with the most clicks lead to their pages, and countries have names.
 #[tokio::test]
 async fn the_overview_names_links_and_countries() {

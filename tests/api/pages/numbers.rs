@@ -123,7 +123,8 @@ async fn pages_show_revenue_browsers_and_devices() {
         }
         let (mut shown, mut expected) = (bars(&page, "browsers"), browsers);
         assert_eq!(shown[0], expected[0], "{path}: the most used is first");
-        (shown.sort(), expected.sort());
+        shown.sort();
+        expected.sort();
         assert_eq!(shown, expected, "{path}");
         assert_eq!(bars(&page, "devices"), devices, "{path}");
         assert_eq!(bars(&page, "in-apps"), [bar("Instagram", "1")], "{path}");
