@@ -19,7 +19,7 @@ use crate::shares::budget::{Budget, Excess, Used};
 /// Seconds after which a refused body may be sent again: bodies that do not arrive are given up after 15 to 30.
 const RETRY_SECS: u64 = 5;
 /// Bytes of bodies of unknown callers. An address may always have what most requests need.
-const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10 };
+const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10, reserve: 0 };
 
 /// What a request carries until its caller is known.
 #[derive(Clone)]

@@ -27,6 +27,8 @@ pub(crate) struct Budget {
     pub(crate) all: usize,
     /// By one address, whatever the others use.
     pub(crate) always: usize,
+    /// By all addresses beyond `all`: only by callers who are known.
+    pub(crate) reserve: usize,
 }
 
 impl Budget {
@@ -42,12 +44,13 @@ impl Budget {
 
     /// Maximum bytes of all addresses, for one that itself has this many.
     pub(crate) const fn of_all(self, has: usize) -> usize {
-        if has <= self.always { self.all.saturating_add(self.all / 4) } else { self.all }
+        let most = self.all.saturating_add(self.reserve);
+        if has <= self.always { most.saturating_add(self.all / 4) } else { most }
     }
 
-    /// Half as much again, for callers who are known: more than strangers can use up.
+    /// The same address shares, and half as much again in all, for callers who are known: more than strangers can use up.
     pub(crate) const fn of_known(self) -> Self {
-        Self { all: self.all.saturating_add(self.all / 2), always: self.always }
+        Self { reserve: self.all / 2, ..self }
     }
 
     /// Whether little is left, so that slow clients must hurry.
@@ -121,7 +124,7 @@ mod tests {
     /// R5, R6: one address has an eighth, and eight of them do not shut out one that has little.
     #[test]
     fn r6_eight_addresses_leave_something_for_the_others() {
-        let budget = Budget { all: 800, always: 10 };
+        let budget = Budget { all: 800, always: 10, reserve: 0 };
         let (all, of) = (Used::default(), std::array::from_fn::<_, 90, _>(|_| UsedBy::default()));
         let take = |address: usize, bytes| budget.take(bytes, &all, &of[address], false);
         for address in 0..8 {
@@ -146,7 +149,7 @@ mod tests {
     /// R6: the addresses of one site have a quarter together, and what is refused takes nothing.
     #[test]
     fn r6_a_site_has_a_quarter() {
-        let budget = Budget { all: 800, always: 10 };
+        let budget = Budget { all: 800, always: 10, reserve: 0 };
         let (all, site) = (Used::default(), Arc::<Used>::default());
         let of: [UsedBy; 4] = std::array::from_fn(|_| UsedBy { site: Some(Arc::clone(&site)), ..UsedBy::default() });
         let taken = of.each_ref().map(|of| budget.take(80, &all, of, false));

@@ -145,13 +145,13 @@ impl Limits {
     /// Bytes of answers that clients have not accepted yet.
     fn unread_budget(&self) -> Budget {
         // By default 1 MiB: most answers.
-        Budget { all: self.unread, always: self.unread / 24 }
+        Budget { all: self.unread, always: self.unread / 24, reserve: 0 }
     }
 
     /// Bytes of requests in progress.
     fn heads_budget(&self) -> Budget {
         // By default 256 KiB: a dozen requests.
-        Budget { all: self.heads, always: self.heads / 256 }
+        Budget { all: self.heads, always: self.heads / 256, reserve: 0 }
     }
 }
 
