@@ -66,7 +66,7 @@ codes! {
     InvalidCustomId = "invalid_custom_id", 400;
     /// A URL is not valid for its field.
     InvalidUrl = "invalid_url", 400;
-    /// A report cannot be grouped by this.
+    /// The value of `group_by` is unknown.
     InvalidGroupBy = "invalid_group_by", 400;
     /// A destination is on the operator's threat list.
     ThreatDetected = "threat_detected", 400;

@@ -62,7 +62,7 @@ async fn look_at_all<P: AsRef<str>>(browser: &Browser, kind: &str, pages: &[(&st
     for (name, path) in pages {
         for (screen, device) in SCREENS {
             browser.be(device, "light").await;
-            // On a phone it is laid out as on a small one. What a new size of the window moves is no shift.
+            // On a phone it is laid out as on a small one. Movement caused by resizing the window is not a layout shift.
             if screen != "phone" {
                 browser.open(&browser.service(path.as_ref())).await;
                 let () = browser.eval(TWO_FRAMES).await;

@@ -82,7 +82,7 @@ async fn look_at_all(scheme: &'static str) {
             let url = scene.set_up(browser).await;
             for (screen, device) in SCREENS {
                 let is_extreme = screen == "small-phone" || screen == "wide";
-                // Being dark changes no sizes.
+                // Dark mode does not change sizes.
                 if scheme == "dark" && !is_extreme && screen != "phone" {
                     continue;
                 }

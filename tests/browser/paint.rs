@@ -27,7 +27,7 @@ struct Paint {
     picture: String,
     /// Bytes of the page as transferred.
     bytes: u64,
-    /// When the page was there, and when anything was painted first.
+    /// When the page had loaded, and when anything was painted first.
     whole: f64,
     first: f64,
     /// URLs that were fetched besides the page.
@@ -92,7 +92,7 @@ async fn the_largest_paint_waits_for_one_small_page() {
         enter(browser, &browser.world.a).await;
         browser.be(ANDROID, "light").await;
         let overview = browser.service("/account");
-        // The browser itself is warm.
+        // Warms up the browser.
         browser.open(&overview).await;
         let network =
             json!({"offline": false, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 93_750});

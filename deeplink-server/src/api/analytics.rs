@@ -63,7 +63,7 @@ use crate::state::{App, Shared};
     responses(
         (status = 200, description = "The report", content((FunnelReport = "application/json"), (String = "text/csv"))),
         FullKey,
-        (status = 400, description = "A parameter is malformed or repeated, the window is too long, or there is no such `group_by` (`invalid_group_by`)", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed or repeated, the window is too long, or `group_by` is unknown (`invalid_group_by`)", body = ErrorBody),
         (status = 503, description = "Grouped by country, but country data is not configured (`geo_not_configured`); otherwise, retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]

@@ -56,7 +56,7 @@ struct State {
     in_memory: u64,
     /// Files that must be synced, because part of them may not be on the disk yet.
     unsynced: Vec<Arc<File>>,
-    /// The same of the names in the folder.
+    /// Whether the folder must be synced too, because it has new file names.
     has_new_names: bool,
     /// How many segments this process has begun: identifies the segment that a text's number belongs to.
     begun: u32,
@@ -207,7 +207,7 @@ impl Journal {
         path
     }
 
-    /// Syncs what may not be on the disk yet. What cannot be synced is tried again the next time.
+    /// Syncs what may not be on the disk yet. What cannot be synced is retried next time.
     pub(super) fn sync(&self) -> io::Result<()> {
         let (files, has_new_names) = {
             let mut state = lock(&self.state);

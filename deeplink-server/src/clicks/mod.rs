@@ -51,7 +51,7 @@ pub(crate) use self::texts::{TextRef, Texts};
 const FOLDER: &str = "clicks";
 /// How far the database may be behind before a warning is logged, and the interval between warnings.
 const LATE: Duration = Duration::from_secs(10);
-/// Time between two syncs of the journal, which take time themselves: a power failure costs the last second at most.
+/// Time between two syncs of the journal, which take time themselves: a power failure loses at most the last second.
 const SYNC_INTERVAL: Duration = Duration::from_millis(800);
 /// How often writing to files is retried after it has failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);

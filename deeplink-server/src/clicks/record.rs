@@ -75,7 +75,7 @@ pub(super) fn segment_of(header: &[u8]) -> Option<i64> {
     (*magic == MAGIC || EARLIER.contains(magic)).then(|| rest.first_chunk().copied().map(i64::from_le_bytes)).flatten()
 }
 
-/// Whether bytes, fewer than a header has, are the beginning of one: a process that died while it began a segment left them.
+/// Whether these bytes are an incomplete header, left by a process that died while it began a segment.
 pub(super) fn begins_header(start: &[u8]) -> bool {
     let magics = EARLIER.iter().chain([&MAGIC]);
     magics.into_iter().any(|magic| start.iter().zip(magic).all(|(found, expected)| found == expected))

@@ -70,7 +70,7 @@ impl Segment {
         }
     }
 
-    /// The bytes from `from` up to `until`; fewer if another program has cut the file.
+    /// The bytes from `from` up to `until`; fewer if another program has truncated the file.
     pub(super) fn read(&self, from: u64, until: u64) -> io::Result<Vec<u8>> {
         let room = |until: u64| vec![0; usize::try_from(until.saturating_sub(from)).unwrap_or(0)];
         let mut read = room(until);

@@ -26,7 +26,7 @@ const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10, reserve: 0 };
 pub(crate) struct Anonymous {
     bodies: Arc<Used>,
     address: Arc<Share>,
-    /// Set while no request of the connection was authenticated, if the request has a body or uses HTTP/2.
+    /// Set while no request of the connection has been authenticated, if the request has a body or uses HTTP/2.
     limits: Option<StrangersLimits>,
 }
 

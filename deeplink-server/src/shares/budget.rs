@@ -27,7 +27,7 @@ pub(crate) struct Budget {
     pub(crate) all: usize,
     /// By one address, whatever the others use.
     pub(crate) always: usize,
-    /// By all addresses beyond `all`: only by callers who are known.
+    /// In addition to `all`, for known callers only.
     pub(crate) reserve: usize,
 }
 
@@ -48,12 +48,13 @@ impl Budget {
         if has <= self.always { most.saturating_add(self.all / 4) } else { most }
     }
 
-    /// The same address shares, and half as much again in all, for callers who are known: more than strangers can use up.
+    /// The budget for known callers: the same share per address, but a total 50 % higher, so that unknown callers cannot use it
+    /// up.
     pub(crate) const fn of_known(self) -> Self {
         Self { reserve: self.all / 2, ..self }
     }
 
-    /// Whether little is left, so that slow clients must hurry.
+    /// Whether little is left, so that slow clients get shorter timeouts.
     pub(crate) fn is_nearly_used_up(self, all: &Used) -> bool {
         all.get() >= self.all / 4 * 3
     }

@@ -368,7 +368,7 @@ fn metrics_and_log_say_that_the_database_is_behind() {
     let locked = home.lock();
     assert_eq!(server.tap(&link), 302);
     eventually_blocking("the metrics say so", PATIENCE, || behind().iter().all(|figure| *figure > 0));
-    // SQLite's writer waits for the lock; PostgreSQL refuses soon.
+    // SQLite's writer waits for the lock; PostgreSQL fails quickly.
     let warning = if home.is_sqlite() { "database is behind the click journal" } else { "clicks cannot be stored" };
     eventually_blocking("the log says so", PATIENCE, || server.log().contains(warning));
     assert_eq!(figure("deeplink_clicks_stored_total "), 0);

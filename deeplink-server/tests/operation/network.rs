@@ -201,7 +201,7 @@ fn r4_answers_that_nobody_reads_take_bounded_memory() {
     eventually_blocking("a large answer is sent again", PATIENCE, || {
         let is_sent = get_from(other, &server, LIST, &key).0 == 200;
         if !is_sent {
-            // As the refusal asks for.
+            // As the refusal's `Retry-After` says.
             std::thread::sleep(Duration::from_secs(1));
         }
         is_sent

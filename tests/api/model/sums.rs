@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use deeplink_core::funnel::{Credit, Funnel, FunnelReport, Revenue};
 
-/// Counts of the whole window (`None`) and of each group, as far as they can be added.
+/// Counts of the whole window (`None`) and of each group, if they can be summed.
 #[derive(Debug, Default)]
 pub(super) struct Sums(BTreeMap<Option<String>, Funnel>);
 
@@ -46,7 +46,7 @@ impl Sums {
     }
 }
 
-/// What of a report can be added. An install that several links open again counts once for them all.
+/// The parts of a report that can be summed. An install that several links open again counts once for them all.
 fn parts(report: &FunnelReport) -> impl Iterator<Item = (Option<String>, Funnel)> {
     let groups = report.groups.iter().flatten().map(|group| {
         let funnel = Funnel {

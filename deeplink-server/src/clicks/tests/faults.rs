@@ -1,4 +1,4 @@
-//! What clicks need of the world around them: a disk that is synced, a clock, a database that answers (F2, F6, F13).
+//! What storing clicks depends on: a disk that is synced, a clock, a database that answers (F2, F6, F13).
 
 use deeplink_core::time::Timestamp;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ async fn f2_what_was_synced_survives_a_power_failure() {
     record(0..10);
     assert_eq!(journal.unsynced(), (1, true));
     journal.sync().expect("synced");
-    // In memory for a time, as while the disk is full.
+    // In memory for a while, as when the disk is full.
     journal.set_full(true);
     record(10..20);
     journal.set_full(false);
@@ -57,7 +57,7 @@ async fn f2_what_was_synced_survives_a_power_failure() {
     db.close().await;
 }
 
-/// G4: the journal is synced without anybody asking for it, also while the database is locked.
+/// G4: the journal is synced without being asked, even while the database is locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_is_synced_soon_whatever_the_database_does() {
     let home = Home::new();
@@ -89,7 +89,7 @@ async fn f6_a_report_does_not_wait_for_a_locked_database() {
 }
 
 /// F13: the clock of a running process is set back and far forward. Each click is stored and counted once, with the time
-/// of its visit, also by a next process, which finds newer segments with older names.
+/// of its visit, also by the next process, which finds newer segments with older names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f13_a_clock_that_is_set_costs_no_click() {
     let home = Home::new();

@@ -109,7 +109,7 @@ pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Re
     Ok(())
 }
 
-/// Notes that a segment is loaded to its end. This changes a row in any case, so that the commit waits for the disk: SQLite
+/// Notes that a segment is loaded to its end. This always changes a row, so that the commit waits for the disk: SQLite
 /// writes and syncs nothing if no row changes. `false` if the database does not have this much of the segment, because a
 /// crash has undone some of it.
 pub(crate) async fn finish_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {

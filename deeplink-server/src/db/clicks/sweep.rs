@@ -120,7 +120,7 @@ pub(crate) async fn remove_facets(db: &mut Conn<'_>, hours: i64, days: i64) -> R
 }
 
 /// Removes the state of segments that were loaded to their end, and last used before `before` and more than `age`
-/// milliseconds before the latest use of any: whatever the clock does, none that is in use.
+/// milliseconds before the latest use of any, so that no change of the clock removes the state of a segment in use.
 pub(crate) async fn forget_journals(db: &mut Conn<'_>, before: i64, age: i64) -> Result<(), DbError> {
     const SQL: &str = "
         DELETE FROM click_journals

@@ -39,7 +39,7 @@ pub(super) struct Shared {
     waiting: AtomicBool,
     /// 0, or the time since which all or nearly all places are taken.
     crowded_since: AtomicU64,
-    /// Since when bodies must hurry: places, or memory for requests in progress, are needed by others.
+    /// When body timeouts were shortened because connections or memory for requests became scarce; `None` if they are not.
     hurry_since: Mutex<Option<Instant>>,
     pub(super) unread: AllUnread,
     /// Bytes of requests in progress on all connections.
@@ -110,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Since when bodies must hurry.
+    /// When body timeouts were shortened, if they are.
     pub(super) fn hurry_since(&self) -> Option<Instant> {
         *lock(&self.hurry_since)
     }

@@ -106,8 +106,8 @@ where
     }
 }
 
-/// The limits of a connection on which no request was authenticated, to be lifted once a caller is known: of concurrent
-/// requests over HTTP/2, and of what is left for strangers while many requests are in progress.
+/// The limits of a connection on which no request was authenticated, to be lifted once a caller is known: on
+/// concurrent HTTP/2 requests, and on memory while many requests are in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct StrangersLimits(Arc<ConnectionState>);
 
@@ -399,7 +399,7 @@ impl Wait {
             if now >= deadline {
                 return Poll::Ready(());
             }
-            // Meanwhile bodies may have to hurry.
+            // The deadline may be shortened in the meantime.
             self.sleep.as_mut().reset(deadline.min(now + HURRIED_TIMEOUT));
             ready!(self.sleep.as_mut().poll(cx));
         }

@@ -24,8 +24,8 @@ use super::{Excess, Limits};
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a request head while crowded, from its first byte or from when crowding began.
 pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of a stranger's body as a whole while places or memory for requests are short, and between two reads of the body
-/// of a known caller.
+/// Timeout while connections or memory for requests are scarce: for the whole body of an unknown caller, or between two
+/// reads of a known caller's.
 pub(super) const HURRIED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a client that accepts nothing while the budget for unread answers is used up, or nearly so if its address has
 /// much of it.
@@ -162,11 +162,12 @@ impl ConnectionState {
         &self.shared.unread
     }
 
-    /// When the time is up of a body for which the application waits since `began`, and its last wait since `waiting`.
+    /// The deadline of a body that the application has been waiting for since `began`; its current read has been pending
+    /// since `waiting`.
     pub(super) fn body_deadline(&self, began: Instant, waiting: Instant) -> Instant {
         let limits = self.limits();
         let usual = (began + limits.body_total).min(waiting + limits.body_idle);
-        // What began earlier counts from then, so no client is cut for time that it was allowed.
+        // A wait that began earlier is measured from then, so no client is cut off for time that it was allowed.
         self.shared.hurry_since().map_or(usual, |since| {
             let from = if self.is_anonymous() { began } else { waiting };
             usual.min(from.max(since) + HURRIED_TIMEOUT)
