@@ -257,7 +257,7 @@ async fn pages_draw_what_links_led_to() {
         assert_eq!(visitor.get(&format!("{path}?range=7d&range=7d")).await.status, 400, "{path}");
     }
     let platforms = text_of(&visitor.get("/account").await);
-    assert!(platforms.contains("id=\"platforms\"") && platforms.contains("come without a referrer"), "{platforms}");
+    assert!(platforms.contains("id=\"platforms\"") && platforms.contains("have no referrer"), "{platforms}");
 
     // If counting fails, the rest of the page is still shown.
     world.db.execute("ALTER TABLE touches RENAME TO hidden").await;
