@@ -44,7 +44,7 @@ struct Row {
     host: String,
 }
 
-/// The next clicks that are not counted. `None` once the mark is gone: later clicks are counted by whoever stores them.
+/// The next clicks that are not counted yet. `None` if the mark was removed: later clicks are counted when they are stored.
 pub(crate) async fn next_uncounted(db: &mut Conn<'_>) -> Result<Option<Uncounted>, DbError> {
     const MARK: &str = "SELECT position FROM click_marks WHERE name = 'folded'";
     const NEXT: &str = "

@@ -1,4 +1,4 @@
-//! Whoever reports a conversion chooses its type, so a report names only a limited number of types.
+//! Conversion types come from callers, so a report names only a limited number of them.
 
 use std::collections::BTreeSet;
 
