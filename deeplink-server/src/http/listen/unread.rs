@@ -87,6 +87,7 @@ impl Unread {
         let of_address = state.share.unread.add(length);
         let of_site = state.share.unread_of_site.as_ref().map_or(0, |site| site.add(length));
         state.unread.add(length);
+        let bytes = if is_large { without_spare_capacity(bytes) } else { bytes };
         // Gives everything back when it is dropped.
         let counted = Counted { bytes, state: Arc::clone(&self.0) };
         let most = budget.of_address();
@@ -103,6 +104,12 @@ impl Unread {
         }
         Ok(Bytes::from_owner(counted))
     }
+}
+
+/// The same bytes in an allocation of their length: a buffer that grew while it was written may be twice as large, and
+/// only the length is counted.
+fn without_spare_capacity(bytes: Bytes) -> Bytes {
+    Vec::from(bytes).into_boxed_slice().into()
 }
 
 /// Bytes that are counted until the last copy is dropped.
@@ -174,5 +181,19 @@ impl AllUnread {
     /// Whether more than `most` are unread, or for a client whose address has much of them, more than three quarters.
     pub(super) fn is_pressing(&self, most: usize, has_much: bool) -> bool {
         self.0.load(Relaxed) > if has_much { most / 4 * 3 } else { most }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_answer_holds_no_more_than_its_length() {
+        let mut grown = bytes::BytesMut::with_capacity(3 << 20);
+        grown.extend_from_slice(&vec![7; (1 << 20) + 1]);
+        let bytes = without_spare_capacity(grown.freeze());
+        assert_eq!(bytes.len(), (1 << 20) + 1);
+        assert_eq!(Vec::from(bytes).capacity(), (1 << 20) + 1);
     }
 }
