@@ -26,7 +26,7 @@ const BODIES: Budget = Budget { all: 32 << 20, always: 64 << 10, reserve: 0 };
 pub(crate) struct Anonymous {
     bodies: Arc<Used>,
     address: Arc<Share>,
-    /// Set while no request of the connection has been authenticated, if the request has a body or uses HTTP/2.
+    /// Set if the request has a credential or a body, or uses HTTP/2.
     limits: Option<StrangersLimits>,
 }
 
@@ -35,12 +35,15 @@ impl Anonymous {
         Self { bodies: Arc::clone(bodies), address: Arc::clone(address), limits }
     }
 
-    /// Lifts these limits, because the request has a valid credential of this account.
-    pub(crate) fn end(parts: &mut Parts, accounts: &Arc<AccountBodies>, tenant: &TenantId) {
+    /// Lifts these limits, because the request has a valid credential of this account: what it takes counts for the account.
+    /// Fails if the account has too much in progress.
+    pub(crate) fn end(parts: &mut Parts, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), ApiError> {
         if let Some(Self { limits: Some(limits), .. }) = parts.extensions.remove() {
-            limits.lift();
+            let later = |message| ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_SECS);
+            limits.lift(accounts, tenant).map_err(later)?;
         }
         parts.extensions.insert(Account { bodies: Arc::clone(accounts), tenant: tenant.clone() });
+        Ok(())
     }
 
     fn take(&self, bytes: usize) -> Result<(), &'static str> {

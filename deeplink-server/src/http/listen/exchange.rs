@@ -3,10 +3,11 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
+use deeplink_core::id::TenantId;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -20,6 +21,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Excess;
 use super::framing::{self, Coding, Framing};
 use super::state::{ConnectionState, HURRIED_TIMEOUT};
+use crate::shares::bodies::AccountBodies;
 
 /// A body that was not read ends an HTTP/1 connection, unless the rest of it has arrived and is no larger than this.
 const SMALL_BODY: usize = 8 << 10;
@@ -79,8 +81,8 @@ where
         let can_wait = self.state.speaks_http2() || !request.body().is_end_stream();
         let mut head = None;
         if can_wait && refusal.is_none() {
-            match Head::take(&self.state, request.headers().len()) {
-                Ok(taken) => head = Some(taken),
+            match Head::take(&self.state, request.headers().len(), !request.body().is_end_stream()) {
+                Ok(taken) => head = Some(Arc::new(taken)),
                 Err(Excess::OfAddress) => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
                 Err(Excess::OfAll) => refusal = Some(Refusal::TOO_MANY_OF_ALL),
             }
@@ -91,8 +93,9 @@ where
             exchange.head = head.take();
         }
         let may_be_known = can_wait || request.headers().contains_key(AUTHORIZATION);
-        if may_be_known && refusal.is_none() && self.state.is_anonymous() {
-            request.extensions_mut().insert(StrangersLimits(Arc::clone(&self.state)));
+        if may_be_known && refusal.is_none() {
+            let counted = head.as_ref().or(exchange.head.as_ref()).map(Arc::downgrade).unwrap_or_default();
+            request.extensions_mut().insert(StrangersLimits { state: Arc::clone(&self.state), head: counted });
         }
         let (mut waiting, mut coming) = (None, None);
         let request = request.map(|body| RequestBody::new(body, &self.state, head));
@@ -106,34 +109,58 @@ where
     }
 }
 
-/// The limits of a connection on which no request was authenticated, to be lifted once a caller is known: on
-/// concurrent HTTP/2 requests, and on memory while many requests are in progress.
+/// The limits of a request whose caller is not known, to be lifted once it is: on concurrent HTTP/2 requests, and on memory
+/// while many requests are in progress.
 #[derive(Debug, Clone)]
-pub(crate) struct StrangersLimits(Arc<ConnectionState>);
+pub(crate) struct StrangersLimits {
+    state: Arc<ConnectionState>,
+    /// Gone once the request waits for nothing that its client delays.
+    head: Weak<Head>,
+}
 
 impl StrangersLimits {
-    /// Lifts the limits: a request of the connection was authenticated.
-    pub(crate) fn lift(&self) {
-        self.0.set_known();
+    /// Lifts the limits: the request was authenticated, so that it counts for its account. Fails if that has too many.
+    pub(crate) fn lift(&self, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), &'static str> {
+        self.state.set_known();
+        self.head.upgrade().map_or(Ok(()), |head| head.move_to(accounts, tenant))
     }
 }
 
-/// What a request counts in the budget of requests in progress, until it is dropped.
+/// What a request counts in the budget of requests in progress, or of its account once that is known, until it is dropped.
 #[derive(Debug)]
 struct Head {
     state: Arc<ConnectionState>,
     bytes: usize,
+    account: OnceLock<(Arc<AccountBodies>, TenantId)>,
 }
 
 impl Head {
-    fn take(state: &Arc<ConnectionState>, headers: usize) -> Result<Self, Excess> {
-        state.take_head(headers).map(|bytes| Self { state: Arc::clone(state), bytes })
+    fn take(state: &Arc<ConnectionState>, headers: usize, has_body: bool) -> Result<Self, Excess> {
+        let bytes = state.take_head(headers, has_body)?;
+        Ok(Self { state: Arc::clone(state), bytes, account: OnceLock::new() })
+    }
+
+    /// Counts it for an account instead of strangers.
+    fn move_to(&self, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), &'static str> {
+        if self.account.get().is_some() {
+            return Ok(());
+        }
+        accounts.take(tenant, self.bytes)?;
+        match self.account.set((Arc::clone(accounts), tenant.clone())) {
+            Ok(()) => self.state.give_head_back(self.bytes),
+            // It was moved meanwhile.
+            Err(_) => accounts.give_back(tenant, self.bytes),
+        }
+        Ok(())
     }
 }
 
 impl Drop for Head {
     fn drop(&mut self) {
-        self.state.give_head_back(self.bytes);
+        match self.account.get() {
+            Some((accounts, tenant)) => accounts.give_back(tenant, self.bytes),
+            None => self.state.give_head_back(self.bytes),
+        }
     }
 }
 
@@ -145,7 +172,7 @@ struct Exchange {
     /// It counts among the HTTP/2 requests that have begun.
     has_stream: bool,
     /// Over HTTP/2, until its end: a connection may have many of them.
-    head: Option<Head>,
+    head: Option<Arc<Head>>,
 }
 
 impl Exchange {
@@ -360,7 +387,7 @@ pub struct RequestBody {
     state: Option<Arc<ConnectionState>>,
     wait: Option<Box<Wait>>,
     /// Over HTTP/1, until the body is read: then the request waits for nothing that its client delays.
-    head: Option<Head>,
+    head: Option<Arc<Head>>,
 }
 
 /// Why a request body could not be read.
@@ -407,7 +434,7 @@ impl Wait {
 }
 
 impl RequestBody {
-    fn new(incoming: Incoming, state: &Arc<ConnectionState>, head: Option<Head>) -> Self {
+    fn new(incoming: Incoming, state: &Arc<ConnectionState>, head: Option<Arc<Head>>) -> Self {
         let state = (!incoming.is_end_stream()).then(|| Arc::clone(state));
         Self { incoming, state, wait: None, head }
     }

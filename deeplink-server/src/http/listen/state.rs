@@ -241,10 +241,11 @@ impl ConnectionState {
 
     /// Counts a request with this many headers, and returns its estimated size in bytes. Fails if its address, or all
     /// addresses, have too many in progress.
-    pub(super) fn take_head(&self, headers: usize) -> Result<usize, Excess> {
+    pub(super) fn take_head(&self, headers: usize, has_body: bool) -> Result<usize, Excess> {
         let bytes = REQUEST_BYTES + HEADER_BYTES * headers;
         let (all, share, budget) = (&self.shared.heads, &self.share, self.limits().heads_budget());
-        let budget = if self.is_anonymous() { budget } else { budget.of_known() };
+        // Without a body a request holds memory for a moment only.
+        let budget = if self.is_anonymous() && has_body { budget } else { budget.of_known() };
         budget.take(bytes, all, &share.heads, share.is_trusted)?;
         Ok(bytes)
     }

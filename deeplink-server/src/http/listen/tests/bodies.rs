@@ -45,28 +45,41 @@ async fn r5_requests_whose_bodies_were_read_are_not_counted() {
     }
 }
 
-/// Over HTTP/1 the limits of strangers are lifted by a request that may be authenticated, with a body or not, for all that
-/// follow on the connection; not by a visit, and never for a proxy.
+/// Over HTTP/1 the limits of strangers can be lifted by a request that may be authenticated, with a body or not; a visit
+/// carries none.
 #[tokio::test]
-async fn the_limits_of_strangers_are_lifted_for_a_connection() {
+async fn requests_that_may_be_authenticated_carry_limits_to_lift() {
     let ask = |head: &str| format!("{head} /known HTTP/1.1\r\nHost: a\r\n");
     let (get, post) = (format!("{}\r\n", ask("GET")), format!("{}Content-Length: 1\r\n\r\nx", ask("POST")));
     let with_key = format!("{}Authorization: Bearer k\r\n\r\n", ask("GET"));
     let server = Server::start(Limits { trusted: Vec::new(), ..limits() });
-    for (requests, expected) in [
-        ([&get, &with_key, &post], ["no limits", "lifted", "no limits"]),
-        ([&get, &post, &with_key], ["no limits", "lifted", "no limits"]),
-    ] {
-        let mut stream = server.send("").await;
-        for (request, expected) in requests.into_iter().zip(expected) {
-            stream.write_all(request.as_bytes()).await.unwrap();
-            assert_eq!(read_answer(&mut stream).await.1, expected, "{request}");
-        }
+    let mut stream = server.send("").await;
+    for (request, expected) in [(&get, "no limits"), (&with_key, "lifted"), (&post, "lifted"), (&get, "no limits")] {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(read_answer(&mut stream).await.1, expected, "{request}");
     }
-    let behind_proxies = Server::start(limits());
-    let mut stream = behind_proxies.send("").await;
-    for _ in 0..2 {
-        stream.write_all(post.as_bytes()).await.unwrap();
-        assert_eq!(read_answer(&mut stream).await.1, "lifted", "a connection of many clients");
+}
+
+/// R5: a request counts for its account as soon as that is known, and no longer for strangers of its address.
+#[tokio::test]
+async fn r5_requests_of_known_callers_count_for_their_accounts() {
+    // An address has one request.
+    let server = Server::start(Limits { heads: SHARES * (17 << 10), trusted: Vec::new(), ..limits() });
+    let half = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nx");
+    let mut known = Vec::new();
+    for nth in 1..=3 {
+        known.push(server.send(half("/known-and-read")).await);
+        let lifted = || server.paths().iter().filter(|path| *path == "lifted").count() == nth;
+        server.until(&format!("{nth} are known"), lifted).await;
     }
+    let before = server.paths().len();
+    let mut stranger = server.send(half("/read")).await;
+    server.until_asked(before + 1).await;
+    let mut refused = server.send(half("/read")).await;
+    assert!(read_answer(&mut refused).await.0.starts_with("http/1.1 503"));
+    for stream in known.iter_mut().chain([&mut stranger]) {
+        stream.write_all(b"yz!").await.unwrap();
+        assert_eq!(read_answer(stream).await.1, "read 4");
+    }
+    server.seen.accounts.take(&tenant(), 32 << 20).expect("all was given back");
 }

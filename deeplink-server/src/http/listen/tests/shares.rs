@@ -415,7 +415,7 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     for _ in 0..SHARES {
         let state = connections.add(&Arc::default());
         refused.push(loop {
-            match state.take_head(10) {
+            match state.take_head(10, true) {
                 Ok(bytes) => held += bytes,
                 Err(excess) => break excess,
             }
@@ -424,7 +424,7 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     assert_eq!(refused, [Excess::OfAddress; SHARES]);
     assert!(held > Limits::default().heads / 20 * 19, "{held} bytes are in use");
     let state = connections.add(&Arc::default());
-    let taken: Vec<_> = (0..40).map(|_| state.take_head(10)).collect();
+    let taken: Vec<_> = (0..40).map(|_| state.take_head(10, true)).collect();
     let began = taken.iter().filter(|taken| taken.is_ok()).count();
     assert!((12..20).contains(&began), "{began} requests of a ninth address began");
     assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
@@ -443,16 +443,18 @@ async fn r6_what_strangers_use_up_leaves_something_to_known_callers() {
     let mut held = Vec::new();
     loop {
         let state = connections.add(&Arc::default());
-        let taken: Vec<_> = std::iter::from_fn(|| state.take_head(10).ok()).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| state.take_head(10, true).ok()).collect();
         if taken.is_empty() {
             break;
         }
         held.push((state, taken));
     }
-    assert_eq!(stranger.take_head(10), Err(Excess::OfAll));
+    assert_eq!(stranger.take_head(10, true), Err(Excess::OfAll));
+    let visit = stranger.take_head(10, false).expect("a request without a body");
+    stranger.give_head_back(visit);
     let mut taken = 0;
     let excess = loop {
-        match known.take_head(10) {
+        match known.take_head(10, true) {
             Ok(bytes) => taken += bytes,
             Err(excess) => break excess,
         }
