@@ -100,7 +100,7 @@ fn shown(double: &Double, line: &str, columns: u16, utf8: bool) -> String {
 #[test]
 fn people_see_bars_of_their_limits() {
     let double = service();
-    insta::assert_snapshot!(shown(&double, "billing status", 80, true), @r"
+    insta::assert_snapshot!(shown(&double, "billing status", 80, true), @"
     plan                     business
     effective plan           business
     granted by the operator  no
@@ -110,11 +110,11 @@ fn people_see_bars_of_their_limits() {
     cancel scheduled         no
 
     USAGE
-    links               19204  ████████████████████████████████▋    96.0 % of  20000
-    events this month  120400  ████████▏                            24.1 % of 500000
-    domains                 5  ████████▌                            25.0 % of     20
+    links               19204  █████████████████████████████████▌    96.0% of  20000
+    events this month  120400  ████████▍                             24.1% of 500000
+    domains                 5  ████████▊                             25.0% of     20
     team members            7                                              unlimited
-    webhooks                2  ██████████████████████████████████  100.0 % of      2
+    webhooks                2  ███████████████████████████████████  100.0% of      2
 
     individual events are kept for 1095 days
     ");

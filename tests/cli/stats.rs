@@ -166,19 +166,19 @@ fn people_see_bars_and_shares() {
     spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
-    clicks       120  ██████████████████████████████████████████████████████
-    installed     31  █████████████▉                                          25.8 %
-    identified    12  █████▍                                                  38.7 %
-    conversions    3  █▎                                                      25.0 %
+    clicks       120  ███████████████████████████████████████████████████████
+    installed     31  ██████████████▏                                          25.8%
+    identified    12  █████▌                                                   38.7%
+    conversions    3  █▍                                                       25.0%
 
     RETURNING
-    reinstalled    2  ████████████
+    reinstalled    2  ████████████▏
     new device     1  ██████
-    engaged        9  ██████████████████████████████████████████████████████
+    engaged        9  ███████████████████████████████████████████████████████
 
     CONVERSIONS
-    purchase       2  ██████████████████████████████████████████████████████
-    signup         1  ███████████████████████████
+    purchase       2  ███████████████████████████████████████████████████████
+    signup         1  ███████████████████████████▌
 
     REVENUE
     84.00 EUR
@@ -187,19 +187,19 @@ fn people_see_bars_and_shares() {
     spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
-    clicks       120  ██████████████
-    installed     31  ███▌            25.8 %
-    identified    12  █▍              38.7 %
-    conversions    3  ▎               25.0 %
+    clicks       120  ███████████████
+    installed     31  ███▉             25.8%
+    identified    12  █▌               38.7%
+    conversions    3  ▍                25.0%
 
     RETURNING
-    reinstalled    2  ███
-    new device     1  █▌
-    engaged        9  ██████████████
+    reinstalled    2  ███▎
+    new device     1  █▋
+    engaged        9  ███████████████
 
     CONVERSIONS
-    purchase       2  ██████████████
-    signup         1  ███████
+    purchase       2  ███████████████
+    signup         1  ███████▌
 
     REVENUE
     84.00 EUR
@@ -208,19 +208,19 @@ fn people_see_bars_and_shares() {
     spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
-    clicks       120  ##############
-    installed     31  ####            25.8 %
-    identified    12  #               38.7 %
-    conversions    3  #               25.0 %
+    clicks       120  ###############
+    installed     31  ####             25.8%
+    identified    12  ##               38.7%
+    conversions    3  #                25.0%
 
     RETURNING
     reinstalled    2  ###
     new device     1  ##
-    engaged        9  ##############
+    engaged        9  ###############
 
     CONVERSIONS
-    purchase       2  ##############
-    signup         1  #######
+    purchase       2  ###############
+    signup         1  ########
 
     REVENUE
     84.00 EUR
@@ -255,9 +255,9 @@ fn people_see_bars_and_shares() {
     ");
     insta::assert_snapshot!(shown("links stats spring-42", 80, true, false), @"
     clicks       120  ███████████████████████████████████████████████████
-    installed     31  █████████████▏                                          25.8 %
-    identified    12  █████                                                   38.7 %
-    conversions    3  █▎                                                      25.0 %
+    installed     31  █████████████▏                                           25.8%
+    identified    12  █████                                                    38.7%
+    conversions    3  █▎                                                       25.0%
 
     CONVERSIONS
     purchase       2  ███████████████████████████████████████████████████  84.00 EUR
@@ -265,9 +265,9 @@ fn people_see_bars_and_shares() {
     ");
     insta::assert_snapshot!(shown("links stats spring-42", 40, false, false), @"
     clicks       120  ###########
-    installed     31  ###             25.8 %
-    identified    12  #               38.7 %
-    conversions    3  #               25.0 %
+    installed     31  ###              25.8%
+    identified    12  #                38.7%
+    conversions    3  #                25.0%
 
     CONVERSIONS
     purchase       2  ###########  84.00 EUR

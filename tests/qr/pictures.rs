@@ -108,9 +108,9 @@ pub(crate) enum Wear {
     Compressed,
     /// Turned by 7°.
     Turned,
-    /// Seen from below: the upper edge 15 % shorter than the lower one.
+    /// Seen from below: the upper edge 15% shorter than the lower one.
     Leaning,
-    /// With 40 % of its contrast.
+    /// With 40% of its contrast.
     Faded,
 }
 

@@ -192,7 +192,7 @@ fn o3_numbers_with_a_longer_form_are_found() {
     }
 }
 
-/// The mean difference of a channel is below 1 %, and outside of logos none is above 50 %.
+/// The mean difference of a channel is below 1%, and outside of logos none is above 50%.
 #[test]
 fn the_svg_is_the_same_picture_as_the_png() {
     let cases = cases(60).into_iter().enumerate().map(|(at, case)| {

@@ -179,7 +179,7 @@ impl Pen {
             return if self.utf8 { "–" } else { "-" }.to_owned();
         }
         let tenths = (i128::from(part) * 1_000 + i128::from(whole) / 2) / i128::from(whole);
-        format!("{}.{} %", tenths / 10, tenths % 10)
+        format!("{}.{}%", tenths / 10, tenths % 10)
     }
 
     /// A text in `room` columns.
@@ -230,8 +230,8 @@ mod tests {
         assert_eq!(
             drawn(PEN),
             "clicks       1204  █████████████\n\
-             installed     310  ███▎           25.7 %\n\
-             identified      0                  0.0 %\n\
+             installed     310  ███▎           25.7%\n\
+             identified      0                  0.0%\n\
              conversions    64  ▋                   –\n"
         );
         for (width, pen) in [(20, PEN), (40, ASCII), (80, PEN), (200, ASCII)] {
@@ -247,21 +247,21 @@ mod tests {
     #[test]
     fn more_than_all_is_not_a_share() {
         let tails = |steps: Vec<Line>| steps.into_iter().map(|line| line.tail).collect::<Vec<_>>();
-        assert_eq!(tails(PEN.funnel(10, 10, 2, 8)), ["", "100.0 %", "20.0 %", "4.0 per user"]);
+        assert_eq!(tails(PEN.funnel(10, 10, 2, 8)), ["", "100.0%", "20.0%", "4.0 per user"]);
         assert_eq!(tails(PEN.funnel(2, 3, 100, i64::MAX))[1..3], ["1.5 per click", "33.3 per install"]);
     }
 
     #[test]
     fn a_bar_may_be_a_part_of_its_own_whole() {
         let lines = vec![
-            Line::new("links", 50).part_of(100).tail("50.0 %"),
-            Line::new("hooks", 3).part_of(2).tail("150.0 %"),
+            Line::new("links", 50).part_of(100).tail("50.0%"),
+            Line::new("hooks", 3).part_of(2).tail("150.0%"),
             Line::new("people", 9).part_of(0),
         ];
         assert_eq!(
             PEN.chart(&[("", lines)]),
-            "links   50  █████████▌            50.0 %\n\
-             hooks    3  ███████████████████  150.0 %\n\
+            "links   50  █████████▌            50.0%\n\
+             hooks    3  ███████████████████  150.0%\n\
              people   9\n"
         );
     }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn wide_and_combining_characters_stay_in_line() {
         let lines =
-            ["購入", "e\u{301}te\u{301}", &"購入完了".repeat(9), "signup"].map(|label| Line::new(label, 3).tail("5 %"));
+            ["購入", "e\u{301}te\u{301}", &"購入完了".repeat(9), "signup"].map(|label| Line::new(label, 3).tail("5%"));
         let shown = PEN.chart(&[("", lines.to_vec())]);
         let bars: Vec<usize> = shown.lines().map(|line| columns_of(line.split_once('█').expect("a bar").0)).collect();
         assert_eq!(bars, [bars[0]; 4], "{shown}");
@@ -305,8 +305,8 @@ mod tests {
     #[test]
     fn shares_are_rounded() {
         let share = |part, whole| PEN.share(part, whole);
-        assert_eq!([share(1, 3), share(2, 3), share(3, 2), share(0, 5)], ["33.3 %", "66.7 %", "150.0 %", "0.0 %"]);
-        assert_eq!(share(i64::MAX, 1), "922337203685477580700.0 %");
+        assert_eq!([share(1, 3), share(2, 3), share(3, 2), share(0, 5)], ["33.3%", "66.7%", "150.0%", "0.0%"]);
+        assert_eq!(share(i64::MAX, 1), "922337203685477580700.0%");
         assert_eq!([share(1, 0), ASCII.share(1, 0)], ["–", "-"]);
     }
 }

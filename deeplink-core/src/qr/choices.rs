@@ -66,13 +66,13 @@ impl QrFormat {
 choices! {
     /// How much of a code may be unreadable (ISO/IEC 18004).
     QrLevel {
-        /// About 7 %.
+        /// About 7%.
         L = "L",
-        /// About 15 %.
+        /// About 15%.
         M = "M",
-        /// About 25 %.
+        /// About 25%.
         Q = "Q",
-        /// About 30 %.
+        /// About 30%.
         H = "H",
     }
 }

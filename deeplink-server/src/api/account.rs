@@ -90,7 +90,7 @@ async fn changed_in(
 ///
 /// The account and everything in it are deleted 7 days later and cannot be restored: its links, which stop
 /// working, with their clicks and reports, and its domains, keys, team members, webhooks and all other data.
-/// Until then, everything works as before, and the deletion can be canceled. Any team member, and any secret
+/// Until then, everything keeps working as usual, and the deletion can be canceled. Any team member, and any secret
 /// key of the account, can request and cancel it. If email is configured, owners with a confirmed address are
 /// notified by email. While the account is suspended by the operator, the deletion is on hold. A repeated
 /// request does not change the scheduled time.

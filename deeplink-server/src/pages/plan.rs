@@ -49,7 +49,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Whether at least 90 % is used. A limit of 1 counts as scarce only if it is exceeded.
+    /// Whether at least 90% is used. A limit of 1 counts as scarce only if it is exceeded.
     pub(super) fn is_scarce(&self) -> bool {
         let tenfold = |count: Count, times: i64| count.number().saturating_mul(times);
         let is_nearly_used = |limit: Count| !limit.is_one() && tenfold(self.used, 10) >= tenfold(limit, 9);

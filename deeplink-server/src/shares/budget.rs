@@ -48,7 +48,7 @@ impl Budget {
         if has <= self.always { most.saturating_add(self.all / 4) } else { most }
     }
 
-    /// The budget for known callers: the same share per address, but a total 50 % higher, so that unknown callers cannot use it
+    /// The budget for known callers: the same share per address, but a total 50% higher, so that unknown callers cannot use it
     /// up.
     pub(crate) const fn of_known(self) -> Self {
         Self { reserve: self.all / 2, ..self }

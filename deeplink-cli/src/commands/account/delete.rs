@@ -13,7 +13,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "After 7 days, everything in the account is permanently deleted: links (which then stop working), clicks, \
-     reports, domains, keys and team members. Until then everything works as before, and \"dl account \
+     reports, domains, keys and team members. Until then, everything keeps working as usual, and \"dl account \
      cancel-deletion\" cancels the deletion. \"dl links import\" recreates links from a file written by \"dl links \
      export\".",
     &[

@@ -183,7 +183,7 @@ async fn t3_more_connections_than_descriptors() {
         sleep(Duration::from_secs(2)).await;
         used = used.min(starved.processor_time() - before);
     }
-    assert!(used <= 10, "used {used} % of a processor in two seconds of waiting, twice five are allowed");
+    assert!(used <= 10, "used {used}% of a processor in two seconds of waiting, twice five are allowed");
     // Descriptors are kept back: the process can still open files.
     let open = starved.descriptors();
     assert!((150..240).contains(&open), "{open} descriptors are in use");
@@ -209,7 +209,7 @@ async fn t3_no_descriptor_left() {
         assert!(!answers_within(&mut stream, Duration::from_secs(2)).await, "there is no descriptor for it");
         used = used.min(starved.processor_time() - before);
     }
-    assert!(used <= 10, "used {used} % of a processor in two seconds of waiting, twice five are allowed");
+    assert!(used <= 10, "used {used}% of a processor in two seconds of waiting, twice five are allowed");
     starved.input.write_all(b"give them back\n").await.unwrap();
     said(&mut starved.output, "done give").await;
     assert!(answers_within(&mut stream, MOMENT).await, "the one that waited is served");
