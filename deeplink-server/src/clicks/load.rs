@@ -28,6 +28,10 @@ const SHORT_PACE: Duration = Duration::from_millis(5);
 const FEW: u64 = 8;
 /// Time between two attempts while the database accepts no clicks.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Attempts to read a segment before it is left for the next start: half a minute.
+pub(super) const READ_ATTEMPTS: u32 = 150;
+/// Time that a read may take: the connection may be lost without notice.
+const READ_LIMIT: Duration = Duration::from_secs(30);
 /// Time between two counts while clicks arrive, so that other nodes show them too.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// The same on SQLite, which has no other nodes, while clicks are spread over many links: each link adds work.
@@ -79,6 +83,8 @@ pub(super) struct Loader {
     /// When counts were last stored.
     counted_at: Instant,
     has_failed: bool,
+    /// How often the segment could not be read.
+    unread: u32,
     /// Whether the clicks that versions without a journal left behind are stored.
     has_taken_over: bool,
 }
@@ -86,7 +92,7 @@ pub(super) struct Loader {
 impl Loader {
     pub(super) fn new(intake: Arc<Intake>, db: Db) -> Self {
         let now = Instant::now();
-        Self { intake, db, reading: None, counted_at: now, has_failed: false, has_taken_over: false }
+        Self { intake, db, reading: None, counted_at: now, has_failed: false, unread: 0, has_taken_over: false }
     }
 
     /// Loads what is available, and returns how long to wait before the next round.
@@ -151,6 +157,7 @@ impl Loader {
             let Some(reading) = &mut self.reading else { return Ok(loaded) };
             match reading.next_piece() {
                 Ok(true) => {
+                    self.unread = 0;
                     loaded += self.store_piece().await?;
                     self.count_if_due().await?;
                     // Clicks that arrived meanwhile are left to the next round, to keep transactions few.
@@ -163,13 +170,7 @@ impl Loader {
                 // Another program wrote into it.
                 Ok(false) if reading.is_torn() => self.intake.journal.close(None),
                 Ok(false) => break,
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    let path = reading.segment.path().unwrap_or_default();
-                    tracing::error!(path = %path.display(), %error, "journal segment was removed by another program");
-                    self.count().await?;
-                    self.leave();
-                }
-                Err(error) => return Err(DbError::Unavailable(format!("the click journal cannot be read: {error}"))),
+                Err(error) => self.unreadable(&error).await?,
             }
         }
         if asked {
@@ -186,7 +187,8 @@ impl Loader {
             return Ok(true);
         }
         let Some(segment) = self.intake.journal.first() else { return Ok(false) };
-        let state = clicks::journal_state(&mut self.db.read().await?.conn(), segment.id).await?;
+        let state = read_in_time(async { clicks::journal_state(&mut self.db.read().await?.conn(), segment.id).await });
+        let state = state.await?;
         self.reading = Some(Reading::new(segment, state));
         Ok(true)
     }
@@ -199,7 +201,7 @@ impl Loader {
         let known = if beyond.is_empty() {
             HashSet::new()
         } else {
-            clicks::known_texts(&mut self.db.read().await?.conn(), &beyond).await?
+            read_in_time(async { clicks::known_texts(&mut self.db.read().await?.conn(), &beyond).await }).await?
         };
         reading.settle(&known);
         Ok(())
@@ -319,8 +321,7 @@ impl Loader {
                 return Ok(());
             }
         }
-        let journal = &self.intake.journal;
-        let path = segment.path();
+        let (journal, path) = (&self.intake.journal, segment.path());
         let removed = if reading.is_torn() {
             journal.set_aside(&segment).map(|aside| {
                 let aside = aside.unwrap_or_default();
@@ -329,24 +330,46 @@ impl Loader {
         } else {
             journal.remove(&segment)
         };
-        if let Err(error) = removed {
-            // The next start finds it already loaded, and tries to remove it again.
-            let path = path.unwrap_or_default();
-            tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
-        } else if !segment.is_own {
-            tracing::info!(path = %path.unwrap_or_default().display(), "journal segment loaded into the database");
-        }
         self.reading = None;
         self.note_loaded();
         self.note_gone(&segment);
-        Ok(())
+        let (id, was_in_memory, path) = (segment.id, path.is_none(), path.unwrap_or_default());
+        if let Err(error) = removed {
+            // The next start finds it already loaded, and tries to remove it again.
+            tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
+            return Ok(());
+        }
+        if !segment.is_own {
+            tracing::info!(path = %path.display(), "journal segment loaded into the database");
+        }
+        let ended = self.db.write_relaxed(Share::Clicks, (), move |tx, ()| {
+            async move {
+                if was_in_memory { clicks::forget_journal(tx, id).await } else { clicks::end_journal(tx, id).await }
+            }
+            .boxed()
+        });
+        ended.await
     }
 
-    /// Sets aside a segment that cannot be read.
-    fn leave(&mut self) {
-        let Some(reading) = self.reading.take() else { return };
-        drop(self.intake.journal.set_aside(&reading.segment));
-        self.note_gone(&reading.segment);
+    /// Goes on without a segment that cannot be read, once that has been tried for a while or its file is gone.
+    async fn unreadable(&mut self, error: &std::io::Error) -> Result<(), DbError> {
+        let Some(segment) = self.reading.as_ref().map(|reading| Arc::clone(&reading.segment)) else { return Ok(()) };
+        let path = segment.path().unwrap_or_default();
+        let is_gone = error.kind() == ErrorKind::NotFound;
+        self.unread += 1;
+        if !is_gone && self.unread < READ_ATTEMPTS {
+            return Err(DbError::Unavailable(format!("{} cannot be read: {error}", path.display())));
+        }
+        self.count().await?;
+        if is_gone {
+            tracing::error!(path = %path.display(), %error, "journal segment was removed by another program");
+        } else {
+            tracing::error!(path = %path.display(), %error, "journal segment cannot be read; left for the next start");
+        }
+        (self.reading, self.unread) = (None, 0);
+        self.intake.journal.leave(&segment);
+        self.note_gone(&segment);
+        Ok(())
     }
 
     /// Frees a segment in memory as soon as its clicks are in the database.
@@ -363,6 +386,12 @@ impl Loader {
         let bytes = self.reading.as_ref().map_or(0, |reading| reading.offset().saturating_sub(HEADER));
         self.intake.loaded_bytes.store(bytes, Ordering::Relaxed);
     }
+}
+
+/// The result of a read of the database, unless it takes too long.
+async fn read_in_time<T>(read: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
+    let late = |_| Err(DbError::Unavailable("no answer from the database".to_owned()));
+    timeout(READ_LIMIT, read).await.unwrap_or_else(late)
 }
 
 /// Clicks being stored in the log.

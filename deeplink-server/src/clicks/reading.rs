@@ -249,7 +249,9 @@ impl Reading {
     /// Divides the counts of what was read into chunks, unless some are being stored. A part that an earlier process
     /// was counting must be read completely first.
     pub(super) fn begin_count(&mut self) {
-        if !self.is_uncounted() || !self.chunks.is_empty() || self.offset < self.state.counting {
+        // After a power failure, the database may have counted what the segment no longer has.
+        let is_incomplete = self.offset < self.state.counting && !self.is_at_end();
+        if !self.is_uncounted() || !self.chunks.is_empty() || is_incomplete {
             return;
         }
         let sums = std::mem::take(&mut self.sums);

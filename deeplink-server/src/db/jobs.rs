@@ -1,11 +1,14 @@
 //! Jobs of the writer: what runs in a transaction and how its caller learns the outcome.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::{PgPool, Postgres, SqliteConnection, Transaction};
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, PgConnection, PgPool, Postgres, SqliteConnection, Transaction};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::{Conn, DbError, WriteError, WriteWork, run_committed};
 
@@ -141,29 +144,49 @@ pub(super) fn copy(error: &DbError) -> DbError {
     }
 }
 
-/// Opens a transaction on PostgreSQL. Must be called from a task that is never canceled.
+/// Opens a transaction on PostgreSQL. If this is canceled, its caller must close the connection: the next borrower would get
+/// the open transaction.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that opens transactions")]
-pub(super) async fn begin(pool: &PgPool) -> Result<Transaction<'static, Postgres>, DbError> {
-    pool.begin().await.map_err(DbError::before_work)
+pub(super) async fn begin(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>, DbError> {
+    conn.begin().await.map_err(DbError::before_work)
+}
+
+/// The outcome of work on a connection, which is closed if the database does not answer within `limit`. Without a limit, the
+/// wait would never end if the database's machine vanished after it had received a statement: TCP notices that only when it
+/// has something to send again.
+pub(super) async fn answered<T, E: From<DbError>>(
+    conn: &mut PoolConnection<Postgres>,
+    limit: Duration,
+    work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+) -> Result<T, E> {
+    if let Ok(outcome) = timeout(limit, work(conn)).await {
+        return outcome;
+    }
+    conn.close_on_drop();
+    Err(DbError::Unknown(format!("no answer from the database for {limit:?}")).into())
 }
 
 /// Runs a job on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second of such
-/// commits, a crash of this process loses nothing.
-pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>) {
-    let outcome = async {
-        let mut tx = begin(&pool).await?;
-        sqlx::query("SET LOCAL synchronous_commit = off").execute(&mut *tx).await?;
-        match AssertUnwindSafe(job.run(Conn::Postgres(&mut tx))).catch_unwind().await {
-            Ok(Ran::Keep) => tx.commit().await.map_err(DbError::commit),
-            Ok(Ran::Undo) => Ok(tx.rollback().await?),
-            Ok(Ran::Failed(error)) => {
-                // If the connection failed, the pool drops it.
-                drop(tx.rollback().await);
-                Err(error)
-            }
-            Err(_) => Err(DbError::Panicked),
-        }
+/// commits, a crash of this process loses nothing. `limit` is that of `answered`.
+pub(super) async fn run_on_postgres(pool: PgPool, mut job: Box<dyn Job>, limit: Duration) {
+    let outcome = match pool.acquire().await {
+        Ok(mut conn) => answered(&mut conn, limit, async |conn| run_relaxed(conn, &mut *job).await).await,
+        Err(error) => Err(DbError::before_work(error)),
     };
-    let outcome = outcome.await;
     job.answer(outcome);
+}
+
+async fn run_relaxed(conn: &mut PgConnection, job: &mut dyn Job) -> Result<(), DbError> {
+    let mut tx = begin(conn).await?;
+    sqlx::query("SET LOCAL synchronous_commit = off").execute(&mut *tx).await?;
+    match AssertUnwindSafe(job.run(Conn::Postgres(&mut tx))).catch_unwind().await {
+        Ok(Ran::Keep) => tx.commit().await.map_err(DbError::commit),
+        Ok(Ran::Undo) => Ok(tx.rollback().await?),
+        Ok(Ran::Failed(error)) => {
+            // If the connection failed, the pool drops it.
+            drop(tx.rollback().await);
+            Err(error)
+        }
+        Err(_) => Err(DbError::Panicked),
+    }
 }

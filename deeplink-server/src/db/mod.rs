@@ -81,7 +81,7 @@ use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::shares::Share;
 use crate::shares::limit::ShareLimit;
@@ -94,6 +94,8 @@ pub(crate) use writer::ForeignCommits;
 /// The log target of PostgreSQL's notices.
 pub(crate) const NOTICES: &str = "sqlx::postgres::notice";
 
+/// How long closing the connections to PostgreSQL may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum pending writes of one share.
 const MAX_WAITING_WRITES: usize = 256;
 
@@ -121,6 +123,8 @@ enum Kind {
         places: Arc<ShareLimit>,
         /// How long a write may take until its COMMIT; on SQLite the writer's queue has its own deadline.
         commit_timeout: Duration,
+        /// Time after which a connection without an answer is considered lost.
+        answer_timeout: Duration,
         url: String,
     },
 }
@@ -295,8 +299,8 @@ impl Db {
     {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.write(share.into(), context, work, committed).await,
-            Kind::Postgres { writers, places, commit_timeout, .. } => {
-                let until = Instant::now() + *commit_timeout;
+            Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
+                let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
                 let share = share.into();
                 let refusal = used_up(&share);
                 let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(refusal)?;
@@ -306,7 +310,7 @@ impl Db {
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
                 let mut running = tokio::spawn(async move {
                     let _place = timeout_at(until, place).await.map_err(|_| DbError::Overloaded)?;
-                    let value = write_postgres(&writers, &context, work, &task_race).await?;
+                    let value = write_postgres(&writers, &context, work, &task_race, limit).await?;
                     run_committed(committed, &context, &value)?;
                     Ok(value)
                 });
@@ -335,7 +339,7 @@ impl Db {
     }
 
     /// Runs `work` in a transaction of its own and returns its result once that is committed, if not yet on the disk: a power
-    /// failure may undo it. For what can be done again: clicks from the journal, publishing them, and results of deliveries.
+    /// failure may undo it. For what can be done again: clicks from the journal, and results of deliveries.
     pub(crate) async fn write_relaxed<C, T, F>(&self, share: Share, context: C, work: F) -> Result<T, DbError>
     where
         C: Send + Sync + 'static,
@@ -345,14 +349,14 @@ impl Db {
         let (job, answer) = job(context, work, |_, _| ());
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.push_relaxed(job),
-            Kind::Postgres { writers, places, commit_timeout, .. } => {
-                let until = Instant::now() + *commit_timeout;
+            Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
+                let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
                 let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(DbError::Overloaded)?;
                 let writers = writers.clone();
                 // Spawned for the reason given in `write_then`; the job reports its own outcome.
                 tokio::spawn(async move {
                     match timeout_at(until, place).await {
-                        Ok(_place) => jobs::run_on_postgres(writers, job).await,
+                        Ok(_place) => jobs::run_on_postgres(writers, job, limit).await,
                         Err(_) => job.answer(Err(DbError::Overloaded)),
                     }
                 });
@@ -377,7 +381,7 @@ impl Db {
         }
     }
 
-    /// Stops the writer after its queue and closes all connections.
+    /// Stops the writer after its queue and closes all connections. On PostgreSQL, connections that do not answer are left.
     pub async fn close(&self) {
         match &*self.0 {
             Kind::Sqlite { readers, lookups, writer, .. } => {
@@ -386,9 +390,8 @@ impl Db {
                 readers.close().await;
             }
             Kind::Postgres { readers, lookups, writers, .. } => {
-                writers.close().await;
-                lookups.close().await;
-                readers.close().await;
+                let closed = futures_util::future::join3(writers.close(), lookups.close(), readers.close());
+                drop(timeout(CLOSE_LIMIT, closed).await);
             }
         }
     }
@@ -415,7 +418,13 @@ impl CommitRace {
     }
 }
 
-async fn write_postgres<C, T, E, F>(writers: &PgPool, context: &C, work: F, race: &CommitRace) -> Result<T, E>
+async fn write_postgres<C, T, E, F>(
+    writers: &PgPool,
+    context: &C,
+    work: F,
+    race: &CommitRace,
+    limit: Duration,
+) -> Result<T, E>
 where
     E: WriteError,
     F: WriteWork<C, T, E>,
@@ -424,27 +433,35 @@ where
     let mut tried = 0;
     loop {
         tried += 1;
-        let mut tx = jobs::begin(writers).await?;
-        match work(&mut Conn::Postgres(&mut tx), context).await {
-            Ok(value) => {
-                if !race.take() {
-                    drop(tx.rollback().await);
-                    return Err(DbError::Overloaded.into());
-                }
-                return match tx.commit().await {
-                    Ok(()) => Ok(value),
-                    Err(error) => Err(DbError::commit(error).into()),
-                };
+        let mut conn = writers.acquire().await.map_err(DbError::before_work)?;
+        let outcome = jobs::answered(&mut conn, limit, async |conn| attempt(conn, context, &work, race).await).await;
+        match outcome {
+            Err(refusal) if tried < TRIES && refusal.database().is_some_and(DbError::is_deadlock) => {}
+            ended => return ended,
+        }
+    }
+}
+
+async fn attempt<C, T, E, F>(conn: &mut PgConnection, context: &C, work: &F, race: &CommitRace) -> Result<T, E>
+where
+    E: WriteError,
+    F: WriteWork<C, T, E>,
+{
+    let mut tx = jobs::begin(conn).await?;
+    match work(&mut Conn::Postgres(&mut tx), context).await {
+        Ok(value) if race.take() => {
+            tx.commit().await.map_err(DbError::commit)?;
+            Ok(value)
+        }
+        Ok(_) => {
+            drop(tx.rollback().await);
+            Err(DbError::Overloaded.into())
+        }
+        Err(refusal) => {
+            if let Err(error) = tx.rollback().await {
+                tracing::warn!(%error, "rollback failed; connection dropped");
             }
-            Err(refusal) => {
-                let again = tried < TRIES && refusal.database().is_some_and(DbError::is_deadlock);
-                if let Err(error) = tx.rollback().await {
-                    tracing::warn!(%error, "rollback failed; connection dropped");
-                }
-                if !again {
-                    return Err(refusal);
-                }
-            }
+            Err(refusal)
         }
     }
 }

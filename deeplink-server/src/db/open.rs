@@ -39,6 +39,8 @@ const POSTGRES_READERS: u32 = 8;
 const POSTGRES_LOOKUPS: u32 = 4;
 /// How long a statement may take, not counting its wait for locks.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A connection without an answer for this many times the timeout is considered lost: half a minute by default.
+const ANSWER_TIMEOUTS: u32 = 15;
 /// How much later than `lock_timeout` PostgreSQL may report it.
 const LOCK_TIMEOUT_MARGIN: Duration = Duration::from_millis(50);
 
@@ -265,8 +267,8 @@ async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
     // Longer, so that PostgreSQL reports a lock timeout first.
     let timeout = timeout + LOCK_TIMEOUT_MARGIN;
-    let kind =
-        Kind::Postgres { readers, lookups, reports, writers, places, commit_timeout: timeout, url: url.to_owned() };
+    let (commit_timeout, answer_timeout, url) = (timeout, timeout * ANSWER_TIMEOUTS, url.to_owned());
+    let kind = Kind::Postgres { readers, lookups, reports, writers, places, commit_timeout, answer_timeout, url };
     Ok(Db(Arc::new(kind), Arc::default()))
 }
 

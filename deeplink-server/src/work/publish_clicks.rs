@@ -68,9 +68,11 @@ async fn publish(app: &App, progress: &mut Progress) -> Result<Option<Duration>,
         let is_empty = batch.is_empty();
         if !is_empty || progress.marked.elapsed() >= WATERMARK_INTERVAL {
             let job = (Arc::clone(&batch), app.publisher(app.clock.now()));
-            let is_published = app.db.write_relaxed(Share::Service, job, |tx, (batch, publisher)| {
-                publish_clicks(tx, batch, publisher).boxed()
-            });
+            // It waits for the disk: otherwise a crash of the database could undo clicks whose webhooks were sent, and they
+            // would be sent again with other IDs.
+            let is_published = app
+                .db
+                .write(Share::Service, job, |tx, (batch, publisher)| publish_clicks(tx, batch, publisher).boxed());
             progress.marked = Instant::now();
             if is_published.await? {
                 for tenant in batch.tenants() {

@@ -1,12 +1,19 @@
 //! What storing clicks depends on: a disk that is synced, a clock, a database that answers (F2, F6, F13).
 
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
+
 use deeplink_core::time::Timestamp;
+use deeplink_doubles::relay::Relay;
 use tokio::time::timeout;
 
-use super::super::load::Loader;
-use super::{Home, LONG, NOW, click, click_at, eventually, settled, status};
-use crate::clicks::Retention;
-use crate::db::on;
+use super::super::journal::MAX_MEMORY_BYTES;
+use super::super::load::{Loader, READ_ATTEMPTS};
+use super::super::record::HEADER_BYTES;
+use super::{Home, LONG, NOW, click, click_at, eventually, once_free, settled, status};
+use crate::clicks::{Clicks, Retention};
+use crate::db::{Access, Db, on};
 
 const HOUR: i64 = 3_600_000;
 
@@ -38,7 +45,7 @@ async fn f2_what_was_synced_survives_a_power_failure() {
     assert_eq!(synced.len(), 3);
     record(30..40);
     assert_eq!(journal.unsynced(), (1, false), "the segment has grown");
-    Loader::new(std::sync::Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
     assert_eq!(other.counted().await, (40, 40));
 
     journal.kill();
@@ -72,7 +79,170 @@ async fn the_journal_is_synced_soon_whatever_the_database_does() {
     db.close().await;
 }
 
-/// F6: a report waits for earlier clicks for two seconds at most, and is then answered without them.
+/// N6: syncing a file again after that has failed proves nothing, so its clicks are written to another file. Each is stored
+/// and counted once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n6_what_could_not_be_synced_is_written_to_another_file() {
+    let home = Home::new();
+    let db = home.open().await;
+    let intake = home.intake();
+    let journal = &intake.journal;
+    let record = |link| intake.record(&click_at(&intake.texts, link, NOW));
+    record(0);
+    let [first] = home.segments().try_into().expect("one segment");
+    let file = || std::fs::metadata(&first).expect("a file").ino();
+    let (written, contents) = (file(), std::fs::read(&first).expect("a segment"));
+    journal.set_broken(true);
+    journal.sync().expect_err("a broken disk");
+    record(1);
+    assert_eq!(home.segments().len(), 2, "nothing more is added to the first");
+    for _ in 0..3 {
+        journal.sync().expect_err("a broken disk");
+    }
+    assert_eq!((file(), journal.unsynced().0), (written, 2), "each waits once");
+    journal.set_broken(false);
+    record(2);
+    journal.sync().expect("synced");
+    assert_eq!(journal.unsynced(), (0, true), "the new file has a name");
+    assert_ne!(file(), written);
+    assert_eq!(std::fs::read(&first).expect("a segment"), contents);
+    journal.sync().expect("synced");
+    assert_eq!(journal.unsynced(), (0, false));
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
+    let mut other = home.other().await;
+    assert_eq!((other.links().await, other.counted().await), (vec![0, 1, 2], (3, 3)));
+    db.close().await;
+}
+
+/// G4: what is in memory while no file can be written has a limit in bytes, whatever visitors send. The state of these
+/// segments does not stay in the database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g4_clicks_in_memory_have_a_limit_in_bytes() {
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    let intake = home.intake();
+    let journal = &intake.journal;
+    journal.set_full(true);
+    intake.record(&click_at(&intake.texts, 0, NOW));
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("stored");
+    assert_eq!(other.counted().await, (1, 1));
+    const STATES: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM click_journals";
+    let states: i64 = on!(&mut other.conn(), c => sqlx::query_scalar(STATES).fetch_one(c).await).expect("a number");
+    assert_eq!(states, 0);
+
+    let mut sent = 0;
+    while journal.dropped() == 0 {
+        let text = |name| format!("{name}{sent:06}{}", "x".repeat(1_900));
+        let [agent, referer] = [text("a"), text("https://example.com/")];
+        let mut click = click_at(&intake.texts, sent, NOW);
+        click.agent = intake.texts.agent(Some(agent.as_bytes())).text();
+        click.referer = intake.texts.referer(Some(referer.as_bytes()));
+        intake.record(&click);
+        sent += 1;
+    }
+    let waiting = journal.waiting();
+    assert!(waiting.bytes < MAX_MEMORY_BYTES + 8_192, "{waiting:?}");
+    assert_eq!(waiting.in_memory, u64::try_from(sent).expect("positive") - 1);
+    journal.set_full(false);
+    journal.leave_memory().expect("there is room");
+    assert_eq!(journal.waiting().in_memory, 0);
+    intake.record(&click_at(&intake.texts, sent, NOW));
+    assert_eq!(journal.dropped(), 1, "there is room again");
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("stored");
+    assert_eq!(other.counted().await, (sent + 1, sent + 1));
+    db.close().await;
+}
+
+/// A segment that cannot be read is named and, after a while, left for the next start; later ones do not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreadable_segment_is_left_after_a_while() {
+    let home = Home::new();
+    let db = home.open().await;
+    let before = home.intake();
+    before.record(&click_at(&before.texts, 0, NOW));
+    before.journal.kill();
+    let [left] = home.segments().try_into().expect("one segment");
+    let intake = home.intake();
+    intake.record(&click_at(&intake.texts, 1, NOW));
+    let aside = left.with_extension("kept");
+    std::fs::rename(&left, &aside).expect("renamed");
+    std::fs::create_dir(&left).expect("a directory cannot be read");
+    let mut loader = Loader::new(Arc::clone(&intake), db.clone());
+    for attempt in 1..READ_ATTEMPTS {
+        let error = loader.round(true).await.expect_err("it cannot be read").to_string();
+        assert!(error.contains(&left.display().to_string()), "{attempt}: {error}");
+    }
+    loader.round(true).await.expect("the others are stored");
+    let mut other = home.other().await;
+    assert_eq!((other.links().await, other.counted().await), (vec![1], (1, 1)));
+    intake.journal.kill();
+    std::fs::remove_dir(&left).expect("it is still there");
+    std::fs::rename(&aside, &left).expect("renamed");
+    let intake = home.intake();
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("it is stored");
+    assert_eq!((other.links().await, other.counted().await), (vec![0, 1], (2, 2)));
+    db.close().await;
+}
+
+/// F2: after a power failure, a segment can be shorter than the part that the database was counting. What it still has is
+/// counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f2_a_segment_shorter_than_its_counted_part_is_counted() {
+    let home = Home::new();
+    let db = home.open().await;
+    let mut other = home.other().await;
+    let intake = home.intake();
+    let [path] = {
+        (0..6).for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
+        home.segments().try_into().expect("one segment")
+    };
+    let kept = std::fs::read(&path).expect("a segment");
+    (6..8).for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
+    let whole = std::fs::metadata(&path).expect("a segment").len();
+    intake.journal.close(None);
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
+    intake.journal.kill();
+    assert_eq!(other.counted().await, (8, 8));
+    // As if it had died when half of the links were counted.
+    other
+        .run_all(format!(
+            "UPDATE click_journals SET counted = {HEADER_BYTES}, counting = {whole}, counted_link = 3, finished = 0;
+         DELETE FROM click_hours WHERE link > 3; DELETE FROM click_days WHERE link > 3"
+        ))
+        .await;
+    std::fs::write(&path, &kept).expect("a shorter segment");
+    let intake = home.intake();
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("it is counted");
+    assert_eq!((other.counted().await, home.segments().len()), ((8, 6), 0));
+    db.close().await;
+}
+
+/// A database whose machine vanishes neither answers nor resets its connections. Clicks are stored as soon as it can be
+/// reached again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_vanishes_is_given_up() {
+    let home = Home::new();
+    if home.is_sqlite() {
+        // SQLite has no connections.
+        return;
+    }
+    let relay = Relay::start(&home.url).await;
+    let db = Db::open(relay.url(), Access::Serve, Duration::from_millis(200)).await.expect("a database");
+    let clicks = once_free(|| Clicks::start(db.clone(), home.clock.clone(), home.directory.path(), false));
+    clicks.record(&click(&clicks, 0));
+    settled(&clicks).await;
+    relay.forget_connections_at_commit();
+    (1..=3).for_each(|link| clicks.record(&click(&clicks, link)));
+    settled(&clicks).await;
+    assert!(relay.has_forgotten(), "a commit was not answered");
+    let mut other = home.other().await;
+    assert_eq!((other.links().await, other.counted().await), (vec![0, 1, 2, 3], (4, 4)));
+    clicks.drain(LONG).await;
+    db.close().await;
+}
+
+/// F6: a report does not wait for a locked database: it is answered without the clicks that are not stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f6_a_report_does_not_wait_for_a_locked_database() {
     let home = Home::new();

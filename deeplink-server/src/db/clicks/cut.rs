@@ -10,10 +10,14 @@ use super::super::{Conn, DbError, on};
 use super::add::KINDS;
 use super::counts::{Cell, HOUR, Key, Kinds, Name, Scope, Source};
 use super::hosts::OTHER;
-use super::position_at;
+use super::{head, position_at};
 
-/// How many clicks of each cell are in the window. Clicks that another node has stored since the cells were read may be
-/// mistaken for clicks of the cells until that node has counted them.
+/// A window that ends less than this before the newest click ends now. Other nodes count the clicks that they store within
+/// this time. In milliseconds.
+const NOW: i64 = 10_000;
+
+/// How many clicks of each cell are in the window. If the window ends now, clicks that another node has stored and not
+/// counted yet may be mistaken for clicks of the cells.
 pub(super) async fn count(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -37,7 +41,8 @@ pub(super) async fn count(
 
 /// The clicks of an hour's cells in the window, from the part of the log after the window's edge in that hour. A
 /// click's position is never before its time, so all clicks after the edge are in that part: at the window's start they
-/// are counted, and at its end they are subtracted. `None` if retention may have removed clicks of that part.
+/// are counted, and at its end they are subtracted, unless some that are not counted yet may be among them: then those
+/// before the edge are counted. `None` if retention may have removed clicks of that part.
 async fn beside_edge(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
@@ -45,22 +50,50 @@ async fn beside_edge(
     hour: i64,
     cells: &[Cell],
 ) -> Result<Option<Vec<i64>>, DbError> {
-    // The mark is read last, so that it covers everything removed before the scan.
-    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE SUBSTR(name, 1, 7) = 'removed'";
     let (first, last) = span(cells);
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
+    let newest = head(db).await?;
+    let is_open = newest < position_at(hour + HOUR + NOW);
+    if !begins && is_open && newest >= position_at(edge.saturating_add(NOW)) {
+        return before_edge(db, scope, key, hour, cells, newest).await;
+    }
     let after = position_at(edge).max(first - 1);
     // If the window begins and ends in the same hour, its start is the edge.
     let until = if begins { scope.to.min(hour + HOUR - 1) } else { hour + HOUR - 1 };
     let found = scan(db, scope.kinds, key, cells, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
-    let removed: Option<i64> = on!(db, c => sqlx::query_scalar(REMOVED).fetch_one(c).await)?;
-    if removed.is_some_and(|removed| after < removed) {
+    if removed(db).await?.is_some_and(|removed| after < removed) {
         return Ok(None);
     }
     let found = |cell: &Cell| found.get(&cell.name()).map_or(0, |found| found.1);
     let inside = |cell: &Cell| if begins { found(cell) } else { (cell.clicks - found(cell)).max(0) };
     Ok(Some(cells.iter().map(inside).collect()))
+}
+
+/// The clicks of an hour's cells up to the window's end, which is in that hour, whether they are counted or not. `None` if
+/// retention may have removed some.
+async fn before_edge(
+    db: &mut Conn<'_>,
+    scope: Scope<'_>,
+    key: Key,
+    hour: i64,
+    cells: &[Cell],
+    newest: i64,
+) -> Result<Option<Vec<i64>>, DbError> {
+    let (after, inside) = (position_at(hour), (hour, scope.to));
+    let found = scan(db, scope.kinds, key, cells, (after, newest), [inside, inside]).await?;
+    if removed(db).await?.is_some_and(|removed| after < removed) {
+        return Ok(None);
+    }
+    let inside = |cell: &Cell| found.get(&cell.name()).map_or(0, |found| found.1);
+    Ok(Some(cells.iter().map(inside).collect()))
+}
+
+/// Up to where retention has removed clicks from the log. It is read after a scan, so that it covers everything that was
+/// removed before.
+async fn removed(db: &mut Conn<'_>) -> Result<Option<i64>, DbError> {
+    const REMOVED: &str = "SELECT MAX(position) FROM click_marks WHERE SUBSTR(name, 1, 7) = 'removed'";
+    Ok(on!(db, c => sqlx::query_scalar(REMOVED).fetch_one(c).await)?)
 }
 
 /// The same from all the clicks of the cells. Once retention has removed one of a cell's clicks from the log, the whole
@@ -206,5 +239,38 @@ mod tests {
             let counted = beside_edge(&mut reader.conn(), scope, key, BEGIN, &cells).await.expect("a count");
             assert_eq!(counted, expected, "{mark}");
         }
+    }
+
+    /// Clicks that another node has stored and not counted yet are no reason to show fewer clicks in a window that ended
+    /// before, in the same hour.
+    #[tokio::test]
+    async fn uncounted_clicks_after_a_window_are_not_subtracted_from_it() {
+        const BEGIN: i64 = 10 * HOUR;
+        let scratch = Scratch::new().await;
+        let times = [BEGIN + 1_000, BEGIN + 2_000, BEGIN + HOUR / 2, BEGIN + HOUR / 2 + 1];
+        for at in times {
+            let (click, position) = ("INSERT INTO clicks (position, link, at, kind, platform)", position_at(at) + 1);
+            scratch.execute(format!("{click} VALUES ({position}, 1, {at}, 0, 4)")).await;
+        }
+        // The first three are counted; the head covers the last one.
+        let cell = Cell {
+            is_cell: 1,
+            number: 0,
+            host: String::new(),
+            clicks: 3,
+            link: 1,
+            code: 0,
+            platform: 0,
+            hour: BEGIN,
+            first_at: times[0],
+            last_at: times[2],
+            first_position: position_at(times[0]) + 1,
+            last_position: position_at(times[3]) + 1,
+        };
+        let to = BEGIN + HOUR / 4;
+        let scope = Scope { links: &[1], from: BEGIN - HOUR, to, kinds: Kinds::All };
+        let mut reader = scratch.db.read().await.expect("a reader");
+        let counted = count(&mut reader.conn(), scope, Key::Nothing, vec![cell]).await.expect("a count");
+        assert_eq!(counted.iter().map(|(_, inside)| *inside).collect::<Vec<_>>(), [2]);
     }
 }

@@ -109,14 +109,26 @@ pub(crate) async fn note_counted(db: &mut Conn<'_>, segment: i64, to: u64) -> Re
     Ok(())
 }
 
-/// Notes that a segment is loaded to its end. This always changes a row, so that the commit waits for the disk: SQLite
-/// writes and syncs nothing if no row changes. `false` if the database does not have this much of the segment, because a
-/// crash has undone some of it.
+/// Whether the database has this much of a segment; a crash may have undone some of it. This always changes a row, so that
+/// the commit waits for the disk: SQLite writes and syncs nothing if no row changes.
 pub(crate) async fn finish_journal(db: &mut Conn<'_>, segment: i64, state: JournalState) -> Result<bool, DbError> {
     const SQL: &str = "
-        UPDATE click_journals SET used_at = used_at + 1, finished = 1
-        WHERE segment = $1 AND loaded = $2 AND counted = $3";
+        UPDATE click_journals SET used_at = used_at + 1 WHERE segment = $1 AND loaded = $2 AND counted = $3";
     Ok(execute!(db, SQL; segment, signed(state.loaded), signed(state.counted))? == 1)
+}
+
+/// Records that a segment's file is gone, so that its state can be removed later.
+pub(crate) async fn end_journal(db: &mut Conn<'_>, segment: i64) -> Result<(), DbError> {
+    const SQL: &str = "UPDATE click_journals SET finished = 1 WHERE segment = $1";
+    execute!(db, SQL; segment)?;
+    Ok(())
+}
+
+/// Removes the state of a segment that was only in memory, and so will never be read again.
+pub(crate) async fn forget_journal(db: &mut Conn<'_>, segment: i64) -> Result<(), DbError> {
+    const SQL: &str = "DELETE FROM click_journals WHERE segment = $1";
+    execute!(db, SQL; segment)?;
+    Ok(())
 }
 
 #[cfg(test)]

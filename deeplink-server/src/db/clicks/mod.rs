@@ -22,7 +22,10 @@ pub(crate) use batch::{NewText, insert, insert_texts, known_texts};
 pub(crate) use counts::{By, Kinds, Scope, count, count_by_host};
 pub(crate) use earlier::{StoredBatch, count_earlier, is_stored, next_uncounted};
 pub(crate) use hosts::OTHER;
-pub(crate) use journals::{Claim, JournalState, claim_count, claim_piece, finish_journal, journal_state, note_counted};
+pub(crate) use journals::{
+    Claim, JournalState, claim_count, claim_piece, end_journal, finish_journal, forget_journal, journal_state,
+    note_counted,
+};
 pub(crate) use links::{Candidate, candidates};
 pub(crate) use sweep::{forget_journals, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 pub(super) use sweep::{keeps_longer, past_due_since};

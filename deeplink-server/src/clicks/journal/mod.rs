@@ -4,10 +4,14 @@
 //! written, the same bytes are kept in memory. The loader takes segments in order and removes each once its clicks are
 //! in the database.
 
+mod sync;
+
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +19,7 @@ use std::time::Duration;
 use deeplink_core::secret::Random;
 use tokio::time::Instant;
 
+use self::sync::{Unsynced, sync_folder};
 use super::record::{ClickRecord, HEADER, TextRecord, header, put_click, put_text};
 use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, left_behind};
 use super::texts::TextRef;
@@ -28,8 +33,9 @@ const SEGMENT_BYTES: u64 = 32 << 20;
 pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
 /// The size at which a segment in memory is closed: small, because its memory is freed only all at once.
 const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
-/// Maximum clicks that are kept in memory.
+/// Maximum clicks that are kept in memory, and their bytes: five times the usual size of that many.
 const MAX_IN_MEMORY: u64 = 100_000;
+pub(super) const MAX_MEMORY_BYTES: u64 = 16 << 20;
 /// The lock file, held by the process that writes the journal.
 const LOCK: &str = "lock";
 
@@ -42,6 +48,9 @@ pub(super) struct Journal {
     appended: AtomicU64,
     /// Clicks for which there was no room.
     dropped: AtomicU64,
+    /// Makes syncing fail, as a broken disk does.
+    #[cfg(test)]
+    is_broken: AtomicBool,
 }
 
 struct State {
@@ -54,8 +63,10 @@ struct State {
     /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
-    /// Files that must be synced, because part of them may not be on the disk yet.
-    unsynced: Vec<Arc<File>>,
+    /// Of the segments in memory.
+    memory_bytes: u64,
+    /// What may not be on the disk yet.
+    unsynced: Vec<Unsynced>,
     /// Whether the folder must be synced too, because it has new file names.
     has_new_names: bool,
     /// How many segments this process has begun: identifies the segment that a text's number belongs to.
@@ -92,12 +103,17 @@ impl Journal {
     pub(super) fn open(folder: &Path, clock: Clock) -> io::Result<Self> {
         private::create_dir(folder).map_err(|error| at(folder, &error))?;
         if let Some(parent) = folder.parent() {
-            sync_folder(parent)?;
+            // Of a relative path of one component, it is empty.
+            sync_folder(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
         }
         let lock = Some(locked(folder)?);
         let waiting = left_behind(folder).map_err(|error| at(folder, &error))?;
         // The process that left them may not have synced their ends.
-        let unsynced = waiting.iter().filter_map(|segment| File::open(segment.path()?).map(Arc::new).ok()).collect();
+        let unsynced = waiting.iter().filter_map(|segment| {
+            let file = File::open(segment.path()?).ok()?;
+            Some(Unsynced { segment: Arc::clone(segment), file: Some(Arc::new(file)) })
+        });
+        let unsynced = unsynced.collect();
         let state = State {
             lock,
             random: Random::system(),
@@ -105,6 +121,7 @@ impl Journal {
             waiting,
             cannot_write: false,
             in_memory: 0,
+            memory_bytes: 0,
             unsynced,
             has_new_names: true,
             begun: 0,
@@ -118,6 +135,8 @@ impl Journal {
             state: Mutex::new(state),
             appended: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            #[cfg(test)]
+            is_broken: AtomicBool::new(false),
         })
     }
 
@@ -130,7 +149,7 @@ impl Journal {
         drop(state);
         if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
-                "clicks are being lost: the journal cannot be written, and {MAX_IN_MEMORY} are already in memory"
+                "clicks are being lost: the journal cannot be written, and as many as fit are already in memory"
             );
         }
     }
@@ -191,6 +210,11 @@ impl Journal {
         Ok(Some(aside))
     }
 
+    /// Leaves the oldest segment as it is, for the next start.
+    pub(super) fn leave(&self, segment: &Arc<Segment>) {
+        self.take_out(segment);
+    }
+
     fn take_out(&self, segment: &Arc<Segment>) -> Option<PathBuf> {
         let mut state = lock(&self.state);
         if state.waiting.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
@@ -202,34 +226,9 @@ impl Journal {
         }
         let path = segment.path();
         if path.is_none() {
-            state.in_memory -= segment.clicks.load(Ordering::Relaxed);
+            state.no_longer_in_memory(segment);
         }
         path
-    }
-
-    /// Syncs what may not be on the disk yet. What cannot be synced is retried next time.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        let (files, has_new_names) = {
-            let mut state = lock(&self.state);
-            let mut files = std::mem::take(&mut state.unsynced);
-            if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
-                open.is_synced = true;
-                files.extend(open.file.clone());
-            }
-            (files, std::mem::take(&mut state.has_new_names))
-        };
-        let mut synced = Ok(());
-        for file in files {
-            if let Err(error) = file.sync_data() {
-                synced = Err(error);
-                lock(&self.state).unsynced.push(file);
-            }
-        }
-        if has_new_names && let Err(error) = sync_folder(&self.folder) {
-            synced = Err(error);
-            lock(&self.state).has_new_names = true;
-        }
-        synced
     }
 
     /// Closes the current segment if it is old. `true` if it was.
@@ -256,8 +255,10 @@ impl Journal {
             state.cannot_write = false;
             tracing::info!("the click journal can be written again");
         }
-        let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
-        kept.iter().try_for_each(|segment| state.save(self, segment))
+        drop(state);
+        // Visits can append between any two.
+        while lock(&self.state).save_first(self)? {}
+        Ok(())
     }
 
     /// Closes the journal when the process ends: clicks in memory are written to files. Returns the number of clicks
@@ -265,12 +266,17 @@ impl Journal {
     pub(super) fn end(&self) -> u64 {
         let mut state = lock(&self.state);
         state.close();
-        let kept: Vec<_> = state.waiting.iter().filter(|segment| segment.is_in_memory()).cloned().collect();
-        let saved = kept.iter().try_for_each(|segment| state.save(self, segment));
+        let saved = loop {
+            match state.save_first(self) {
+                Ok(true) => {}
+                ended => break ended,
+            }
+        };
         let lost = if saved.is_err() { state.in_memory } else { 0 };
         state.waiting.clear();
         drop(state);
-        if let Err(error) = self.sync() {
+        // What cannot be synced is rewritten the second time.
+        if let Err(error) = self.sync().or_else(|_| self.sync()) {
             tracing::error!(%error, "the click journal cannot be synced");
         }
         lock(&self.state).lock = None;
@@ -294,6 +300,11 @@ impl Journal {
     #[cfg(test)]
     pub(super) fn set_full(&self, is_full: bool) {
         lock(&self.state).is_full = is_full;
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_broken(&self, is_broken: bool) {
+        self.is_broken.store(is_broken, Ordering::Relaxed);
     }
 
     /// As if the process were killed: clicks in memory are lost, and another process can open the journal.
@@ -320,11 +331,6 @@ fn locked(folder: &Path) -> io::Result<File> {
         }
         Err(TryLockError::Error(error)) => Err(at(&path, &error)),
     }
-}
-
-/// Syncs the names in a folder.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, &error))
 }
 
 /// An error that names its file or folder.
@@ -365,7 +371,7 @@ impl State {
     }
 
     fn append_to_memory(&mut self, journal: &Journal, click: &Click) -> bool {
-        if self.in_memory >= MAX_IN_MEMORY {
+        if self.in_memory >= MAX_IN_MEMORY || self.memory_bytes >= MAX_MEMORY_BYTES {
             return false;
         }
         if self.open.is_none() {
@@ -379,8 +385,10 @@ impl State {
         let Bytes::Memory(bytes) = &mut *bytes else { return false };
         let before = bytes.len();
         open.put(bytes, click);
+        let added = bytes.len() - before;
         self.in_memory += 1;
-        if open.grow(journal, bytes.len() - before, MEMORY_SEGMENT_BYTES) {
+        self.memory_bytes += added as u64;
+        if open.grow(journal, added, MEMORY_SEGMENT_BYTES) {
             self.close();
         }
         true
@@ -418,7 +426,7 @@ impl State {
         let Some(open) = self.open.take() else { return };
         open.segment.is_closed.store(true, Ordering::Release);
         if !open.is_synced {
-            self.unsynced.extend(open.file);
+            self.unsynced.extend(open.unsynced());
         }
     }
 
@@ -427,8 +435,14 @@ impl State {
         tracing::error!(%error, "the click journal cannot be written; clicks are kept in memory");
     }
 
+    /// Writes the oldest segment in memory to a file, unless it is open. `false` if there is none.
+    fn save_first(&mut self, journal: &Journal) -> io::Result<bool> {
+        let first = self.waiting.iter().find(|segment| segment.is_in_memory() && segment.is_closed()).cloned();
+        first.map_or(Ok(false), |first| self.save(journal, &first).map(|()| true))
+    }
+
     /// Writes a closed segment that is in memory to a file.
-    fn save(&mut self, journal: &Journal, segment: &Segment) -> io::Result<()> {
+    fn save(&mut self, journal: &Journal, segment: &Arc<Segment>) -> io::Result<()> {
         #[cfg(test)]
         if self.is_full {
             return Err(io::ErrorKind::StorageFull.into());
@@ -443,15 +457,24 @@ impl State {
             drop(std::fs::remove_file(&unready));
             return Err(error);
         }
-        self.in_memory -= segment.clicks.load(Ordering::Relaxed);
-        self.unsynced.push(Arc::new(file));
+        self.no_longer_in_memory(segment);
+        self.unsynced.push(Unsynced { segment: Arc::clone(segment), file: Some(Arc::new(file)) });
         self.has_new_names = true;
         *bytes = Bytes::File(path);
         Ok(())
     }
+
+    fn no_longer_in_memory(&mut self, segment: &Segment) {
+        self.in_memory -= segment.clicks.load(Ordering::Relaxed);
+        self.memory_bytes -= segment.length() - HEADER;
+    }
 }
 
 impl Open {
+    fn unsynced(&self) -> Option<Unsynced> {
+        Some(Unsynced { segment: Arc::clone(&self.segment), file: Some(Arc::clone(self.file.as_ref()?)) })
+    }
+
     /// The record of a click, after the records of texts that the segment does not contain yet.
     fn put(&mut self, into: &mut Vec<u8>, click: &Click) {
         let [agent, referer] = [&click.agent, &click.referer].map(|text| match text {

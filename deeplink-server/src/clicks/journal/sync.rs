@@ -1,0 +1,89 @@
+//! Syncs the journal to the disk.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::lock;
+use super::super::segment::{Bytes, Segment};
+use super::{Journal, at};
+use crate::private;
+
+/// A segment that must be synced.
+pub(super) struct Unsynced {
+    pub(super) segment: Arc<Segment>,
+    /// `None` once syncing it has failed.
+    pub(super) file: Option<Arc<File>>,
+}
+
+impl Journal {
+    /// Syncs what may not be on the disk yet. A segment that cannot be synced is written to another file next time.
+    pub(in crate::clicks) fn sync(&self) -> io::Result<()> {
+        let (unsynced, has_new_names) = {
+            let mut state = lock(&self.state);
+            let mut unsynced = std::mem::take(&mut state.unsynced);
+            if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
+                open.is_synced = true;
+                unsynced.extend(open.unsynced());
+            }
+            (unsynced, std::mem::take(&mut state.has_new_names))
+        };
+        let mut synced = Ok(());
+        for Unsynced { segment, file } in unsynced {
+            let done = match &file {
+                Some(file) => self.sync_file(file),
+                None => self.rewrite(&segment),
+            };
+            if let Err(error) = done {
+                synced = Err(error);
+                let mut state = lock(&self.state);
+                if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.segment, &segment)) {
+                    state.close();
+                }
+                state.unsynced.push(Unsynced { segment, file: None });
+            }
+        }
+        if has_new_names && let Err(error) = sync_folder(&self.folder) {
+            synced = Err(error);
+            lock(&self.state).has_new_names = true;
+        }
+        synced
+    }
+
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "the disk breaks in tests"))]
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        #[cfg(test)]
+        if self.is_broken.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(io::Error::other("a broken disk"));
+        }
+        file.sync_data()
+    }
+
+    /// Writes a closed segment whose file could not be synced to another file. Syncing the first one again would succeed
+    /// without effect, because the kernel reports a failure once; what it could not write is still in its cache.
+    fn rewrite(&self, segment: &Segment) -> io::Result<()> {
+        let bytes = lock(&segment.bytes);
+        let Bytes::File(path) = &*bytes else { return Ok(()) };
+        let written = match std::fs::read(path) {
+            Ok(written) => written,
+            // It is in the database.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let unready = path.with_extension("new");
+        let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
+        file.write_all(&written)?;
+        self.sync_file(&file)?;
+        std::fs::rename(&unready, path)?;
+        // Others lock the state first.
+        drop(bytes);
+        lock(&self.state).has_new_names = true;
+        Ok(())
+    }
+}
+
+/// Syncs the names in a folder.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, &error))
+}
