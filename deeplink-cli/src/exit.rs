@@ -34,7 +34,7 @@ exits! {
     /// Anything without a specific code.
     Failure = 1, "failure", "unexpected failure";
     /// The command line is wrong.
-    Usage = 2, "usage", "usage error, or input needed without a prompt (see --yes)";
+    Usage = 2, "usage", "usage error, or input needed but no prompt possible (see --yes)";
     /// The input is wrong.
     Invalid = 3, "invalid_input", "invalid input, detected locally or by the service (400, 413, 415)";
     /// The key is wrong.

@@ -72,8 +72,8 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             "only confirmed team members can do this: see dl team list, or dl team invite ADDRESS".to_owned()
         }
         Some(ErrorCode::UserUnverified) => {
-            "the link that was emailed to this address must be confirmed first; to send a new one: dl team invite \
-             ADDRESS"
+            "this address must first be confirmed through the link that was emailed to it; to send a new one: dl team \
+             invite ADDRESS"
                 .to_owned()
         }
         Some(ErrorCode::UserExists) => "dl team list shows the team members".to_owned(),

@@ -86,18 +86,18 @@ email_request! {
 }
 
 /// The response to a sign-up: the account and its first secret key, shown only once. The key works until the
-/// emailed link is confirmed; the confirmation page shows a new key.
+/// address is confirmed through the emailed link; the confirmation page shows a new key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct SignedUp {
     /// The account.
     pub tenant_id: TenantId,
-    /// The account's first user, unverified until the emailed link is confirmed.
+    /// The account's first user, unverified until the address is confirmed through the emailed link.
     pub user_id: UserId,
     /// The key's ID.
     pub id: SecretKeyId,
-    /// The key itself; it is not shown again. It stops working when the emailed link is confirmed.
+    /// The key itself; it is not shown again. It stops working when the address is confirmed through the emailed link.
     pub api_key: SecretKey,
     /// The key's first 18 characters and three dots, as shown in lists.
     pub key_prefix: String,

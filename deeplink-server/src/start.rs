@@ -76,11 +76,11 @@ pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> 
     let limits = Limits::default();
     // Here and not where a test begins, because the limit applies to the whole process.
     let files = OpenFiles::raise().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot raise the limit of open files");
+        tracing::warn!(%error, "cannot raise the limit on open files");
         OpenFiles::now()
     });
     let connections = limits.clone().within(files.soft).connections;
-    tracing::info!(files = files.soft, connections, "limit of open files");
+    tracing::info!(files = files.soft, connections, "limit on open files");
     start_with(config, clock, limits).await
 }
 

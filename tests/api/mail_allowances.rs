@@ -144,7 +144,7 @@ async fn r14_nothing_is_kept_for_a_network_that_had_one_of_the_five() {
     assert!(stored.split(' ').skip(1).all(|mac| mac.len() == 16) && !stored.contains('.'), "no address: {stored}");
 }
 
-/// A domain in which no account has an address gets 200 mails an hour, of all kinds; one in which an account has proved
+/// A domain in which no account has a confirmed address gets 200 mails an hour, of all kinds; one in which an account has proved
 /// an address has no such limit.
 #[tokio::test]
 async fn r14_a_domain_of_nobody_gets_200_mails_an_hour() {

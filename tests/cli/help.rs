@@ -410,7 +410,7 @@ fn exit_codes_are_listed() {
     insta::assert_snapshot!(Dl::new().run("help exit-codes").ok(), @"
       0  success (including an empty list or a closed pipe)
       1  unexpected failure
-      2  usage error, or input needed without a prompt (see --yes)
+      2  usage error, or input needed but no prompt possible (see --yes)
       3  invalid input, detected locally or by the service (400, 413, 415)
       4  no key, a rejected key, or a key stored for another origin (401, 403)
       5  not found (404)

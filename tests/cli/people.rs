@@ -202,7 +202,7 @@ fn refusals_have_their_codes_and_say_what_to_do() {
         ),
         ("keys request --email you@example.com", 409, "key_limit", 6, "delete one with dl keys delete ID"),
         ("keys request --email you@example.com", 403, "not_a_member", 4, "only confirmed team members can do this"),
-        ("keys request --email you@example.com", 403, "user_unverified", 4, "must be confirmed first"),
+        ("keys request --email you@example.com", 403, "user_unverified", 4, "must first be confirmed"),
         ("keys request --email you@example.com", 503, "secret_keys_not_configured", 9, "ask its operator"),
         (
             "keys confirm --email you@example.com --code-stdin",

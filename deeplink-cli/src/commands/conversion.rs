@@ -28,7 +28,7 @@ pub(crate) struct Conversion {
     /// Currency of the amount: an ISO 4217 code such as EUR
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
-    /// Idempotency key: repeats within 30 days are ignored (separate for each publishable key)
+    /// Idempotency key: repeats within 30 days are ignored (keys sent with publishable keys are separate from others)
     #[arg(long, value_name = "NAME")]
     idempotency_key: Option<String>,
     /// Metadata entry, as a string; may be repeated

@@ -16,7 +16,7 @@ use crate::store::StoreName;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The key works immediately, until you confirm your email address: open the emailed link in a browser within 7 \
-     days. Confirming makes the account yours and revokes every key, webhook and source created before; links are \
+     days. Confirming makes the account yours and revokes every key, webhook and source created before that; links are \
      kept. The page then shows a new key, once: store it with dl login --with-key. If the profile already has a key, \
      it is not replaced: use --profile to create another profile.",
     &[

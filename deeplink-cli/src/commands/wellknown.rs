@@ -17,8 +17,8 @@ use crate::output::{self, Format};
 /// Show a host's app association file
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The request goes to the base URL. Without --host, the file of that host itself is requested, which exists only \
-     if the host is a domain of an account. No key is needed or sent.",
+    "The request goes to the base URL. Without --host, the file of the base URL's own host is requested; it exists \
+     only if that host is a domain of an account. No key is needed or sent.",
     &[
     "dl wellknown apple --host go.example.com",
     "dl wellknown android --base-url https://go.example.com",

@@ -38,8 +38,8 @@ pub enum SignIn {
 }
 
 impl Sessions {
-    /// Creates an account. Its first secret key is only in this response, and works until the emailed link is confirmed:
-    /// confirming revokes every key, webhook and source created before, and shows a new key.
+    /// Creates an account. Its first secret key is only in this response, and works until the address is confirmed
+    /// through the emailed link: confirming revokes every key, webhook and source created before that, and shows a new key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

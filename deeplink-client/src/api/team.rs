@@ -60,7 +60,7 @@ impl Team {
         call::json(&self.0, &routes::INVITE_USER, &[]).body(invite).valid(invite.clone().check())
     }
 
-    /// Removes a team member: their sessions, codes and invitations end immediately; keys they created are kept.
+    /// Removes a team member: their sessions, codes and invitations are revoked immediately; keys they created are kept.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

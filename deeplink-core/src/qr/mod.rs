@@ -182,8 +182,8 @@ impl QrOptions {
             }
             if is_darker(colour) != is_darker(style.dots) {
                 let why = format!(
-                    "the {part} ({colour}) and the dots ({}) lie on both sides of the background ({background}): \
-                     readers need all parts darker than it, or all lighter",
+                    "of the {part} ({colour}) and the dots ({}), one is darker and the other lighter than the background \
+                     ({background}): readers need all parts darker than it, or all lighter",
                     style.dots
                 );
                 return Err(wrong(field, &why));

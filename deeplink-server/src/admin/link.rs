@@ -111,7 +111,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
     if change.status != LinkStatus::Active {
         told.push_str(&change.others(db, others).await?);
         let advice = format!(
-            "the account can still link to other URLs, also of the same site; to disable all of its links:\n  \
+            "the account can still link to other URLs, including those on the same site; to disable all of its links:\n  \
              deeplink-server tenant suspend --tenant {} --reason TEXT\n",
             change.tenant
         );

@@ -27,7 +27,7 @@ impl App {
 
 /// Lists the account's audit log, newest first.
 ///
-/// Entries are kept for a year. Changes to links are not included.
+/// Entries are kept for a year. Changes to links are not included, except those by the operator.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_audit_log", tag = "account", security(("secret_key" = [])),
     params(PageQuery),

@@ -89,7 +89,7 @@ impl Work for Ask {
             Some((_, Standing::Unverified)) => {
                 return Err(ApiError::Plain(ErrorCode::UserUnverified, "this address is not confirmed yet"));
             }
-            None => return Err(ApiError::Plain(ErrorCode::NotAMember, "no one in the team has this address")),
+            None => return Err(ApiError::Plain(ErrorCode::NotAMember, "no one on the team has this address")),
         };
         refuse_too_many(tx, tenant).await?;
         let new = NewRequest {

@@ -30,8 +30,8 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 ///
 /// The code contains only the link's `url`, whatever the link's status; requesting it does not count as a
 /// click. For print, use level `M` or higher, a margin of at least 2, dark colors on a light background with a
-/// contrast of at least 3, and at least 3 pixels per module. All scanners read `cornerSquareType=square`;
-/// scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
+/// contrast of at least 3, and at least 3 pixels per module. In tests, common scanners read codes with
+/// `cornerSquareType=square`; scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
 /// ones.
 ///
 /// Enumerated values are case-insensitive. Known parameters that are repeated or empty are rejected; unknown
@@ -50,7 +50,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("cornerDotType" = Option<CornerDotType>, Query, description = "Shape of the corner dots; `dot` by default"),
         ("shape" = Option<QrShape>, Query, description = "Overall shape: `circle` fills a disc around the code with decorative dots; `square` by default"),
         ("fgColor" = Option<String>, Query, description = "Color of every part without a color of its own; black by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
-        ("bgColor" = Option<String>, Query, description = "Background color; white by default. Each part must differ from it by a contrast (WCAG 2.2) of at least 2.0 and by 32 of 255 in brightness (BT.601); all parts must be darker than the background, or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("bgColor" = Option<String>, Query, description = "Background color; white by default. Each part must have a contrast (WCAG 2.2) of at least 2.0 with it and differ from it by at least 32 of 255 in brightness (BT.601); all parts must be darker than the background, or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Color of the dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Color of the corner squares; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerDotColor" = Option<String>, Query, description = "Color of the corner dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),

@@ -146,7 +146,7 @@ pub(crate) async fn portal_for(app: &Shared, caller: &Caller, once: Once) -> Res
             return unavailable(app, &error);
         }
         tracing::warn!(%error, tenant = %caller.tenant, "Stripe does not have the account's customer");
-        no_customer("the payment processor does not know this account")
+        no_customer("the payment processor has no record of this account")
     })?;
     say(app, once, PortalSession::new(url)).await
 }

@@ -61,7 +61,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
 ///
 /// The emailed link works for 7 days. Inviting someone again sends a new link and invalidates the old one. An
 /// address gets at most five invitations per hour, with or without a tag (`a+b@example.com` counts as
-/// `a@example.com`); a domain in which no account has an address gets at most 200 emails of any kind per hour.
+/// `a@example.com`); a domain in which no account has a confirmed address gets at most 200 emails of any kind per hour.
 /// A team can send at most 50 invitations per hour. The response does not reveal whether the address belongs to
 /// another account; if it does, the invitation cannot be accepted.
 #[utoipa::path(
@@ -73,7 +73,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
         (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
         (status = 402, description = "The plan's limit is reached, or the account already has 1,000 team members, including pending invitations", body = ErrorBody),
         (status = 403, description = "No team member has confirmed their address (`user_unverified`), not allowed with an affiliate's credential", body = ErrorBody),
-        (status = 409, description = "They are already in the team (`user_exists`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 409, description = "They are already on the team (`user_exists`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -139,7 +139,7 @@ impl Work for Invite {
             known => {
                 require_room(tx, &new.tenant, self.enforced_at).await?;
                 if known.is_some() {
-                    let message = format!("{} is already in the team", new.email);
+                    let message = format!("{} is already on the team", new.email);
                     return Err(Invalid::field(ErrorCode::UserExists, "email", message).into());
                 }
                 users::insert_invited(tx, new).await?;
@@ -208,7 +208,7 @@ pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result
             let user = users::lock(tx, &caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
             let (_, verified) = users::count(tx, &caller.tenant).await?;
             if user.verified && verified <= 1 {
-                let message = "no one with a confirmed address would be left in the team";
+                let message = "no one with a confirmed address would be left on the team";
                 return Err(ApiError::Plain(ErrorCode::LastUser, message));
             }
             entry.of(id, Some(user.email.as_str())).store(tx).await?;

@@ -99,7 +99,7 @@ pub struct Settings {
     /// Sender of emails [default: no-reply@HOST, with the public URL's host]
     #[arg(long, global = true, env = "DEEPLINK_MAIL_FROM", value_name = "ADDRESS")]
     pub(super) mail_from: Option<String>,
-    /// Website whose /signin page invitations link to: https://HOST [default: the public URL]
+    /// Website whose /signin page opens after an invitation is accepted or found invalid: https://HOST [default: the public URL]
     #[arg(long, global = true, env = "DEEPLINK_MARKETING_URL", value_name = "URL")]
     pub(super) marketing_url: Option<String>,
     /// URL that `/` redirects to [default: none; a small page about the service is shown]

@@ -269,7 +269,7 @@ fn more_groups() -> [Group; 3] {
     ];
     [
         Group::new("Apps", "Phones with your app open it; other phones go to the store.", apps),
-        Group::new("Social preview", "Shown in messengers, on social networks, and on the landing page.", preview),
+        Group::new("Social preview", "Shown in messaging apps, on social networks, and on the landing page.", preview),
         Group::new("Agent context", "Tells AI agents what the link is for. Also shown on the landing page.", agents),
     ]
 }

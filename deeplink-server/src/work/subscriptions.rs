@@ -42,7 +42,7 @@ const NO_ANSWER: &str = "the payment processor does not respond";
 /// The same if only this request fails.
 const NOT_DONE: &str = "the payment processor did not complete the request";
 /// For an event about a subscription that does not exist.
-const NOT_THERE: &str = "the payment processor does not know the subscription";
+const NOT_THERE: &str = "the payment processor has no record of the subscription";
 
 /// The object at Stripe that an event is about.
 #[derive(Debug, Clone)]

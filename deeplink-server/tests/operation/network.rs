@@ -120,7 +120,7 @@ fn r6_the_limit_of_open_files_is_raised() {
     };
     let server = home.start(home.command_after("ulimit -n 2000; ulimit -Sn 300;"));
     assert_eq!(limits(&server), [2_000, 2_000]);
-    assert!(server.log().contains("limit of open files"), "{}", server.log());
+    assert!(server.log().contains("limit on open files"), "{}", server.log());
     drop(server);
     let check = home.command_after("ulimit -n 2000; ulimit -Sn 300; set -- check;").output().expect("check runs");
     let said = String::from_utf8(check.stdout).expect("UTF-8");

@@ -90,7 +90,7 @@ async fn px5_a_read_can_be_repeated_with_its_key() {
     scene.world.clock.advance(Duration::from_secs(601));
     let late = read().send().await;
     assert_eq!(late.outcome(), "409 payment_replayed");
-    assert_eq!(late.member("error"), "this payment has already been used and can no longer repeat the read");
+    assert_eq!(late.member("error"), "this payment has already been used and can no longer be used to repeat the read");
     assert_eq!(scene.facilitator.calls().settle, 2);
 }
 

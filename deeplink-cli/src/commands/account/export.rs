@@ -10,7 +10,7 @@ use crate::export::{Chunk, Target};
 use crate::help::help;
 use crate::output::{Format, Record};
 
-/// Export everything in the account as JSONL
+/// Export the account's data as JSONL
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "One record per line, each with its type: settings, team members, keys, domains, apps, affiliates, sources, \

@@ -12,7 +12,7 @@ use crate::paging::{Fetched, Part};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Includes sign-ins, changes to team members, keys, domains, apps, affiliates, sources and webhooks, and actions \
-     of the service operator. Changes to links are not included.",
+     of the service operator. Changes to links are not included, except those by the operator.",
     &["dl audit list", "dl audit list -o csv"]
 ))]
 pub(crate) struct List {

@@ -11,8 +11,9 @@ use crate::output;
 /// Bind an install to a user permanently
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Earlier conversions of the user are credited immediately. Uses the publishable key from DL_PUBLISHABLE_KEY or \
-     DL_PUBLISHABLE_KEY_FILE, or else the secret key; --legacy requires the secret key.",
+    "Earlier conversions of the user are credited, too: the oldest 500 immediately, the rest moments later. Uses \
+     the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the secret key; --legacy \
+     requires the secret key.",
     &[
     "dl sdk identify --install install-1 --user user-7",
     "dl sdk identify --install install-1 --user user-7 --legacy",

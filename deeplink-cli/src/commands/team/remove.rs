@@ -10,7 +10,7 @@ use crate::{escape, given, ids};
 /// Remove team members
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Their sessions and invitations end immediately. Secret keys they created keep working; to delete a key, use dl \
+    "Their sessions and invitations are revoked immediately. Secret keys they created keep working; to delete a key, use dl \
      keys delete.",
     &[
     "dl team remove usr_0123456789abcdef01234567 --yes",

@@ -106,7 +106,7 @@ impl Checkout {
             State::Done => {
                 let response = if stored.is_read {
                     if read_until(&stored) <= now {
-                        let message = "this payment has already been used and can no longer repeat the read";
+                        let message = "this payment has already been used and can no longer be used to repeat the read";
                         return Err(said(ErrorCode::PaymentReplayed, message).into());
                     }
                     self.look(&stored.payer).await?
@@ -137,7 +137,7 @@ impl Checkout {
         Some(match (&stored.key_hash, stored.state) {
             (Some(_), _) => "this payment was sent with another Idempotency-Key; repeat the request with that one",
             (None, State::Settling | State::Unknown | State::Credit) if is_under_way => {
-                "this payment was sent before, and without an Idempotency-Key it cannot be repeated"
+                "this payment was sent before, and without an Idempotency-Key the request cannot be repeated"
             }
             (None, State::Settling | State::Unknown) => {
                 "the request was not carried out, and it is not known whether the payment was charged; it is not \
@@ -148,7 +148,9 @@ impl Checkout {
                 "this payment was charged, but the request was not carried out and cannot be repeated without an \
                  Idempotency-Key; contact the operator"
             }
-            (None, State::Done) => "this payment was used, and without an Idempotency-Key it cannot be repeated",
+            (None, State::Done) => {
+                "this payment was used, and without an Idempotency-Key the request cannot be repeated"
+            }
         })
     }
 
