@@ -31,6 +31,12 @@ pub(crate) async fn read(ctx: &Context, given: &[String], check: fn(&str) -> Out
     Ok(ids)
 }
 
+/// Each ID once, in the order of its first occurrence.
+pub(crate) fn distinct(ids: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    ids.into_iter().filter(|id| seen.insert(id.clone())).collect()
+}
+
 /// The same failure, with its line.
 fn on_line(number: usize, stop: Stop) -> Stop {
     match stop {

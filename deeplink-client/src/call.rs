@@ -33,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) body: Option<Bytes>,
     /// The body makes the request idempotent.
     pub(crate) keyed_by_body: bool,
+    /// It gets a random `Idempotency-Key` as a POST does, because a repeat would be refused.
+    pub(crate) is_keyed: bool,
 }
 
 /// Where a request goes.
@@ -315,6 +317,7 @@ pub(crate) fn draft(route: &'static Route, params: &[&str]) -> Result<Draft> {
         headers: HeaderMap::new(),
         body: None,
         keyed_by_body: false,
+        is_keyed: false,
     })
 }
 

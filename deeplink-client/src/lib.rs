@@ -88,7 +88,9 @@ pub use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry, AuditLog};
 pub use deeplink_core::billing::{
     BillingMethod, BillingStatus, CancelScheduled, CheckoutSession, PortalSession, SubscriptionStatus, Usage,
 };
-pub use deeplink_core::bulk::{BulkCreate, BulkCreated, BulkLink, RowError};
+pub use deeplink_core::bulk::{
+    BulkCreate, BulkCreated, BulkDelete, BulkDeleted, BulkLink, BulkUpdate, BulkUpdated, RowError,
+};
 pub use deeplink_core::colour::Rgb;
 pub use deeplink_core::domain::{
     CreateDomain, CreatedDomain, DomainDetail, DomainRole, DomainVerification, UpdateDomain,

@@ -82,6 +82,7 @@ impl RawCall {
             headers: HeaderMap::new(),
             body: None,
             keyed_by_body: false,
+            is_keyed: false,
         });
         Self(Call::new(connection, draft, |_| Ok(())))
     }

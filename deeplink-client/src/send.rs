@@ -97,7 +97,7 @@ pub(crate) async fn perform(connection: &Connection, draft: &Draft, options: &Op
     let keyed = match (&payment, &options.idempotency_key, &draft.method, &proof) {
         (Some(payment), ..) => Some(payment.key()),
         (None, Some(given), ..) => Some(given.clone()),
-        (None, None, &Method::POST, Some(_)) => Some(random_header(inner)),
+        (None, None, method, Some(_)) if *method == Method::POST || draft.is_keyed => Some(random_header(inner)),
         (None, None, ..) if payer.is_some() => Some(random_header(inner)),
         _ => None,
     };

@@ -138,6 +138,10 @@ routes! {
     CREATE_LINK = "create_link" POST "/v1/links" LinkWriter;
     /// Creates up to 100 links, all or none.
     BULK_CREATE_LINKS = "bulk_create_links" POST "/v1/links/bulk" LinkWriter;
+    /// Changes up to 100 links, all or none.
+    BULK_UPDATE_LINKS = "bulk_update_links" PATCH "/v1/links/bulk" SecretKey;
+    /// Deletes up to 100 links, all or none.
+    BULK_DELETE_LINKS = "bulk_delete_links" DELETE "/v1/links/bulk" SecretKey;
     /// Returns a link.
     GET_LINK = "get_link" GET "/v1/links/{link_id}" LinkWriter;
     /// Updates a link.

@@ -154,7 +154,12 @@ pub fn set_of(tags: impl IntoIterator<Item = Tag>) -> Vec<Tag> {
 
 /// Applies the rules to the tags of a link.
 pub(crate) fn check(tags: &[String]) -> Result<Vec<Tag>, Invalid> {
-    check_in("tags", &ErrorCode::InvalidTag, tags)
+    check_field("tags", tags)
+}
+
+/// The same to tags in another field.
+pub(crate) fn check_field(field: &'static str, tags: &[String]) -> Result<Vec<Tag>, Invalid> {
+    check_in(field, &ErrorCode::InvalidTag, tags)
 }
 
 /// Applies the rules to the tags of a filter.

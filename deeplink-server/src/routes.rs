@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::{
-    account, affiliates, analytics, apps, audit, billing, bulk, callback, credentials, deliveries, domain_verify,
-    domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites, key_requests,
-    lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources, stripe,
-    stripe_webhook, tags, timeseries, users, webhooks, whoami,
+    account, affiliates, analytics, apps, audit, billing, bulk, bulk_change, callback, credentials, deliveries,
+    domain_verify, domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites,
+    key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources,
+    stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -50,7 +50,7 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(stripe_webhook::receive))
         // Secret keys, and affiliates' credentials for their own links
         .routes(routes!(links::list, links::create))
-        .routes(routes!(bulk::create))
+        .routes(routes!(bulk::create, bulk_change::update, bulk_change::delete))
         .routes(routes!(whoami::get))
         .routes(routes!(qr::get))
         .routes(routes!(explanations::get))

@@ -406,6 +406,8 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::POST, "/v1/links").json(&json!({})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "count": 2})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": null})),
+        world.a.ask(Method::PATCH, "/v1/links/bulk").json(&json!({"link_ids": ["spring-42"], "add_tags": ["spring"]})),
+        world.a.ask(Method::DELETE, "/v1/links/bulk").json(&json!({"link_ids": ["spring-42"]})),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
         world.a.ask(Method::GET, "/v1/tags"),
         world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),

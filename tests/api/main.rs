@@ -9,6 +9,7 @@ mod auth;
 mod away;
 mod billing;
 mod bulk;
+mod bulk_changes;
 mod challenges;
 mod confirmations;
 mod countries;

@@ -16,7 +16,7 @@ fn nothing_is_sent_by_any_command() {
         ),
         ("links update spring-42 --unset metadata", "PUT /v1/links/spring-42\n{\"metadata\":null}\n"),
         ("links delete spring-1", "DELETE /v1/links/spring-1\n"),
-        ("links delete spring-1 spring-2", "DELETE /v1/links/spring-1\nDELETE /v1/links/spring-2\n"),
+        ("links delete spring-1 spring-2", "DELETE /v1/links/bulk\n{\"link_ids\":[\"spring-1\",\"spring-2\"]}\n"),
         ("links get spring-1 spring-2", "GET /v1/links/spring-1\nGET /v1/links/spring-2\n"),
         ("links list --limit 5", "GET /v1/links?limit=5\n"),
         (
@@ -105,10 +105,10 @@ fn nothing_is_sent_by_any_command() {
 
 #[test]
 fn json_is_one_record_a_request() {
-    let ran = Dl::at("http://127.0.0.1:1").run("links delete spring-1 spring-2 -n -o json");
+    let ran = Dl::at("http://127.0.0.1:1").run("links get spring-1 spring-2 -n -o json");
     assert_eq!(
         ran.ok(),
-        "{\"method\":\"DELETE\",\"path\":\"/v1/links/spring-1\",\"body\":null}\n{\"method\":\"DELETE\",\"path\":\"/v1/links/spring-2\",\"body\":null}\n"
+        "{\"method\":\"GET\",\"path\":\"/v1/links/spring-1\",\"body\":null}\n{\"method\":\"GET\",\"path\":\"/v1/links/spring-2\",\"body\":null}\n"
     );
 }
 

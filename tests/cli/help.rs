@@ -261,6 +261,8 @@ fn every_route_has_a_command() {
         "list_links" => "links list",
         "create_link" => "links create https://example.com",
         "bulk_create_links" => "links bulk --template t.json --count 1",
+        "bulk_update_links" => "links enable spring-42 spring-43",
+        "bulk_delete_links" => "links delete spring-42 spring-43 --yes",
         "get_link" => "links get spring-42",
         "update_link" => "links update spring-42 --unset metadata",
         "delete_link" => "links delete spring-42",

@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use deeplink_testing::dl::Dl;
-use deeplink_testing::double::{Answer, Double, Nobody, link};
+use deeplink_testing::double::{Answer, Double, Nobody, link, many_links};
 
 /// A service that creates and changes everything as requested.
 fn willing() -> Double {
     Double::new(|request| match request.method.as_str() {
+        "PATCH" => many_links(request, &[]).expect("a request for many links"),
         "POST" if request.path() == "/v1/links/bulk" => {
             let ids = match &request.json()["custom_ids"] {
                 serde_json::Value::Array(ids) => ids.clone(),
@@ -136,7 +137,6 @@ fn links_are_switched_renamed_and_given_an_end() {
     assert_eq!(created, expected);
     for (line, ids, body) in [
         ("links enable spring-1", vec!["spring-1"], json!({"enabled": true})),
-        ("links disable spring-1 spring-2", vec!["spring-1", "spring-2"], json!({"enabled": false})),
         ("links rename spring-1 'Spring sale'", vec!["spring-1"], json!({"name": "Spring sale"})),
         (
             "links expire spring-1 --at 2099-01-01T10:00:00+01:00",
@@ -158,7 +158,16 @@ fn links_are_switched_renamed_and_given_an_end() {
         let expected: Vec<_> = ids.iter().map(|id| (format!("PUT /v1/links/{id}"), body.clone())).collect();
         assert_eq!(sent, expected, "{line}");
     }
-    assert_eq!(dl.run_with("links disable - -o id", "spring-1\nspring-2\n").ok(), "spring-42\nspring-42\n");
+    let before = double.requests().len();
+    dl.run("links disable spring-1 spring-2").ok();
+    let sent: Vec<_> = double.requests().split_off(before).iter().map(|one| (one.line(), one.json())).collect();
+    let body = json!({"link_ids": ["spring-1", "spring-2"], "set": {"enabled": false}});
+    assert_eq!(sent, [("PATCH /v1/links/bulk".to_owned(), body)], "several are one request");
+    assert_eq!(dl.run_with("links disable - -o id", "spring-1\nspring-2\n").ok(), "spring-1\nspring-2\n");
+    let ids: Vec<String> = (0..150).map(|nth| format!("id-{nth}")).collect();
+    let before = double.requests().len();
+    assert_eq!(dl.run_with("links enable - -o id", &ids.join("\n")).ok(), format!("{}\n", ids.join("\n")));
+    assert_eq!(double.requests().len() - before, 2, "a hundred a request");
     dl.run("links expire spring-1").fails(2);
     dl.run("links expire spring-1 --at tomorrow").fails(2);
     dl.run("links update spring-1 --tag a --unset tag").fails(2);

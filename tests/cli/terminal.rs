@@ -258,7 +258,7 @@ fn colour_follows_its_rules() {
 #[test]
 fn a_question_is_asked_and_answered() {
     let double = with_links(0);
-    for (answer, code, sent) in [("y\n", 0, 2), ("yes\n", 0, 2), ("n\n", 2, 0), ("\n", 2, 0)] {
+    for (answer, code, sent) in [("y\n", 0, 1), ("yes\n", 0, 1), ("n\n", 2, 0), ("\n", 2, 0)] {
         let before = double.requests().len();
         let screen = Screen::open(Dl::at(&double.url), "links delete spring-1 spring-2");
         screen.wait_for("Delete 2 links? [y/N] ");

@@ -1,7 +1,7 @@
 //! Links: create, list, get, update, delete, draw as QR codes, explain, count clicks.
 
 use bytes::Bytes;
-use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated};
+use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
 use deeplink_core::explanation::{ExplainQuery, Explanation};
 use deeplink_core::funnel::LinkStats;
 use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, UpdateLink};
@@ -142,6 +142,39 @@ impl Links {
     fn bulk(&self, body: BulkCreate) -> Call<BulkCreated> {
         let call = call::json(&self.0, &routes::BULK_CREATE_LINKS, &[]).body(&body);
         call.checked(check_batch(body))
+    }
+
+    /// Changes many links, all or none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::{BulkUpdate, Patch, UpdateLink};
+    /// let mut update = UpdateLink::new();
+    /// update.web_url = Patch::Set("https://example.com/".into());
+    /// let change = BulkUpdate::new(["spring-42", "spring-43"]).set(update).add_tags(["Spring sale"]);
+    /// let changed = dl.links().bulk_update(&change).await?;
+    /// assert_eq!(changed.links.len(), 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn bulk_update(&self, change: &BulkUpdate) -> Call<BulkUpdated> {
+        call::json(&self.0, &routes::BULK_UPDATE_LINKS, &[]).body(change).valid(change.check().map(drop))
+    }
+
+    /// Deletes many links, all or none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// let gone = dl.links().bulk_delete(["spring-42", "spring-43"]).await?;
+    /// assert_eq!(gone.deleted, 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn bulk_delete<T: Into<String>>(&self, link_ids: impl IntoIterator<Item = T>) -> Call<BulkDeleted> {
+        let asked = BulkDelete::new(link_ids);
+        let keyed = call::json(&self.0, &routes::BULK_DELETE_LINKS, &[]).edit(|draft| {
+            draft.is_keyed = true;
+            Ok(())
+        });
+        keyed.body(&asked).valid(asked.check().map(drop))
     }
 
     /// Draws a link's URL as a QR code (ISO/IEC 18004): the bytes of a PNG or SVG file, at most 16 MiB.

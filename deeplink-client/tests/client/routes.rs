@@ -3,11 +3,11 @@
 use deeplink_client::deeplink_core::routes::{self, Credential};
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::{
-    Attribute, Auth, AuthKind, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain, CreateLink,
-    CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, ExplainQuery, FunnelQuery,
-    Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RenameTag, ReplayDeliveries,
-    RequestSecretKey, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp, TrackClick,
-    UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
+    Attribute, Auth, AuthKind, BulkUpdate, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain,
+    CreateLink, CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, ExplainQuery,
+    FunnelQuery, Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RenameTag,
+    ReplayDeliveries, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp,
+    TrackClick, UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -62,6 +62,8 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
             let one = links.bulk_create(&CreateLink::new(), ["abc"]).await;
             links.bulk_create_links(&[CreateLink::new()]).await.and(one).map(drop)
         }
+        "bulk_update_links" => links.bulk_update(&BulkUpdate::new(["spring-42"]).add_tags(["spring"])).await.map(drop),
+        "bulk_delete_links" => links.bulk_delete(["spring-42", "spring-43"]).await.map(drop),
         "get_link" => links.get("spring-42").await.map(drop),
         "update_link" => links.update("spring-42", &update).await.map(drop),
         "delete_link" => links.delete("spring-42").await,
@@ -206,9 +208,11 @@ async fn every_operation_has_its_method() {
             let is_key = due.is_some_and(|due| due != AuthKind::Session);
             let expected = (is_key, due == Some(AuthKind::Session));
             assert_eq!(sent, expected, "{}", route.operation);
-            // Authenticated calls are applied once; others must not be repeated under a key.
+            // Authenticated calls are applied once; others must not be repeated under a key. A repeated deletion of many
+            // would be refused, because the links are gone.
             let keyed = call.headers.contains_key("idempotency-key");
-            assert_eq!(keyed, due.is_some() && route.method == "POST", "{}", route.operation);
+            let is_once = route.method == "POST" || route.operation == "bulk_delete_links";
+            assert_eq!(keyed, due.is_some() && is_once, "{}", route.operation);
         }
     }
 }

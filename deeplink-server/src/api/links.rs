@@ -7,8 +7,8 @@ use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, NewLink, UpdateLink, check_end, generate_id,
-    is_link_id,
+    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink, check_end,
+    generate_id, is_link_id,
 };
 use deeplink_core::page;
 use deeplink_core::patch::Patch;
@@ -456,17 +456,13 @@ pub(crate) async fn update_for(
 ) -> Result<LinkDetail, ApiError> {
     let patch = update.check()?;
     let now = app.clock.now();
-    if let Patch::Set(end) = patch.expires_at {
-        check_end(Some(end), now)?;
-    }
-    app.threats.check(patch.urls())?;
+    check_patch(app, &patch, now)?;
     let changed = app.write_for(
         Arc::clone(&caller),
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
-                let may_open = patch.enabled == Some(true) || !patch.expires_at.is_keep();
-                if may_open || patch.tags.is_some() || patch.urls().next().is_some() {
+                if may_open(patch) || patch.tags.is_some() || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
                     tenants::lock(tx, &caller.tenant).await?;
                     refuse_taken_down(tx, &caller.tenant, patch.urls()).await?;
@@ -474,9 +470,9 @@ pub(crate) async fn update_for(
                 let mut link = match links::update(tx, &caller.tenant, link_id, patch, now).await? {
                     Updated::Link(link) => *link,
                     Updated::NoLink => return Err(ApiError::not_found()),
-                    Updated::TakenDown => return Err(taken_down()),
+                    Updated::TakenDown => return Err(taken_down().into()),
                 };
-                if may_open {
+                if may_open(patch) {
                     // What was refused while it did not work is not opened by making it work again.
                     app.threats.check(link.content.urls())?;
                     refuse_taken_down(tx, &caller.tenant, link.content.urls()).await?;
@@ -495,10 +491,23 @@ pub(crate) async fn update_for(
     changed.await
 }
 
+/// The rules for a change that need the service's own settings.
+pub(super) fn check_patch(app: &App, patch: &LinkPatch, now: Timestamp) -> Result<(), Invalid> {
+    if let Patch::Set(end) = patch.expires_at {
+        check_end(Some(end), now)?;
+    }
+    app.threats.check(patch.urls())
+}
+
+/// Whether a change may make a link work that did not.
+pub(super) fn may_open(patch: &LinkPatch) -> bool {
+    patch.enabled == Some(true) || !patch.expires_at.is_keep()
+}
+
 /// The error for switching on what the operator has switched off.
-fn taken_down() -> ApiError {
+pub(super) fn taken_down() -> Invalid {
     let message = "the operator of this service has disabled this link";
-    Invalid::field(ErrorCode::DisabledByOperator, "enabled", message).into()
+    Invalid::field(ErrorCode::DisabledByOperator, "enabled", message)
 }
 
 /// Deletes a link, effective immediately. Its clicks remain in the account's totals.

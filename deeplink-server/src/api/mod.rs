@@ -7,6 +7,7 @@ pub(crate) mod apps;
 pub(crate) mod audit;
 pub(crate) mod billing;
 pub(crate) mod bulk;
+pub(crate) mod bulk_change;
 pub(crate) mod callback;
 pub(crate) mod credentials;
 pub(crate) mod deliveries;

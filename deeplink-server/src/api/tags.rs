@@ -147,7 +147,7 @@ pub(super) async fn give(
 }
 
 /// Fails if the account would have too many different tags.
-fn within_tags(given: Given) -> Result<(), ApiError> {
+pub(super) fn within_tags(given: Given) -> Result<(), ApiError> {
     let message = format!("tags: this account would have more than {MAX_TAGS_OF_ACCOUNT} different tags");
     match given {
         Given::Yes => Ok(()),

@@ -8,8 +8,9 @@ use deeplink_core::tag::{Tag, set_of};
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::FromRow;
+use sqlx::{AssertSqlSafe, FromRow};
 
+use super::sets::{padded_texts, placeholders};
 use super::{Conn, DbError, execute, on, tags};
 
 /// A stored link.
@@ -356,6 +357,42 @@ pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) ->
     row.map(Link::try_from).transpose()
 }
 
+/// Those of these links that exist, up to 100.
+pub(crate) async fn find_many(db: &mut Conn<'_>, tenant: &TenantId, ids: &[&str]) -> Result<Vec<Link>, DbError> {
+    const FIND: &str = select_where!("tenant_id = $1 AND deleted_at IS NULL AND link_id IN");
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = padded_texts(ids);
+    // Built only from our own text.
+    let sql = AssertSqlSafe(format!("{FIND} ({})", placeholders(2, ids.len())));
+    let rows: Vec<Row> = on!(db, c => ids.iter().fold(sqlx::query_as(sql).bind(tenant.as_str()), |query, id| query.bind(*id))
+        .fetch_all(c).await)?;
+    rows.into_iter().map(Link::try_from).collect()
+}
+
+/// Locks the rows of these links, up to 100, so that no update of one comes between, and marks them as changed. The caller has
+/// locked the account.
+pub(crate) async fn lock_many(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    ids: &[&str],
+    now: Timestamp,
+) -> Result<(), DbError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = padded_texts(ids);
+    // Built only from our own text.
+    let sql = AssertSqlSafe(format!(
+        "UPDATE links SET updated_at = $2 WHERE tenant_id = $1 AND deleted_at IS NULL AND link_id IN ({})",
+        placeholders(3, ids.len())
+    ));
+    on!(db, c => ids.iter().fold(sqlx::query(sql).bind(tenant.as_str()).bind(now.as_millis()), |query, id| query.bind(*id))
+        .execute(c).await.map(drop))?;
+    Ok(())
+}
+
 /// The link that visitors of a tenant's hosts find under an id, including one that was taken down and then deleted.
 pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
     const SQL: &str = select_where!(visited: "tenant_id = $1 AND link_id = $2");
@@ -390,12 +427,6 @@ pub(crate) async fn update(
     patch: &LinkPatch,
     now: Timestamp,
 ) -> Result<Updated, DbError> {
-    const SQL: &str = "
-        UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
-            web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
-            expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
-            status = $18
-        WHERE tenant_id = $1 AND link_id = $2";
     // Locks the row on PostgreSQL, so that two updates of different fields cannot overwrite each other.
     const LOCK: &str = "
         UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NULL";
@@ -409,20 +440,33 @@ pub(crate) async fn update(
     }
     apply(patch.clone(), &mut link);
     link.updated_at = now;
-    let (content, columns) = (&link.content, Columns::of(&link.content)?);
-    let to = &content.destinations;
-    execute!(db, SQL;
-        tenant.as_str(), link_id, to.ios_deep_link.as_deref(), to.ios_store_url.as_deref(),
-        to.android_deep_link.as_deref(), to.android_store_url.as_deref(), to.web_url.as_deref(),
-        columns.metadata.as_deref(), columns.agent_context.as_deref(), columns.social_preview.as_deref(),
-        now.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
-        link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
-        link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
-        link.status.as_ref().map(LinkStatus::as_str))?;
+    store(db, &link).await?;
     Ok(Updated::Link(Box::new(link)))
 }
 
-fn apply(patch: LinkPatch, link: &mut Link) {
+/// Stores a link whose row is locked, except for its tags.
+pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError> {
+    const SQL: &str = "
+        UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
+            web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
+            expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
+            status = $18
+        WHERE tenant_id = $1 AND link_id = $2";
+    let (content, columns) = (&link.content, Columns::of(&link.content)?);
+    let to = &content.destinations;
+    execute!(db, SQL;
+        link.tenant.as_str(), link.link_id.as_str(), to.ios_deep_link.as_deref(), to.ios_store_url.as_deref(),
+        to.android_deep_link.as_deref(), to.android_store_url.as_deref(), to.web_url.as_deref(),
+        columns.metadata.as_deref(), columns.agent_context.as_deref(), columns.social_preview.as_deref(),
+        link.updated_at.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
+        link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
+        link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
+        link.status.as_ref().map(LinkStatus::as_str))?;
+    Ok(())
+}
+
+/// Applies a patch to a link, except for its tags.
+pub(crate) fn apply(patch: LinkPatch, link: &mut Link) {
     let stored = link.content.destinations.as_mut().into_array();
     for (change, stored) in patch.destinations.into_array().into_iter().zip(stored) {
         change.apply(stored);

@@ -21,6 +21,16 @@ pub(crate) async fn link_changed(db: &mut Conn<'_>, tenant: &TenantId, link_id: 
     notify(db, &format!("link {tenant} {link_id}")).await
 }
 
+/// The same for several links.
+pub(crate) async fn links_changed(db: &mut Conn<'_>, tenant: &TenantId, link_ids: &[&str]) -> Result<(), DbError> {
+    const POSTGRES: &str = "SELECT count(pg_notify($1, 'link ' || $2 || ' ' || link)) FROM unnest($3) AS link";
+    if let Conn::Postgres(conn) = db {
+        let query = sqlx::query(POSTGRES).bind(CHANNEL).bind(tenant.as_str()).bind(link_ids);
+        query.execute(&mut **conn).await?;
+    }
+    Ok(())
+}
+
 /// Notifies other nodes at commit that a tenant's domains or apps changed.
 pub(crate) async fn tenant_changed(db: &mut Conn<'_>, tenant: &TenantId) -> Result<(), DbError> {
     notify(db, &format!("tenant {tenant}")).await

@@ -18,6 +18,13 @@ pub(super) fn padded(numbers: &[i64]) -> Vec<i64> {
     list
 }
 
+/// The same for texts.
+pub(super) fn padded_texts<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    let mut list = texts.to_vec();
+    list.resize(padded_length(texts.len()), texts.last().copied().unwrap_or_default());
+    list
+}
+
 /// `count` placeholders from `$first` on, separated by commas.
 pub(super) fn placeholders(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(",")

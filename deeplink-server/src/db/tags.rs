@@ -2,7 +2,7 @@
 //! are exact, and no tag is removed while a link is given it.
 
 use deeplink_core::id::TenantId;
-use deeplink_core::tag::{MAX_TAGS_OF_ACCOUNT, Tag};
+use deeplink_core::tag::{MAX_TAGS, MAX_TAGS_OF_ACCOUNT, Tag};
 use sqlx::AssertSqlSafe;
 
 use super::sets::{padded, padded_length, placeholders};
@@ -126,6 +126,44 @@ pub(crate) async fn replace(
     let gone: Vec<i64> = before.into_iter().filter(|number| !kept.contains(number)).collect();
     prune(db, &gone).await?;
     give(db, tenant, &[link], draw).await
+}
+
+/// Adds tags to links, up to 100, and removes others from them. Returns the links that would have too many tags, for which the
+/// caller must refuse the write.
+pub(crate) async fn change(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    links: &[i64],
+    (add, remove): (&[Tag], &[Tag]),
+    draw: impl Fn(usize) -> Vec<i64>,
+) -> Result<(Given, Vec<i64>), DbError> {
+    let gone = numbers_of(db, tenant, remove).await?;
+    if !gone.is_empty() {
+        let (gone, links) = (padded(&gone), padded(links));
+        // Built only from our own text.
+        let sql = AssertSqlSafe(format!(
+            "DELETE FROM link_tags WHERE tag IN ({}) AND link IN ({})",
+            placeholders(1, gone.len()),
+            placeholders(gone.len() + 1, links.len())
+        ));
+        on!(db, c => gone.iter().chain(&links).fold(sqlx::query(sql), |query, number| query.bind(*number))
+            .execute(c).await.map(drop))?;
+        // First, so that tags that are no longer used do not count towards the limit.
+        prune(db, &gone).await?;
+    }
+    let tagged: Vec<Tagged<'_>> = links.iter().map(|link| (*link, add)).collect();
+    if give(db, tenant, &tagged, draw).await? == Given::TooMany {
+        return Ok((Given::TooMany, Vec::new()));
+    }
+    let links = padded(links);
+    // Built only from our own text.
+    let sql = AssertSqlSafe(format!(
+        "SELECT link FROM link_tags WHERE link IN ({}) GROUP BY link HAVING COUNT(*) > {MAX_TAGS}",
+        placeholders(1, links.len())
+    ));
+    let full =
+        on!(db, c => links.iter().fold(sqlx::query_scalar(sql), |query, link| query.bind(*link)).fetch_all(c).await)?;
+    Ok((Given::Yes, full))
 }
 
 /// Removes all tags from a link.

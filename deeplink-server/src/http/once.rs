@@ -12,7 +12,7 @@ use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::secret::sha256_hex;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -147,12 +147,18 @@ impl Once {
         limit: usize,
     ) -> Result<(Self, T), ApiError> {
         let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
+        let method = request.method().clone();
         let body = json_body(request, limit).await?;
-        Ok((Self::read(&headers, caller, &path, &body)?, parse(&body)?))
+        Ok((Self::of(&method, &headers, caller, &path, &body)?, parse(&body)?))
     }
 
-    /// Reads the key of a POST, and the payment. The key is scoped to the tenant, the credential's scope and the path.
+    /// Reads the key of a POST, and the payment.
     pub(crate) fn read(headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
+        Self::of(&Method::POST, headers, caller, path, body)
+    }
+
+    /// Reads the key, and the payment. The key is scoped to the tenant, the credential's scope, the method and the path.
+    fn of(method: &Method, headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
         let (charge, share) = (caller.charge().cloned(), caller.share());
         let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(share) }) };
         let scope = match (&caller.affiliate, &caller.by) {
@@ -161,7 +167,7 @@ impl Once {
             (None, Actor::Page(key)) => key.as_str(),
             (None, Actor::Key(_) | Actor::Wallet(_)) => "",
         };
-        let id = sha256_hex(&format!("{}\n{scope}\nPOST\n{path}\n{key}", caller.tenant));
+        let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
         let key = Key { id, request: hex::encode(Sha256::digest(body)) };
         Ok(Self { key: Some(key), keeps: Keeps::Whole, charge, share })
     }

@@ -51,6 +51,8 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
         assert_eq!(does("POST", "/v1/links/bulk", &key, &rows), (400, "invalid_batch".to_owned()));
         let harmless = server.link(&key);
         assert_eq!(does("PUT", &format!("/v1/links/{harmless}"), &key, &there), refused);
+        let many = json!({"link_ids": [harmless], "set": {"web_url": X}});
+        assert_eq!(does("PATCH", "/v1/links/bulk", &key, &many), refused);
         assert_eq!(does("PUT", &format!("/v1/links/{harmless}"), &key, &json!({"metadata": {"a": 1}})).0, 200);
         assert_eq!(create(&key, &json!({"web_url": "https://phish.example.com/"})), made, "another page of that host");
 
@@ -93,6 +95,10 @@ fn r12_the_owners_switch_does_not_lift_a_takedown() {
     assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"enabled": true})), refused);
     assert_eq!(outcome(&server, "PUT", "/v1/links/over", &key, &json!({"expires_at": null})), refused);
     assert_eq!(outcome(&server, "PUT", "/v1/links/off", &key, &json!({"expired_url": X})), refused);
+    for set in [json!({"enabled": true}), json!({"expires_at": null})] {
+        let many = json!({"link_ids": ["off", "over"], "set": set});
+        assert_eq!(outcome(&server, "PATCH", "/v1/links/bulk", &key, &many), (400, "invalid_batch".to_owned()));
+    }
 
     // Where a link leads once it expired is refused with its destination.
     let (fine, later) = ("https://fine.example.com/", "https://later.example.com/x");

@@ -120,6 +120,16 @@ pub(super) fn matrix() -> Vec<Row> {
         row("list_links", LINKS),
         with("create_link", json!({}), LINKS),
         with("bulk_create_links", json!({"template": {}, "count": 2}), LINKS),
+        with(
+            "bulk_update_links",
+            json!({"link_ids": [""], "add_tags": ["of A"]}),
+            refused("401 unauthorized", "400 invalid_batch", "403 forbidden_scope", "2xx"),
+        ),
+        with(
+            "bulk_delete_links",
+            json!({"link_ids": [""]}),
+            refused("401 unauthorized", "400 invalid_batch", "403 forbidden_scope", "2xx"),
+        ),
         row("get_link", LINK),
         row("link_qr", LINK),
         row("explain_link", LINK),

@@ -133,6 +133,11 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
             body["link_id"] = json!(id);
         }
         vec![]
+    } else if let Some(ids) = body.as_mut().and_then(|body| body.get_mut("link_ids")) {
+        let id = format!("of-a1-{name}");
+        world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
+        *ids = json!([id]);
+        vec![]
     } else if path.contains("{link_id}") {
         let id = format!("of-a1-{name}");
         world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;

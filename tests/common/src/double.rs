@@ -472,10 +472,32 @@ pub fn asset_links() -> serde_json::Value {
     }])
 }
 
+/// The answer to a change or deletion of many links, all of which exist but these; `None` for any other request.
+pub fn many_links(request: &Request, missing: &[&str]) -> Option<Answer> {
+    if request.path() != "/v1/links/bulk" || !["PATCH", "DELETE"].contains(&request.method.as_str()) {
+        return None;
+    }
+    let body = request.json();
+    let ids: Vec<&str> = body["link_ids"].as_array()?.iter().filter_map(serde_json::Value::as_str).collect();
+    let row = |(index, id): (usize, &&str)| serde_json::json!({"index": index, "code": "not_found", "message": "not found", "custom_id": id});
+    let errors: Vec<_> = ids.iter().enumerate().filter(|(_, id)| missing.contains(id)).map(row).collect();
+    Some(if !errors.is_empty() {
+        let error = format!("{} row is invalid; nothing was stored", errors.len());
+        Answer::json(400, &serde_json::json!({"error": error, "code": "invalid_batch", "errors": errors}))
+    } else if request.method == "DELETE" {
+        Answer::json(200, &serde_json::json!({"deleted": ids.len()}))
+    } else {
+        Answer::json(200, &serde_json::json!({"links": ids.into_iter().map(link).collect::<Vec<_>>()}))
+    })
+}
+
 /// A service with these links in its list, in pages.
 pub fn with_links(count: usize) -> Double {
     Double::new(move |request| {
         let id = |at: usize| format!("link-{at:04}");
+        if let Some(answer) = many_links(request, &[]) {
+            return answer;
+        }
         match request.line().as_str() {
             "GET /v1/links" => {
                 let from: usize = request

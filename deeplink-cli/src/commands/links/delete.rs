@@ -24,8 +24,10 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let ids = ids::read(ctx, &self.ids, given::link_id).await?;
-        let question = (ids.len() > 1).then(|| format!("Delete {} links?", ids.len()));
-        ids::delete(ctx, "links", &self.ids, &ids, question.as_deref(), |client, id| client.links().delete(id)).await
+        let ids = ids::distinct(ids::read(ctx, &self.ids, given::link_id).await?);
+        if ids.len() > 1 {
+            return super::many::delete(ctx, &ids).await;
+        }
+        ids::delete(ctx, "links", &self.ids, &ids, None, |client, id| client.links().delete(id)).await
     }
 }

@@ -12,6 +12,7 @@ mod export;
 mod get;
 mod import;
 mod list;
+mod many;
 mod qr;
 mod rename;
 mod resolve;

@@ -1,7 +1,7 @@
 //! `dl links tag`.
 
 use clap::Args;
-use deeplink_client::Client;
+use deeplink_client::{BulkUpdate, Client};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 use deeplink_core::tag::{Tag, set_of};
@@ -9,7 +9,7 @@ use deeplink_core::tag::{Tag, set_of};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
-use crate::ids::{self, Tally};
+use crate::ids;
 use crate::{given, output};
 
 /// Add tags to links or remove them
@@ -52,20 +52,8 @@ impl TagLinks {
         if let ([id], [_]) = (ids.as_slice(), self.ids.as_slice()) {
             return sheet.one(&change.apply(ctx, &client, id).await?);
         }
-        let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
-        for id in &ids {
-            match change.apply(ctx, &client, id).await {
-                Ok(link) => {
-                    rows.push(&link)?;
-                    rows.page()?;
-                }
-                Err(stop) => tally.failed(id, stop)?,
-            }
-        }
-        if !tally.not_sent() {
-            rows.finish(None)?;
-        }
-        tally.finish()
+        let change = |ids| BulkUpdate::new(ids).add_tags(&self.add).remove_tags(&self.remove);
+        super::many::update(ctx, &client, &ids::distinct(ids), change).await
     }
 }
 

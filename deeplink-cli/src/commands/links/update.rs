@@ -1,6 +1,7 @@
 //! `dl links update`.
 
 use clap::{Args, ValueEnum};
+use deeplink_client::BulkUpdate;
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::given;
 use crate::help::help;
-use crate::ids::{self, Tally};
+use crate::ids;
 use crate::output;
 
 /// Change a link
@@ -121,18 +122,5 @@ pub(super) async fn each(ctx: &Context, given: &[String], update: &UpdateLink) -
         let link = client.links().update(id, update).full().await.map_err(|error| ctx.stop(&error))?;
         return sheet.one(&String::from_utf8_lossy(&link.raw));
     }
-    let (mut rows, mut tally) = (sheet.several(), Tally::new(ctx, &ids));
-    for id in &ids {
-        match client.links().update(id, update).full().await {
-            Ok(link) => {
-                rows.push(&String::from_utf8_lossy(&link.raw))?;
-                rows.page()?;
-            }
-            Err(error) => tally.failed(id, ctx.stop(&error))?,
-        }
-    }
-    if !tally.not_sent() {
-        rows.finish(None)?;
-    }
-    tally.finish()
+    super::many::update(ctx, &client, &ids::distinct(ids), |ids| BulkUpdate::new(ids).set(update.clone())).await
 }

@@ -1,10 +1,13 @@
 //! Many links in one request: a template with ids, a template with a count, or links that differ.
 
+mod change;
+
 use std::collections::HashSet;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::change::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
 pub use crate::error::RowError;
 use crate::error::{ErrorCode, Invalid};
 use crate::link::{CreateLink, NewLink, check_custom_id};
@@ -43,6 +46,10 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
 
 fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     object::texts(deserializer, MAX_ROWS)
+}
+
+fn required_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    ids(deserializer)?.ok_or_else(|| D::Error::custom("an array of link IDs"))
 }
 
 fn rows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<CreateLink>>, D::Error> {

@@ -1,0 +1,236 @@
+//! Many links changed or deleted in one request: all or none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use deeplink_core::bulk::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated, RowError};
+use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::link::{LinkPatch, is_link_id};
+use deeplink_core::tag::{MAX_TAGS, set_of};
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+
+use super::links::{check_patch, may_open, taken_down};
+use crate::caller::Caller;
+use crate::db::links::{self, Link};
+use crate::db::takedowns::{self, Blocked};
+use crate::db::{Conn, domains, notices, tags, tenants};
+use crate::error::ApiError;
+use crate::http::auth::FullScope;
+use crate::http::documented::{FullKey, IdempotencyKey, JsonBody, KeyedBody};
+use crate::http::extract::{BULK_BODY_LIMIT, json_body, parse};
+use crate::http::once::{Answer, Once, Outcome, Work, done};
+use crate::state::Shared;
+
+/// Changes up to 100 links, all or none.
+///
+/// `set` sets fields as an update of one link does; `add_tags` and `remove_tags` change the tags that each link has. If any link
+/// cannot be changed, none is, and every such link is listed.
+#[utoipa::path(
+    patch, path = "/v1/links/bulk", operation_id = "bulk_update_links", tag = "links", security(("secret_key" = [])),
+    request_body = BulkUpdate,
+    responses(
+        (status = 200, description = "All changed, in the order of the request", body = BulkUpdated),
+        FullKey, JsonBody,
+        (status = 400, description = "The change is invalid; with `invalid_batch`, `errors` lists every link that cannot be changed (`not_found`, `disabled_by_operator`). With `tag_limit`, the account would have more than 1,000 different tags", body = ErrorBody),
+        (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
+    )
+)]
+pub(crate) async fn update(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    request: Request,
+) -> Result<Json<BulkUpdated>, ApiError> {
+    let body = json_body(request, BULK_BODY_LIMIT).await?;
+    let change = parse::<BulkUpdate>(&body)?.check()?;
+    let now = app.clock.now();
+    if let Some(set) = &change.set {
+        check_patch(&app, set, now)?;
+    }
+    let update = Update { app: Arc::clone(&app), caller: Arc::clone(&caller), change, now };
+    let changed = app.write_for(
+        caller,
+        update,
+        |tx, update| update.run(tx).boxed(),
+        |app, update, _| {
+            for (_, id) in &update.change.link_ids {
+                app.links.drop_link(update.caller.tenant.as_str(), id);
+            }
+        },
+    );
+    Ok(Json(changed.await?))
+}
+
+/// Deletes up to 100 links, all or none, effective immediately. Their clicks remain in the account's totals.
+#[utoipa::path(
+    delete, path = "/v1/links/bulk", operation_id = "bulk_delete_links", tag = "links", security(("secret_key" = [])),
+    params(IdempotencyKey), request_body = BulkDelete,
+    responses(
+        (status = 200, description = "All deleted", body = BulkDeleted, headers(("Idempotency-Replayed" = String))),
+        FullKey, KeyedBody,
+        (status = 400, description = "The request is invalid; with `invalid_batch`, `errors` lists every link that does not exist", body = ErrorBody),
+        (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<Shared>,
+    FullScope { caller, .. }: FullScope,
+    request: Request,
+) -> Result<Answer<BulkDeleted>, ApiError> {
+    let (once, asked) = Once::json::<BulkDelete>(request, &caller, BULK_BODY_LIMIT).await?;
+    let ids = asked.check()?;
+    let now = app.clock.now();
+    app.once(once, Delete { caller, ids, now }).await
+}
+
+struct Update {
+    app: Shared,
+    caller: Arc<Caller>,
+    change: BulkChange,
+    now: Timestamp,
+}
+
+impl Update {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<BulkUpdated, ApiError> {
+        let tenant = &self.caller.tenant;
+        let set = self.change.set.clone().unwrap_or_default();
+        // The account's row before any link's, as everywhere, so that no two writes deadlock.
+        tenants::lock(tx, tenant).await?;
+        let ids: Vec<&str> =
+            self.change.link_ids.iter().map(|(_, id)| id.as_str()).filter(|id| is_link_id(id)).collect();
+        links::lock_many(tx, tenant, &ids, self.now).await?;
+        let mut found: HashMap<String, Link> = HashMap::new();
+        for mut link in links::find_many(tx, tenant, &ids).await? {
+            let is_taken_down = link.is_taken_down && set.enabled == Some(true);
+            links::apply(set.clone(), &mut link);
+            // Checked below.
+            link.is_taken_down = is_taken_down;
+            found.insert(link.link_id.clone(), link);
+        }
+        self.check(tx, &set, &found).await?;
+        if self.change.set.is_some() {
+            for link in found.values() {
+                links::store(tx, link).await?;
+            }
+        }
+        self.change_tags(tx, &set, &found).await?;
+        notices::links_changed(tx, tenant, &ids).await?;
+        let primary = domains::primary_of(tx, tenant).await?;
+        let order = |link: &Link| self.change.link_ids.iter().position(|(_, id)| *id == link.link_id);
+        let mut changed = links::find_many(tx, tenant, &ids).await?;
+        changed.sort_by_key(order);
+        let links = changed.into_iter().map(|link| self.app.detail(link, primary.as_deref(), self.now));
+        Ok(BulkUpdated { links: links.collect() })
+    }
+
+    /// Fails unless every link exists and may be as it would be.
+    async fn check(&self, tx: &mut Conn<'_>, set: &LinkPatch, links: &HashMap<String, Link>) -> Result<(), ApiError> {
+        let urls = set.urls().chain(links.values().flat_map(|link| link.content.urls())).map(|(_, url)| url);
+        let blocked = if may_open(set) || set.urls().next().is_some() {
+            takedowns::blocked(tx, &self.caller.tenant, urls).await?
+        } else {
+            Blocked::default()
+        };
+        blocked.check(set.urls())?;
+        let check = |link: &Link| {
+            if link.is_taken_down {
+                return Err(taken_down());
+            }
+            if may_open(set) {
+                // What was refused while it did not work is not opened by making it work again.
+                self.app.threats.check(link.content.urls())?;
+                blocked.check(link.content.urls())?;
+            }
+            Ok(())
+        };
+        let missing = || Invalid::whole(ErrorCode::NotFound, "not found");
+        self.refuse(|id| links.get(id).ok_or_else(missing).and_then(check))
+    }
+
+    async fn change_tags(
+        &self,
+        tx: &mut Conn<'_>,
+        set: &LinkPatch,
+        links: &HashMap<String, Link>,
+    ) -> Result<(), ApiError> {
+        let (mut add, mut remove) = (self.change.add.clone(), self.change.remove.clone());
+        if let Some(all) = &set.tags {
+            let before = links.values().flat_map(|link| &link.content.tags);
+            remove = set_of(before.filter(|tag| !all.contains(tag)).cloned());
+            add.clone_from(all);
+        }
+        if add.is_empty() && remove.is_empty() {
+            return Ok(());
+        }
+        let positions: Vec<i64> = links.values().map(|link| link.position).collect();
+        let draw = |count| self.app.positions.draw(self.now, count).collect();
+        let tenant = &self.caller.tenant;
+        let (given, full) = tags::change(tx, tenant, &positions, (&add, &remove), draw).await?;
+        super::tags::within_tags(given)?;
+        let message = format!("add_tags: the link would have more than {MAX_TAGS} tags");
+        self.refuse(|id| match links.get(id) {
+            Some(link) if full.contains(&link.position) => {
+                Err(Invalid::field(ErrorCode::InvalidTag, "add_tags", message.clone()))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Fails if a rule refuses any of the links, with an error for each.
+    fn refuse(&self, rule: impl Fn(&str) -> Result<(), Invalid>) -> Result<(), ApiError> {
+        let refused = |(index, id): &(u64, String)| {
+            rule(id).err().map(|invalid| RowError::new(*index, invalid, Some(id.clone())))
+        };
+        refuse(self.change.link_ids.iter().filter_map(refused).collect())
+    }
+}
+
+struct Delete {
+    caller: Arc<Caller>,
+    ids: Vec<(u64, String)>,
+    now: Timestamp,
+}
+
+impl Work for Delete {
+    type Made = BulkDeleted;
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<BulkDeleted>, ApiError> {
+        let tenant = &self.caller.tenant;
+        // The account's row before any link's, as everywhere, so that no two writes deadlock.
+        tenants::uncount_links(tx, tenant, i64::try_from(self.ids.len()).unwrap_or(i64::MAX)).await?;
+        let mut errors = Vec::new();
+        for (index, id) in in_key_order(&self.ids) {
+            if is_link_id(id) && links::delete(tx, tenant, id, self.now).await? {
+                notices::link_changed(tx, tenant, id).await?;
+            } else {
+                errors.push(RowError::new(*index, Invalid::whole(ErrorCode::NotFound, "not found"), Some(id.clone())));
+            }
+        }
+        refuse(errors)?;
+        done(BulkDeleted { deleted: self.ids.len() as u64 })
+    }
+
+    fn committed(&self, app: &Shared, _: &BulkDeleted) {
+        for (_, id) in &self.ids {
+            app.links.drop_link(self.caller.tenant.as_str(), id);
+        }
+    }
+}
+
+/// So that two requests for the same links wait for each other instead of deadlocking.
+fn in_key_order(ids: &[(u64, String)]) -> Vec<&(u64, String)> {
+    let mut ordered: Vec<_> = ids.iter().collect();
+    ordered.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+    ordered
+}
+
+/// Fails if any link has an error; they are listed in the order of the request.
+fn refuse(mut errors: Vec<RowError>) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    errors.sort_by_key(|error| error.index);
+    Err(ApiError::Rows(errors))
+}
