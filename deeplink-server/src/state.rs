@@ -39,7 +39,7 @@ use crate::qr::Codes;
 use crate::qr::logos::Logos;
 use crate::rate_limit::Limiter;
 use crate::shares::Share;
-use crate::shares::bodies::AccountBodies;
+use crate::shares::accounts::AccountBytes;
 use crate::shares::budget::Used;
 use crate::shares::limit::{Permit, ShareLimit};
 use crate::stream::Streams;
@@ -113,7 +113,11 @@ pub(crate) struct App {
     /// Bytes taken by the bodies of unknown callers.
     pub(crate) anonymous_bodies: Arc<Used>,
     /// Bytes taken by the bodies of known callers.
-    pub(crate) account_bodies: Arc<AccountBodies>,
+    pub(crate) account_bodies: Arc<AccountBytes>,
+    /// Requests in progress of known callers.
+    pub(crate) account_requests: Arc<AccountBytes>,
+    /// Downloads of everything in an account: each holds a page of it in memory.
+    pub(crate) exports: Arc<ShareLimit>,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
     /// Wakes the mail sender.
@@ -153,6 +157,9 @@ pub(crate) struct Limiters {
 
 /// How long a list or report may take, including its wait in the queue.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Downloads of everything in an account at once, and those of one account.
+const MAX_EXPORTS: usize = 16;
+const EXPORTS_PER_ACCOUNT: usize = 2;
 /// Lists and reports of one tenant that may wait, and the same number for its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
 /// How long a request waits for its tenant's other calls to Stripe.
@@ -269,7 +276,9 @@ impl App {
                 wallets: Limiter::per_hour(config.limits.wallets_per_hour),
             },
             anonymous_bodies: Arc::default(),
-            account_bodies: Arc::default(),
+            account_bodies: AccountBytes::of_bodies(),
+            account_requests: AccountBytes::of_requests(),
+            exports: ShareLimit::new(MAX_EXPORTS, EXPORTS_PER_ACCOUNT),
             positions: Positions::new(&mut random),
             mail_waits: tokio::sync::Notify::new(),
             notifier: Arc::new(Notifier::new()),

@@ -150,6 +150,31 @@ async fn a_repeated_deletion_gets_the_first_reply() {
     assert_eq!(world.nobody.tap("one").await.status, 302);
 }
 
+/// A change repeated with the same key is not made again; the reply shows the links as they are then.
+#[tokio::test]
+async fn a_repeated_change_is_not_made_again() {
+    let world = spawn().await;
+    three(&world).await;
+    let change = json!({"link_ids": ["two", "one"], "add_tags": ["new"]});
+    let ask = |method: Method, body: &Value| {
+        world.a.ask(method, "/v1/links/bulk").header("idempotency-key", "key-1").json(body)
+    };
+    assert_eq!(ask(Method::PATCH, &change).send().await.status, 200);
+    world.a.put("/v1/links/one", &json!({"tags": []})).await;
+    assert_eq!(world.a.delete("/v1/links/two").await.status, 204);
+    let again = ask(Method::PATCH, &change).send().await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, "true"));
+    let links = again.json()["links"].as_array().expect("links").clone();
+    assert_eq!(
+        links.iter().map(|link| (&link["link_id"], &link["tags"])).collect::<Vec<_>>(),
+        [(&json!("one"), &json!([]))]
+    );
+    let other = json!({"link_ids": ["three"], "add_tags": ["new"]});
+    assert_eq!(ask(Method::PATCH, &other).send().await.outcome(), "409 idempotency_conflict Idempotency-Key");
+    // The same key for another method is another request.
+    assert_eq!(ask(Method::DELETE, &json!({"link_ids": ["one"]})).send().await.json(), json!({"deleted": 1}));
+}
+
 /// Every rule for the update of one link holds for many.
 #[tokio::test]
 async fn what_the_operator_forbids_is_refused() {

@@ -229,9 +229,9 @@ mod tests {
         let drawn = |pen: Pen| pen.chart(&[("", pen.funnel(1_204, 310, 0, 64))]);
         assert_eq!(
             drawn(PEN),
-            "clicks       1204  █████████████\n\
-             installed     310  ███▎           25.7%\n\
-             identified      0                  0.0%\n\
+            "clicks       1204  ██████████████\n\
+             installed     310  ███▌            25.7%\n\
+             identified      0                   0.0%\n\
              conversions    64  ▋                   –\n"
         );
         for (width, pen) in [(20, PEN), (40, ASCII), (80, PEN), (200, ASCII)] {
@@ -241,7 +241,7 @@ mod tests {
             }
         }
         let coloured = drawn(Pen { color: true, ..PEN });
-        assert!(coloured.contains("\u{1b}[36m███▎\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
+        assert!(coloured.contains("\u{1b}[36m███▌\u{1b}[0m") && coloured.contains("\u{1b}[2m"), "{coloured:?}");
     }
 
     #[test]
@@ -260,8 +260,8 @@ mod tests {
         ];
         assert_eq!(
             PEN.chart(&[("", lines)]),
-            "links   50  █████████▌            50.0%\n\
-             hooks    3  ███████████████████  150.0%\n\
+            "links   50  ██████████             50.0%\n\
+             hooks    3  ████████████████████  150.0%\n\
              people   9\n"
         );
     }

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use deeplink_core::bulk::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::link::{LinkPatch, is_link_id};
+use deeplink_core::id::TenantId;
+use deeplink_core::link::{LinkDetail, LinkPatch, is_link_id};
 use deeplink_core::tag::{MAX_TAGS, set_of};
 use deeplink_core::time::Timestamp;
-use futures_util::FutureExt;
 
 use super::links::{check_patch, may_open, taken_down};
 use crate::caller::Caller;
@@ -19,10 +18,10 @@ use crate::db::takedowns::{self, Blocked};
 use crate::db::{Conn, domains, notices, tags, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
-use crate::http::documented::{FullKey, IdempotencyKey, JsonBody, KeyedBody};
-use crate::http::extract::{BULK_BODY_LIMIT, json_body, parse};
+use crate::http::documented::{FullKey, IdempotencyKey, KeyedBody};
+use crate::http::extract::BULK_BODY_LIMIT;
 use crate::http::once::{Answer, Once, Outcome, Work, done};
-use crate::state::Shared;
+use crate::state::{App, Shared};
 
 /// Changes up to 100 links, all or none.
 ///
@@ -30,10 +29,10 @@ use crate::state::Shared;
 /// cannot be changed, none is, and every such link is listed.
 #[utoipa::path(
     patch, path = "/v1/links/bulk", operation_id = "bulk_update_links", tag = "links", security(("secret_key" = [])),
-    request_body = BulkUpdate,
+    params(IdempotencyKey), request_body = BulkUpdate,
     responses(
-        (status = 200, description = "All changed, in the order of the request", body = BulkUpdated),
-        FullKey, JsonBody,
+        (status = 200, description = "All changed, in the order of the request", body = BulkUpdated, headers(("Idempotency-Replayed" = String))),
+        FullKey, KeyedBody,
         (status = 400, description = "The change is invalid; with `invalid_batch`, `errors` lists every link that cannot be changed (`not_found`, `disabled_by_operator`). With `tag_limit`, the account would have more than 1,000 different tags", body = ErrorBody),
         (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
     )
@@ -42,25 +41,26 @@ pub(crate) async fn update(
     State(app): State<Shared>,
     FullScope { caller, .. }: FullScope,
     request: Request,
-) -> Result<Json<BulkUpdated>, ApiError> {
-    let body = json_body(request, BULK_BODY_LIMIT).await?;
-    let change = parse::<BulkUpdate>(&body)?.check()?;
+) -> Result<Answer<BulkUpdated>, ApiError> {
+    let (once, asked) = Once::json::<BulkUpdate>(request, &caller, BULK_BODY_LIMIT).await?;
+    let change = asked.check()?;
     let now = app.clock.now();
-    if let Some(set) = &change.set {
-        check_patch(&app, set, now)?;
-    }
+    let ids: Vec<String> = change.link_ids.iter().map(|(_, id)| id.clone()).collect();
     let update = Update { app: Arc::clone(&app), caller: Arc::clone(&caller), change, now };
-    let changed = app.write_for(
-        caller,
-        update,
-        |tx, update| update.run(tx).boxed(),
-        |app, update, _| {
-            for (_, id) in &update.change.link_ids {
-                app.links.drop_link(update.caller.tenant.as_str(), id);
-            }
-        },
-    );
-    Ok(Json(changed.await?))
+    let answer = app.once(once, update).await?;
+    // The links as they are now, also for a repeat: they can be two megabytes, too much to keep for each key.
+    let links = details(&app, &caller.tenant, &ids, now).await?;
+    answer.rebuilt(|()| BulkUpdated { links })
+}
+
+/// Those of these links that exist, in this order.
+async fn details(app: &App, tenant: &TenantId, ids: &[String], now: Timestamp) -> Result<Vec<LinkDetail>, ApiError> {
+    let mut reader = app.db.read().await?;
+    let known: Vec<&str> = ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
+    let mut links = links::find_many(&mut reader.conn(), tenant, &known).await?;
+    links.sort_by_cached_key(|link| ids.iter().position(|id| *id == link.link_id));
+    let primary = domains::primary_of(&mut reader.conn(), tenant).await?;
+    Ok(links.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect())
 }
 
 /// Deletes up to 100 links, all or none, effective immediately. Their clicks remain in the account's totals.
@@ -92,10 +92,13 @@ struct Update {
     now: Timestamp,
 }
 
-impl Update {
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<BulkUpdated, ApiError> {
+impl Work for Update {
+    type Made = ();
+
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<()>, ApiError> {
         let tenant = &self.caller.tenant;
         let set = self.change.set.clone().unwrap_or_default();
+        check_patch(&self.app, &set, self.now)?;
         // The account's row before any link's, as everywhere, so that no two writes deadlock.
         tenants::lock(tx, tenant).await?;
         let ids: Vec<&str> =
@@ -117,14 +120,17 @@ impl Update {
         }
         self.change_tags(tx, &set, &found).await?;
         notices::links_changed(tx, tenant, &ids).await?;
-        let primary = domains::primary_of(tx, tenant).await?;
-        let order = |link: &Link| self.change.link_ids.iter().position(|(_, id)| *id == link.link_id);
-        let mut changed = links::find_many(tx, tenant, &ids).await?;
-        changed.sort_by_key(order);
-        let links = changed.into_iter().map(|link| self.app.detail(link, primary.as_deref(), self.now));
-        Ok(BulkUpdated { links: links.collect() })
+        done(())
     }
 
+    fn committed(&self, app: &Shared, (): &()) {
+        for (_, id) in &self.change.link_ids {
+            app.links.drop_link(self.caller.tenant.as_str(), id);
+        }
+    }
+}
+
+impl Update {
     /// Fails unless every link exists and may be as it would be.
     async fn check(&self, tx: &mut Conn<'_>, set: &LinkPatch, links: &HashMap<String, Link>) -> Result<(), ApiError> {
         let urls = set.urls().chain(links.values().flat_map(|link| link.content.urls())).map(|(_, url)| url);

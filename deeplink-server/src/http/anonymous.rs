@@ -13,8 +13,9 @@ use http::request::Parts;
 
 use super::listen::{Share, StrangersLimits};
 use crate::error::ApiError;
-use crate::shares::bodies::AccountBodies;
+use crate::shares::accounts::AccountBytes;
 use crate::shares::budget::{Budget, Excess, Used};
+use crate::state::App;
 
 /// Seconds after which a refused body may be sent again: bodies that do not arrive are given up after 15 to 30.
 const RETRY_SECS: u64 = 5;
@@ -37,12 +38,12 @@ impl Anonymous {
 
     /// Lifts these limits, because the request has a valid credential of this account: what it takes counts for the account.
     /// Fails if the account has too much in progress.
-    pub(crate) fn end(parts: &mut Parts, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), ApiError> {
+    pub(crate) fn end(parts: &mut Parts, app: &App, tenant: &TenantId) -> Result<(), ApiError> {
         if let Some(Self { limits: Some(limits), .. }) = parts.extensions.remove() {
             let later = |message| ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_SECS);
-            limits.lift(accounts, tenant).map_err(later)?;
+            limits.lift(&app.account_requests, tenant).map_err(later)?;
         }
-        parts.extensions.insert(Account { bodies: Arc::clone(accounts), tenant: tenant.clone() });
+        parts.extensions.insert(Account { bodies: Arc::clone(&app.account_bodies), tenant: tenant.clone() });
         Ok(())
     }
 
@@ -63,7 +64,7 @@ impl Anonymous {
 /// What a request carries once its caller is known.
 #[derive(Clone)]
 struct Account {
-    bodies: Arc<AccountBodies>,
+    bodies: Arc<AccountBytes>,
     tenant: TenantId,
 }
 

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 
 use super::etag::{matches, tag_of};
+use super::listen::Free;
 
 /// A document, ready to be sent.
 pub(crate) struct Fixed {
@@ -51,6 +52,7 @@ impl Fixed {
         } else {
             let gzip = self.gzip.as_ref().filter(|_| accepts_gzip(asked));
             let mut response = Response::new(Body::from(gzip.unwrap_or(&self.plain).clone()));
+            response.extensions_mut().insert(Free);
             response.headers_mut().insert(CONTENT_TYPE, self.media_type.clone());
             if gzip.is_some() {
                 response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -46,7 +46,7 @@ impl FromRequestParts<Shared> for EndingSession {
         }
         let Presented::One(token) = presented(&parts.headers) else { return Err(ApiError::no_session()) };
         let who = find(app, parts, &token).await?.ok_or_else(ApiError::no_session)?;
-        Anonymous::end(parts, &app.account_bodies, &who.tenant)?;
+        Anonymous::end(parts, app, &who.tenant)?;
         Ok(Self(who))
     }
 }

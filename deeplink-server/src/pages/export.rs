@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use deeplink_core::error::ErrorCode;
 use deeplink_core::export::{AccountExport, MAX_RECORDS};
 use deeplink_core::id::SessionId;
 use futures_util::stream;
@@ -21,6 +22,7 @@ use crate::caller::Caller;
 use crate::db::sessions;
 use crate::error::ApiError;
 use crate::http::NO_STORE;
+use crate::shares::limit::Permit;
 use crate::state::Shared;
 
 /// How often a page is asked for while the account's share of lists is in use.
@@ -29,6 +31,10 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Sends the file. What fails before its first line is an error page; later the download ends early.
 pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageResult {
+    let Some(permit) = app.exports.try_acquire(person.caller.share()) else {
+        let message = "other exports are in progress; wait until they end";
+        return Err(ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_DELAY.as_secs()));
+    };
     let first = api::export::page_of(&app, &person.caller, None, MAX_RECORDS).await?;
     let day = time::date(app.clock.now(), &person.who.zone);
     let name = format!("attachment; filename=\"deeplink-{day}.jsonl\"");
@@ -40,7 +46,8 @@ pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageR
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
         NO_STORE,
     ];
-    let rest = Rest { app, session: person.who.session.clone(), caller: person.caller, next: Next::Page(first) };
+    let (session, next) = (person.who.session.clone(), Next::Page(first));
+    let rest = Rest { app, session, caller: person.caller, next, _permit: permit };
     Ok((headers, Body::from_stream(stream::unfold(rest, Rest::lines))).into_response())
 }
 
@@ -51,6 +58,7 @@ struct Rest {
     /// The download ends with it.
     session: SessionId,
     next: Next,
+    _permit: Permit,
 }
 
 enum Next {

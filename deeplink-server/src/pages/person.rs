@@ -51,7 +51,7 @@ impl FromRequestParts<Shared> for Leaving {
         let had_one = !matches!(presented, Presented::None);
         match found {
             Some(who) => {
-                Anonymous::end(parts, &app.account_bodies, &who.tenant).map_err(IntoResponse::into_response)?;
+                Anonymous::end(parts, app, &who.tenant).map_err(IntoResponse::into_response)?;
                 Ok(Self(Person { caller: Arc::new(who.caller()), who, path: parts.uri.path().to_owned() }))
             }
             None => Err(to_signin(parts, had_one)),

@@ -1,7 +1,7 @@
 //! Shares of scarce resources: which share a request or a task uses, how many of each may wait, and how the shares take
 //! turns.
 
-pub(crate) mod bodies;
+pub(crate) mod accounts;
 pub(crate) mod budget;
 pub(crate) mod limit;
 mod turns;

@@ -42,7 +42,8 @@ pub(super) struct Shared {
     /// When body timeouts were shortened because connections or memory for requests became scarce; `None` if they are not.
     hurry_since: Mutex<Option<Instant>>,
     pub(super) unread: AllUnread,
-    /// Bytes of requests in progress on all connections.
+    /// Bytes of requests in progress on all connections: of strangers without a body, and of all others.
+    pub(super) visits: Used,
     pub(super) heads: Used,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     /// When no connection could be closed for a newcomer, and how many its address had.
@@ -60,6 +61,7 @@ impl Shared {
             crowded_since: AtomicU64::new(0),
             hurry_since: Mutex::default(),
             unread: AllUnread::default(),
+            visits: Used::default(),
             heads: Used::default(),
             connections: Mutex::default(),
             no_room: Mutex::default(),

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
@@ -19,10 +19,13 @@ use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Excess;
+use super::deadline::lock;
 use super::framing::{self, Coding, Framing};
-use super::state::{ConnectionState, HURRIED_TIMEOUT};
-use crate::shares::bodies::AccountBodies;
+use super::state::{ConnectionState, HURRIED_TIMEOUT, Pool};
+use crate::shares::accounts::AccountBytes;
 
+/// Bytes of an HTTP/2 request that was answered and whose response is not read: its stream and its headers.
+const ANSWERED_BYTES: usize = 4 << 10;
 /// A body that was not read ends an HTTP/1 connection, unless the rest of it has arrived and is no larger than this.
 const SMALL_BODY: usize = 8 << 10;
 
@@ -120,47 +123,64 @@ pub(crate) struct StrangersLimits {
 
 impl StrangersLimits {
     /// Lifts the limits: the request was authenticated, so that it counts for its account. Fails if that has too many.
-    pub(crate) fn lift(&self, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), &'static str> {
+    pub(crate) fn lift(&self, accounts: &Arc<AccountBytes>, tenant: &TenantId) -> Result<(), &'static str> {
         self.state.set_known();
         self.head.upgrade().map_or(Ok(()), |head| head.move_to(accounts, tenant))
     }
 }
 
-/// What a request counts in the budget of requests in progress, or of its account once that is known, until it is dropped.
+/// What a request counts while it is in progress, until it is dropped: for strangers or, once its caller is known, for its
+/// account.
 #[derive(Debug)]
 struct Head {
     state: Arc<ConnectionState>,
+    pool: Pool,
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
     bytes: usize,
-    account: OnceLock<(Arc<AccountBodies>, TenantId)>,
+    account: Option<(Arc<AccountBytes>, TenantId)>,
 }
 
 impl Head {
     fn take(state: &Arc<ConnectionState>, headers: usize, has_body: bool) -> Result<Self, Excess> {
-        let bytes = state.take_head(headers, has_body)?;
-        Ok(Self { state: Arc::clone(state), bytes, account: OnceLock::new() })
+        let (pool, bytes) = state.take_head(headers, has_body)?;
+        Ok(Self { state: Arc::clone(state), pool, counted: Mutex::new(Counted { bytes, account: None }) })
     }
 
     /// Counts it for an account instead of strangers.
-    fn move_to(&self, accounts: &Arc<AccountBodies>, tenant: &TenantId) -> Result<(), &'static str> {
-        if self.account.get().is_some() {
-            return Ok(());
-        }
-        accounts.take(tenant, self.bytes)?;
-        match self.account.set((Arc::clone(accounts), tenant.clone())) {
-            Ok(()) => self.state.give_head_back(self.bytes),
-            // It was moved meanwhile.
-            Err(_) => accounts.give_back(tenant, self.bytes),
+    fn move_to(&self, accounts: &Arc<AccountBytes>, tenant: &TenantId) -> Result<(), &'static str> {
+        let mut counted = lock(&self.counted);
+        if counted.account.is_none() {
+            accounts.take(tenant, counted.bytes)?;
+            counted.account = Some((Arc::clone(accounts), tenant.clone()));
+            self.state.give_head_back(self.pool, counted.bytes);
         }
         Ok(())
+    }
+
+    /// Counts less: the application has answered, and only the stream and its response are left.
+    fn answered(&self) {
+        let mut counted = lock(&self.counted);
+        let less = counted.bytes.saturating_sub(ANSWERED_BYTES);
+        counted.bytes -= less;
+        self.give_back(&counted, less);
+    }
+
+    fn give_back(&self, counted: &Counted, bytes: usize) {
+        match &counted.account {
+            Some((accounts, tenant)) => accounts.give_back(tenant, bytes),
+            None => self.state.give_head_back(self.pool, bytes),
+        }
     }
 }
 
 impl Drop for Head {
     fn drop(&mut self) {
-        match self.account.get() {
-            Some((accounts, tenant)) => accounts.give_back(tenant, self.bytes),
-            None => self.state.give_head_back(self.bytes),
-        }
+        let counted = lock(&self.counted);
+        self.give_back(&counted, counted.bytes);
     }
 }
 
@@ -239,6 +259,9 @@ where
         let mut exchange = me.exchange.take();
         if let Some(exchange) = &mut exchange {
             exchange.answered = true;
+            if let Some(head) = &exchange.head {
+                head.answered();
+            }
             *me.last |= exchange.state.is_closing() || exchange.state.has_unread_body();
         }
         let mut response = match answer {

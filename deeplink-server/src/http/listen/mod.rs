@@ -45,6 +45,7 @@ pub use self::framing::is_refused_method;
 use self::gate::{ConnectionPermit, Gate};
 pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
+pub(crate) use self::unread::Free;
 pub use self::unread::Unread;
 pub use crate::shares::budget::Excess;
 use crate::shares::budget::{Budget, SHARES, SITES};
@@ -88,8 +89,10 @@ pub struct Limits {
     /// The same for one connection; at this number its next request waits.
     pub unread_per_connection: usize,
     /// Bytes of requests in progress over HTTP/2, and of those with a body over HTTP/1, by their estimated size; one address
-    /// may have an eighth.
+    /// may have an eighth. Requests of strangers without a body have a budget of their own.
     pub heads: usize,
+    /// The same for requests of strangers without a body.
+    pub visits: usize,
     /// Networks of reverse proxies, whose connections carry many clients and count against no share.
     pub trusted: Vec<IpNet>,
 }
@@ -109,6 +112,7 @@ impl Default for Limits {
             unread: 24 << 20,
             unread_per_connection: 1 << 20,
             heads: 64 << 20,
+            visits: 32 << 20,
             trusted: Vec::new(),
         }
     }
@@ -146,6 +150,12 @@ impl Limits {
     fn unread_budget(&self) -> Budget {
         // By default 1 MiB: most answers.
         Budget { all: self.unread, always: self.unread / 24, reserve: 0 }
+    }
+
+    /// Bytes of requests in progress of strangers, without a body.
+    fn visits_budget(&self) -> Budget {
+        // By default 256 KiB: a dozen requests, or 64 that were answered.
+        Budget { all: self.visits, always: self.visits / 128, reserve: 0 }
     }
 
     /// Bytes of requests in progress.

@@ -28,7 +28,8 @@ pub(crate) struct Share {
     pub(super) unread_of_site: Option<Arc<Used>>,
     /// Bytes of request bodies.
     pub(crate) bodies: UsedBy,
-    /// Bytes of requests in progress.
+    /// Bytes of requests in progress: of strangers without a body, and all others.
+    pub(super) visits: UsedBy,
     pub(super) heads: UsedBy,
     /// A reverse proxy, or several: nothing is limited by it.
     pub(crate) is_trusted: bool,
@@ -42,9 +43,10 @@ impl Share {
 
     /// The share of an address that belongs to this site.
     pub(super) fn of(site: Option<OfSite>) -> Self {
-        let Some(OfSite { unread, bodies, heads }) = site else { return Self::default() };
-        let used_by = |site| UsedBy { site: Some(site), ..UsedBy::default() };
-        Self { unread_of_site: Some(unread), bodies: used_by(bodies), heads: used_by(heads), ..Self::default() }
+        let Some(OfSite { unread, bodies, visits, heads }) = site else { return Self::default() };
+        let [bodies, visits, heads] =
+            [bodies, visits, heads].map(|site| UsedBy { site: Some(site), ..UsedBy::default() });
+        Self { unread_of_site: Some(unread), bodies, visits, heads, ..Self::default() }
     }
 
     /// How many connections of the address are open; 0 for trusted proxies.
@@ -71,6 +73,7 @@ struct Site {
 pub(super) struct OfSite {
     pub(super) unread: Arc<Used>,
     bodies: Arc<Used>,
+    visits: Arc<Used>,
     heads: Arc<Used>,
 }
 

@@ -19,6 +19,7 @@ use super::framing::Framing;
 use super::share::Share;
 use super::unread::{AllUnread, Counter};
 use super::{Excess, Limits};
+use crate::shares::budget::{Used, UsedBy};
 
 /// Idle timeout while all or nearly all places are taken.
 const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +30,7 @@ pub(super) const CROWDED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const HURRIED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a client that accepts nothing while the budget for unread answers is used up, or nearly so if its address has
 /// much of it.
-const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
+pub(super) const PRESSING_WRITE_STALL: Duration = Duration::from_secs(2);
 /// How long data that a client is still sending is read and discarded after our side was closed: closing at once would reset
 /// the connection, and the client could lose the response.
 pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,6 +72,15 @@ enum Phase {
     Head = 1,
     /// Between requests.
     Idle = 2,
+}
+
+/// Where a request is counted that is in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pool {
+    /// Requests of strangers without a body, so that what they do not read leaves sign-ins and creates alone.
+    Visits,
+    /// All others.
+    Heads,
 }
 
 /// What would be lost if a connection were closed.
@@ -239,20 +249,32 @@ impl ConnectionState {
 
     // Reports of the exchanges.
 
-    /// Counts a request with this many headers, and returns its estimated size in bytes. Fails if its address, or all
-    /// addresses, have too many in progress.
-    pub(super) fn take_head(&self, headers: usize, has_body: bool) -> Result<usize, Excess> {
+    /// Counts a request with this many headers, and returns where and its estimated size in bytes. Fails if its address, or
+    /// all addresses, have too many in progress.
+    pub(super) fn take_head(&self, headers: usize, has_body: bool) -> Result<(Pool, usize), Excess> {
         let bytes = REQUEST_BYTES + HEADER_BYTES * headers;
-        let (all, share, budget) = (&self.shared.heads, &self.share, self.limits().heads_budget());
-        // Without a body a request holds memory for a moment only.
-        let budget = if self.is_anonymous() && has_body { budget } else { budget.of_known() };
-        budget.take(bytes, all, &share.heads, share.is_trusted)?;
-        Ok(bytes)
+        let limits = self.limits();
+        let (pool, budget) = match (self.is_anonymous(), has_body) {
+            (true, false) => (Pool::Visits, limits.visits_budget()),
+            (true, true) => (Pool::Heads, limits.heads_budget()),
+            (false, _) => (Pool::Heads, limits.heads_budget().of_known()),
+        };
+        let (all, share) = self.used(pool);
+        budget.take(bytes, all, share, self.share.is_trusted)?;
+        Ok((pool, bytes))
     }
 
-    pub(super) fn give_head_back(&self, bytes: usize) {
-        self.share.heads.give_back(bytes);
-        self.shared.heads.give_back(bytes);
+    pub(super) fn give_head_back(&self, pool: Pool, bytes: usize) {
+        let (all, share) = self.used(pool);
+        share.give_back(bytes);
+        all.give_back(bytes);
+    }
+
+    fn used(&self, pool: Pool) -> (&Used, &UsedBy) {
+        match pool {
+            Pool::Visits => (&self.shared.visits, &self.share.visits),
+            Pool::Heads => (&self.shared.heads, &self.share.heads),
+        }
     }
 
     pub(super) fn begin_exchange(&self) {
@@ -399,7 +421,10 @@ impl ConnectionState {
         // Stored times may be a tick old, so an extra tick keeps this from being early.
         let past = |since: u64, limit: Duration| now.saturating_sub(since) >= millis(limit + TICK);
         let has_much = self.share.unread.get() > limits.unread_budget().always;
-        let is_pressing = self.all_unread().is_pressing(limits.unread, has_much);
+        let visits = limits.visits_budget();
+        // Answers that all clients share are not counted as unread, but their requests are.
+        let is_pressing = self.all_unread().is_pressing(limits.unread, has_much)
+            || (visits.is_nearly_used_up(&self.shared.visits) && self.share.visits.address.get() > visits.always);
         let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         let blocked_since = self.blocked_since.load(Relaxed);
         if blocked_since > 0 && past(blocked_since, stall) {

@@ -3,8 +3,8 @@
 //! A client that sends requests and does not read makes the server hold the answers, over HTTP/2 in as many streams as
 //! a connection may have. So a connection or an address with many unread bytes waits with its next request; a large
 //! answer is dropped when the budget of its address, or of all, is used up; and while that is nearly so, stalled
-//! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed, and only if the
-//! memory is the answer's own: documents that all answers share are free.
+//! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed; only documents that
+//! stay in memory anyway are [`Free`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -25,6 +25,10 @@ use super::state::ConnectionState;
 /// have not read, and dropped only when its address has twice its share: many can be under way before one of them is
 /// counted.
 pub(super) const SMALL: usize = 16 << 10;
+
+/// Marks an answer whose memory all answers share for as long as the process runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Free;
 
 /// What the client of one connection has not read.
 #[derive(Debug, Clone)]
@@ -63,12 +67,21 @@ impl Unread {
         mut response: Response<axum::body::Body>,
         may_drop: bool,
     ) -> Result<Response<axum::body::Body>, Excess> {
+        if response.extensions_mut().remove::<Free>().is_some() {
+            return Ok(response);
+        }
         let body = response.body_mut();
-        // The length of a stream is unknown, and it makes more only once what it made is sent.
-        let Some(length @ 1..) = body.size_hint().exact() else { return Ok(response) };
+        let length = match body.size_hint().exact() {
+            Some(0) => return Ok(response),
+            Some(length) => length,
+            None => {
+                *body = self.counted_as_it_comes(std::mem::take(body));
+                return Ok(response);
+            }
+        };
         let Some(Some(Ok(frame))) = body.frame().now_or_never() else { return Ok(response) };
         let Ok(bytes) = frame.into_data() else { return Ok(response) };
-        let bytes = if bytes.is_unique() { self.count(bytes, may_drop)? } else { bytes };
+        let bytes = self.count(bytes, may_drop)?;
         *body = if bytes.len() as u64 == length {
             bytes.into()
         } else {
@@ -76,6 +89,17 @@ impl Unread {
             axum::body::Body::from_stream(stream::iter([Ok(bytes)]).chain(rest))
         };
         Ok(response)
+    }
+
+    /// A stream whose parts are counted when they are made: it makes more only once the client accepts some.
+    fn counted_as_it_comes(&self, stream: axum::body::Body) -> axum::body::Body {
+        let this = self.clone();
+        let count = move |part: Bytes| match this.count(part, false) {
+            Ok(counted) => Ok(counted),
+            Err(_) => Err(axum::Error::new("too much is unread")),
+        };
+        let parts = stream.into_data_stream().map(move |part| part.and_then(&count));
+        axum::body::Body::from_stream(parts)
     }
 
     fn count(&self, bytes: Bytes, may_drop: bool) -> Result<Bytes, Excess> {
@@ -87,7 +111,7 @@ impl Unread {
         let of_address = state.share.unread.add(length);
         let of_site = state.share.unread_of_site.as_ref().map_or(0, |site| site.add(length));
         state.unread.add(length);
-        let bytes = if is_large { without_spare_capacity(bytes) } else { bytes };
+        let bytes = if is_large && bytes.is_unique() { without_spare_capacity(bytes) } else { bytes };
         // Gives everything back when it is dropped.
         let counted = Counted { bytes, state: Arc::clone(&self.0) };
         let most = budget.of_address();

@@ -1,5 +1,6 @@
 //! HTTP/2 with prior knowledge, in raw frames. T2: floods end the connection.
 
+use super::super::SHARES;
 use super::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -247,6 +248,23 @@ async fn t1_a_body_over_http2_has_the_limits_of_a_body() {
     assert_ended("body", began.elapsed(), limits().body_idle);
     stream.write_all(&request(3, "/x")).await.unwrap();
     while !matches!(next(&mut stream).await.expect("another answer"), (HEADERS, 3, _)) {}
+}
+
+/// R6: a request that was answered and whose answer is not read counts less than one in progress.
+#[tokio::test]
+async fn r6_answered_requests_count_less() {
+    // An address can have two requests in progress.
+    let server = Server::start(Limits { visits: SHARES * (40 << 10), trusted: Vec::new(), ..limits() });
+    let mut stream = connect(&server, &[]).await;
+    for nth in 0..6 {
+        stream.write_all(&request(2 * nth + 1, "/large")).await.unwrap();
+        while !matches!(next(&mut stream).await.expect("an answer"), (HEADERS, _, payload) if payload[0] == 0x88) {}
+        server.until_asked(nth as usize + 1).await;
+    }
+    let hanging: Vec<u8> = (6..12).flat_map(|nth| request(2 * nth + 1, "/hang")).collect();
+    stream.write_all(&hanging).await.unwrap();
+    while !matches!(next(&mut stream).await.expect("an answer"), (HEADERS, _, payload) if payload[0] != 0x88) {}
+    server.until_asked(7).await;
 }
 
 /// T1: a client that keeps the flow-control window of a response closed is stalled.

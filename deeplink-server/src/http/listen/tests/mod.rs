@@ -29,7 +29,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::shares::bodies::AccountBodies;
+use crate::shares::accounts::AccountBytes;
 
 use super::{BodyError, Limits, Listeners, RequestBody, Stop, StrangersLimits, Unread, bind, is_refused_method, serve};
 
@@ -83,13 +83,12 @@ struct Server {
     seen: Arc<Seen>,
 }
 
-#[derive(Default)]
 struct Seen {
     open: AtomicUsize,
     paths: Mutex<Vec<String>>,
     /// Lets one request to `/held` be answered.
     go: Notify,
-    accounts: Arc<AccountBodies>,
+    accounts: Arc<AccountBytes>,
 }
 
 /// The account of callers that are known.
@@ -108,7 +107,8 @@ impl Server {
     fn on(address: SocketAddr, listeners: Listeners, limits: Limits) -> Self {
         tokio::spawn(note_stalls());
         let (stop, asked) = watch::channel(Stop::Not);
-        let seen = Arc::new(Seen::default());
+        let (open, paths, go) = (AtomicUsize::new(0), Mutex::default(), Notify::new());
+        let seen = Arc::new(Seen { open, paths, go, accounts: AccountBytes::of_requests() });
         let large = Bytes::from(vec![b'x'; 32 << 20]);
         let probes = Arc::clone(&seen);
         let make = move |peer: SocketAddr, _: Unread| {

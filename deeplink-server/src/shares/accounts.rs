@@ -1,0 +1,136 @@
+//! Memory of known callers' requests, by account, since anyone may open an account: bodies, and what a request takes besides
+//! its body while it is in progress.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deeplink_core::id::TenantId;
+
+/// How many bytes accounts may have in memory.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    of_account: usize,
+    of_all: usize,
+    /// Beyond `of_all`, an account may still have what most of its requests need, so that opening many accounts does not
+    /// block others.
+    always: usize,
+    /// What is counted, for errors.
+    what: [&'static str; 2],
+}
+
+/// Bodies: 32 of the largest per account.
+const BODIES: Limits = Limits {
+    of_account: 32 << 20,
+    of_all: 8 * (32 << 20),
+    always: 64 << 10,
+    what: ["too many request bodies of this account in progress", "too many request bodies in progress"],
+};
+/// Requests by their estimated size, without their bodies: about 500 per account, and always 30.
+const REQUESTS: Limits = Limits {
+    of_account: 8 << 20,
+    of_all: 8 * (8 << 20),
+    always: 512 << 10,
+    what: ["too many requests of this account in progress", "too many requests in progress"],
+};
+
+/// Bytes in memory, by account.
+#[derive(Debug)]
+pub(crate) struct AccountBytes {
+    limits: Limits,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    /// Never 0.
+    of: HashMap<TenantId, usize>,
+}
+
+impl AccountBytes {
+    /// Of request bodies.
+    pub(crate) fn of_bodies() -> Arc<Self> {
+        Arc::new(Self { limits: BODIES, counts: Mutex::default() })
+    }
+
+    /// Of requests in progress, without their bodies.
+    pub(crate) fn of_requests() -> Arc<Self> {
+        Arc::new(Self { limits: REQUESTS, counts: Mutex::default() })
+    }
+
+    /// Counts bytes, or returns why there is no room for them.
+    pub(crate) fn take(&self, tenant: &TenantId, bytes: usize) -> Result<(), &'static str> {
+        let mut counts = self.counts();
+        let of_account = counts.of.get(tenant).copied().unwrap_or(0) + bytes;
+        let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
+        if of_account > most {
+            return Err(mine);
+        }
+        if counts.all + bytes > of_all && of_account > always {
+            return Err(all);
+        }
+        counts.all += bytes;
+        *counts.of.entry(tenant.clone()).or_default() += bytes;
+        Ok(())
+    }
+
+    /// Releases bytes.
+    pub(crate) fn give_back(&self, tenant: &TenantId, bytes: usize) {
+        let mut counts = self.counts();
+        if let Entry::Occupied(mut of) = counts.of.entry(tenant.clone()) {
+            *of.get_mut() -= bytes;
+            if *of.get() == 0 {
+                of.remove();
+            }
+        }
+        counts.all -= bytes;
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An account has a share of the total, and can reuse what it released.
+    #[test]
+    fn r5_bodies_of_an_account_are_bounded() {
+        const OF_ACCOUNT: usize = BODIES.of_account;
+        const ALWAYS: usize = BODIES.always;
+        let bodies = AccountBytes::of_bodies();
+        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
+        bodies.take(&tenant(0), OF_ACCOUNT).expect("it fits");
+        assert!(bodies.take(&tenant(0), 1).expect_err("it has its part").contains("of this account"));
+        for number in 1..8 {
+            bodies.take(&tenant(number), OF_ACCOUNT).expect("each has its own");
+        }
+        bodies.take(&tenant(8), ALWAYS).expect("an account without a body may always have a small one");
+        assert!(!bodies.take(&tenant(8), 10).expect_err("all is taken").contains("of this account"));
+        bodies.give_back(&tenant(0), ALWAYS + 10);
+        bodies.take(&tenant(8), 10).expect("it was given back");
+        bodies.give_back(&tenant(8), ALWAYS + 10);
+        bodies.give_back(&tenant(0), OF_ACCOUNT - ALWAYS - 10);
+        (1..8).for_each(|number| bodies.give_back(&tenant(number), OF_ACCOUNT));
+        let counts = bodies.counts();
+        assert_eq!((counts.all, counts.of.len()), (0, 0));
+    }
+
+    /// R5: accounts that use all they may leave every other one its usual requests.
+    #[test]
+    fn r5_requests_of_ten_accounts_leave_thirty_to_others() {
+        let requests = AccountBytes::of_requests();
+        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
+        let begin = |number: u32| requests.take(&tenant(number), 17 << 10);
+        (0..10).for_each(|number| while begin(number).is_ok() {});
+        for other in 10..20 {
+            let begun = (0..40).filter(|_| begin(other).is_ok()).count();
+            assert_eq!(begun, 30, "of account {other}");
+        }
+        assert!(begin(0).expect_err("it has its share").contains("of this account"));
+        assert!(!begin(10).expect_err("all is taken").contains("of this account"));
+    }
+}
