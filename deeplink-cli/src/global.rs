@@ -48,7 +48,7 @@ pub(crate) struct Global {
     pub(crate) api_key_file: Option<PathBuf>,
 
     /// Output format: table, json, jsonl, csv or id [env: DL_OUTPUT] [default: table]
-    #[arg(short, long, global = true, value_name = "FORM", hide_possible_values = true)]
+    #[arg(short, long, global = true, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) output: Option<Format>,
 
     /// Fields to print, in this order

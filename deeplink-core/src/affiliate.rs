@@ -87,7 +87,7 @@ impl FromStr for AffiliateName {
     }
 }
 
-/// The request body to create a resource.
+/// The request body to create an affiliate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

@@ -383,7 +383,8 @@ pub struct ReturningUsers {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct FunnelGroup {
-    /// A date, the start of an hour, a link's ID, a platform, a kind or a host.
+    /// What the group has in common: a date, the start of an hour, a link's ID, a platform, a kind, a country, a host, or one
+    /// of the other values that `group_by` names.
     pub key: String,
     /// Clicks by people and agents; if grouped by kind, clicks of that kind.
     pub clicks: i64,

@@ -12,7 +12,7 @@ use crate::words::{paged, reply};
 /// Maximum publishable keys of an account, across all its domains.
 pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
 
-/// The request body to create a resource.
+/// The request body to create a publishable key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

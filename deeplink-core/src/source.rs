@@ -69,7 +69,7 @@ impl fmt::Display for SourceUrl {
     }
 }
 
-/// The request body to create a resource.
+/// The request body to create a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

@@ -73,7 +73,7 @@ impl WebhookFilters {
     }
 }
 
-/// The request body to create a resource.
+/// The request body to create a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

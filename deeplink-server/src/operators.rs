@@ -53,7 +53,7 @@ fn clicks(page: &mut Page, app: &App) {
     page.single(
         "deeplink_clicks_journal_seconds",
         "gauge",
-        "Seconds since the database last had every click of the journal.",
+        "Seconds since the database last contained every click in the journal.",
         clicks.behind_seconds,
     );
     page.single("deeplink_clicks_journal_segments", "gauge", "Segments of the click journal.", clicks.segments);

@@ -97,7 +97,7 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;
     if let Err(error) = kept_url::keep(&db, &public_url).await {
-        tracing::warn!(%error, "the public URL could not be stored; `tenant signin` prints another one until the next start");
+        tracing::warn!(%error, "the public URL could not be stored; until the next start, `tenant signin` may print links with another base URL");
     }
     let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir, config.enforce_quotas)?;
     let admin = match config.admin_listen {

@@ -131,7 +131,8 @@ fn continue_leaves_invalid_rows_out() {
     dl.file("links.csv", "custom_id,web_url\ngood-1,https://example.com\nab,https://example.com\n");
     let ran = dl.run("links import links.csv --on-error continue --rejects bad.csv --results done.csv");
     assert!(
-        ran.fails(10).contains("warning: 1 row of 2 left out") && ran.says("created 1 rejected 1 in 1 request"),
+        ran.fails(10).contains("warning: 1 of 2 rows are invalid and were skipped")
+            && ran.says("created 1 rejected 1 in 1 request"),
         "{ran}"
     );
     assert!(dl.read("bad.csv").contains("ab,https://example.com,"));

@@ -446,7 +446,7 @@ fn timeseries_shows_buckets_and_their_sum() {
 /// A link that is enabled and does not work was stopped by the operator.
 #[test]
 fn a_stopped_link_says_where_the_reason_is() {
-    let note = "note: the operator stopped this link; for details: dl links explain spring-42 --as desktop\n";
+    let note = "note: the operator took down this link or suspended the account; for details: dl links explain spring-42 --as desktop\n";
     for (status, enabled, said) in [
         ("active", true, ""),
         ("flagged", true, note),

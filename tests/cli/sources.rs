@@ -224,7 +224,8 @@ fn the_second_signal_says_what_may_be_gone() {
     for (slow, second, code) in [("DELETE", "-INT", 130), ("POST", "-TERM", 143)] {
         let (output, stderr, _) = interrupted(slow, "-INT", Some(second));
         assert_eq!(output.status.code(), Some(code), "{slow}: {stderr}");
-        let said = "the source Shop may be deleted; check with dl sources list; if so: dl sources create Shop";
+        let said =
+            "the source Shop may have been deleted; check with dl sources list; if it is gone: dl sources create Shop";
         assert!(stderr.contains(said) && !stderr.contains("a key may have been created"), "{slow}: {stderr}");
     }
 }

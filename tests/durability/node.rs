@@ -107,6 +107,6 @@ impl Node {
 fn admin_address(home: &Home) -> SocketAddr {
     let log = std::fs::read_to_string(home.log_file()).expect("the log file");
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let said = lines.rfind(|line| line["message"] == "listening for operators").expect("it serves operators");
+    let said = lines.rfind(|line| line["message"] == "admin endpoints listening").expect("it serves operators");
     said["address"].as_str().and_then(|address| address.parse().ok()).expect("an address")
 }

@@ -45,7 +45,7 @@ impl FileFormat {
 #[command(next_help_heading = "Rows")]
 pub(crate) struct SourceFlags {
     /// File format: csv, tsv, json or jsonl [default: detected from its name and content]
-    #[arg(long, value_name = "FORM", hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<FileFormat>,
     /// Map a column to a field, whatever its name; may be repeated

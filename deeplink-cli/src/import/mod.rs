@@ -82,11 +82,11 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
     let checked = tokio::select! {
         biased;
         exit = signals.next() => return Err(Stop::Exit(exit)),
-        checked = import.check() => checked.map_err(|error| cannot(ctx, "the ids", &error))?,
+        checked = import.check() => checked.map_err(|error| cannot(ctx, "the batch", &error))?,
     };
-    let locate: Locate = Box::new(|line, _| format!("id {line}"));
+    let locate: Locate = Box::new(|line, _| format!("ID {line}"));
     let progress = Progress::new(ctx, "links");
-    let name = "the ids".to_owned();
+    let name = "the batch".to_owned();
     let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects: None, again: None };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {

@@ -33,8 +33,8 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
         ctx.console.fault(&format!("… and {} more", grouped(report.invalid - shown)));
     }
     if want == Want::Send && policy.on_error == OnError::Continue {
-        let left = counted(report.invalid, "row");
-        ctx.console.warn(&format!("{left} of {} left out", grouped(report.rows)));
+        let (invalid, rows) = (grouped(report.invalid), grouped(report.rows));
+        ctx.console.warn(&format!("{invalid} of {rows} rows are invalid and were skipped"));
         return Ok(Some(ready));
     }
     if let Some(rejects) = ready.rejects.take() {
@@ -101,14 +101,14 @@ pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
         let groups =
             if plan.groups == 1 { "one template".to_owned() } else { format!("{} templates", grouped(plan.groups)) };
         ctx.out.line(&format!(
-            "  {} of {groups} in {} (POST /v1/links/bulk, template and IDs)",
+            "  {} from {groups}, in {} (POST /v1/links/bulk, template and IDs)",
             counted(plan.template_rows, "row"),
             counted(plan.template_requests, "request"),
         ))?;
     }
     if plan.other_rows > 0 {
         ctx.out.line(&format!(
-            "  {} that differ in {} (POST /v1/links/bulk, links; one by one if the service does not support that \
+            "  {} without a common template, in {} (POST /v1/links/bulk, links; one by one if the service does not support that \
              form)",
             counted(plan.other_rows, "row"),
             counted(plan.other_requests, "request"),

@@ -139,7 +139,7 @@ fn is_name(host: &url::Host<String>) -> bool {
     matches!(host, url::Host::Domain(_))
 }
 
-/// The request body to create a resource.
+/// The request body to add a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

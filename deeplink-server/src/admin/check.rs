@@ -174,7 +174,7 @@ fn address(config: &Config) -> Finding {
 fn open_files(files: OpenFiles) -> Finding {
     let (wanted, limits) = (Limits::default().connections, Limits::default().within(files.hard));
     let (connections, each) = (limits.connections, limits.connections_per_address());
-    let number = if files.hard == u64::MAX { "any number".to_owned() } else { files.hard.to_string() };
+    let number = if files.hard == u64::MAX { "unlimited".to_owned() } else { files.hard.to_string() };
     let text = format!(
         "{number}: {connections} connections, at most {each} from each IP address that is not a trusted proxy and a quarter from each IPv6 /48"
     );
@@ -268,7 +268,7 @@ fn link_expiry(config: &Config) -> Finding {
     match config.unverified_link_ttl_days {
         0 => Fine("links never expire (DEEPLINK_UNVERIFIED_LINK_TTL_DAYS is 0)".into()),
         days => Note(format!(
-            "new links expire after {days} days unless their account has a verified domain; on your own service, \
+            "new links expire after {days} days unless their account has a verified primary domain; on your own service, \
              set DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 to keep them"
         )),
     }

@@ -157,6 +157,6 @@ impl Change {
         for id in ids {
             self.set(db, id).await?;
         }
-        Ok(format!("{count} other {links} to the same destination: {list}\n"))
+        Ok(format!("{count} other {links} to the same destination also taken down: {list}\n"))
     }
 }

@@ -16,10 +16,10 @@ pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
         () = signals.next() => return Ok(()),
     };
     if let Some(address) = running.admin_address {
-        tracing::info!(%address, "listening for operators");
+        tracing::info!(%address, "admin endpoints listening");
     }
     if let Some(address) = running.tls_address {
-        tracing::info!(%address, "listening for https");
+        tracing::info!(%address, "listening for HTTPS");
     }
     // One write, so that a program that waits for the first line gets the rest with it.
     let banner = first_run::prepare(running.app()).await?;

@@ -38,7 +38,7 @@ use crate::state::{App, Shared};
 /// Unknown IDs count as zero.
 ///
 /// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond the 100
-/// largest, beyond 200 per link and day, and beyond 1,000 per account and day. Hourly data by platform, host and
+/// largest, beyond 200 per link per day, and beyond 1,000 per account per day. Hourly data by platform, host and
 /// country is kept for 35 days. For older days that are only partly in the window, clicks are counted under platform
 /// and country `unknown` and host `other`. Browser, os, device and in-app browser come from the visitor's User-Agent;
 /// they are `unknown` for agents, for clicks from before they were recorded, and if the User-Agent does not contain

@@ -39,7 +39,7 @@ const FULL: &str = "this account already has 10 open streams on this node";
 /// `event` (the kind) and `data` (the body that webhooks receive, on one line), in the same order for all
 /// readers. The stream starts now, or after the event in `Last-Event-ID`, at most 24 hours back. A comment
 /// without data is sent at the start and after every 15 seconds without an event; its `id` is the current
-/// position. Maximum 10 streams per account and node. The stream ends when the service shuts down, and within 5
+/// position. Maximum 10 streams per account per node. The stream ends when the service shuts down, and within 5
 /// seconds after its key is deleted; reconnect with the last ID.
 #[utoipa::path(
     get, path = "/v1/events/stream", operation_id = "event_stream", tag = "events", security(("secret_key" = [])),

@@ -19,7 +19,7 @@ use crate::state::Shared;
 /// team members and plan.
 #[utoipa::path(
     get, path = "/v1/auth/whoami", operation_id = "whoami", tag = "keys", security(("secret_key" = [])),
-    responses((status = 200, description = "The key, its account and a team member", body = Whoami), AnyKey)
+    responses((status = 200, description = "The key, its account, and the address of the key's creator or, if there is none, of the owner or another team member", body = Whoami), AnyKey)
 )]
 pub(crate) async fn get(State(app): State<Shared>, LinkWriter(caller): LinkWriter) -> Result<Response, ApiError> {
     let Actor::Key(key) = &caller.by else { return Err(ApiError::unauthorized()) };

@@ -135,7 +135,7 @@ pub struct Settings {
     /// DEEPLINK_X402_PRICE_LINKS_CREATE set the price of one operation; 0 = payment not accepted
     #[arg(long, global = true, env = "DEEPLINK_X402_PRICE", value_name = "AMOUNT")]
     pub(super) x402_price: Option<String>,
-    /// Reasons with which the facilitator reports that an authorization was already used, separated by commas; a payment
+    /// Reason codes that the facilitator returns if an authorization was already used, separated by commas; a payment
     /// with an unknown outcome is then treated as settled, even without a transaction [default:
     /// invalid_transaction_state,duplicate_settlement,invalid_exact_evm_nonce_already_used]
     #[arg(long, global = true, env = "DEEPLINK_X402_USED_REASONS", value_name = "WORDS")]
@@ -169,7 +169,7 @@ pub struct Settings {
     /// Sign-ups per hour for each IP address; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_SIGNUP", value_name = "N", default_value = "5")]
     pub(super) limit_signup: String,
-    /// Requests per second for each publishable key and IP address, with bursts of five times that; 0 = unlimited
+    /// Requests per second from each IP address for each publishable key, with bursts of five times that; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_PK", value_name = "N", default_value = "20")]
     pub(super) limit_pk: String,
     /// Requests per second for each publishable key; 0 = unlimited
@@ -184,7 +184,7 @@ pub struct Settings {
     /// Memory for the link cache, in MiB
     #[arg(long, global = true, env = "DEEPLINK_LINK_CACHE_MB", value_name = "MIB", default_value = "32")]
     pub(super) link_cache_mb: String,
-    /// Days after which links of an account without a verified domain expire; 0 = never
+    /// Days after which links of an account without a verified primary domain expire; 0 = never
     #[arg(long, global = true, env = "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS", value_name = "DAYS", default_value = "30")]
     pub(super) unverified_link_ttl_days: String,
     /// Days to keep individual clicks and other events; totals are kept indefinitely. 0 = indefinitely; with

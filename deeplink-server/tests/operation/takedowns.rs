@@ -178,7 +178,7 @@ fn r12_other_links_to_the_same_destination() {
         assert_eq!(made, (400, "threat_detected".to_owned()), "{query}");
     }
     let told = home.ok(&["link", "disable", "first", "--reason", "phishing", "--same-destination"]);
-    assert!(told.contains("2 other links to the same destination: second, third"), "{told}");
+    assert!(told.contains("2 other links to the same destination also taken down: second, third"), "{told}");
     for id in ["first", "second", "third"] {
         eventually_blocking("the notice shows", PATIENCE, || server.tap(id) == 410);
     }

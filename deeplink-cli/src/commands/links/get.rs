@@ -53,6 +53,8 @@ impl Get {
 fn note_stopped(ctx: &Context, link: &LinkDetail) {
     if link.enabled && matches!(link.status, LinkStatus::Flagged | LinkStatus::Disabled) {
         let id = &link.link_id;
-        ctx.console.note(&format!("the operator stopped this link; for details: dl links explain {id} --as desktop"));
+        ctx.console.note(&format!(
+            "the operator took down this link or suspended the account; for details: dl links explain {id} --as desktop"
+        ));
     }
 }

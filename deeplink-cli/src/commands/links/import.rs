@@ -18,7 +18,8 @@ use crate::import::{self, Policy, Saved, SourceFlags, Want};
     "Every row is validated before anything is sent. To resume an interrupted import, run the same command again; no \
      row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), \
      ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, \
-     agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id.",
+     agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id, \
+     name, enabled, expires_at or owner_expires_at, expired_url, tags.",
     &[
     "dl links import links.csv",
     "dl links import links.csv --check --rejects bad.csv",

@@ -50,8 +50,8 @@ impl Rotate {
         // Signals are deferred from here on: between the two requests there is no source.
         let sink = self.out.prepare(ctx, &sheet, Kind::source_url())?;
         let again = make_again(&old.name);
-        let gone = format!("the source {} may be deleted", escape::one_line(&old.name));
-        ctx.signal_hold.or_else_say(format!("{gone}; check with dl sources list; if so: {again}"));
+        let gone = format!("the source {} may have been deleted", escape::one_line(&old.name));
+        ctx.signal_hold.or_else_say(format!("{gone}; check with dl sources list; if it is gone: {again}"));
         sources.delete(&self.id).await.map_err(among)?;
         let made = sources.create(&CreateSource::custom(&old.name)).full().await;
         let made = made.map_err(|error| {

@@ -175,7 +175,9 @@ fn merge(base: Option<&Metadata>, keys: &[(String, String)]) -> Result<Metadata,
     let mut members: Vec<(String, String)> = match base {
         None => Vec::new(),
         Some(base) => members(base.as_str())
-            .map_err(|_| wrong("metadata must be a JSON object to take single keys".to_owned()))?
+            .map_err(|_| {
+                wrong("metadata must be a JSON object if individual keys (metadata.KEY) are also set".to_owned())
+            })?
             .into_iter()
             .map(|(key, value)| (key, value.get().to_owned()))
             .collect(),
