@@ -167,7 +167,8 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
 
     home.serve().stop();
     let mut home = home;
-    let expiry = "note   link expiry     new links expire after 30 days unless their account has a verified domain";
+    let expiry =
+        "note   link expiry     new links expire after 30 days unless their account has a verified primary domain";
     assert!(
         home.ok(&["check"])
             .lines()
