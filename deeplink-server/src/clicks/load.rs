@@ -324,8 +324,9 @@ impl Loader {
         let (journal, path) = (&self.intake.journal, segment.path());
         let removed = if reading.is_torn() {
             journal.set_aside(&segment).map(|aside| {
-                let aside = aside.unwrap_or_default();
-                tracing::warn!(path = %aside.display(), "journal segment ends in a broken record; loaded up to it");
+                let path = aside.clone().unwrap_or_default();
+                tracing::warn!(path = %path.display(), "journal segment ends in a broken record; loaded up to it");
+                aside.is_some()
             })
         } else {
             journal.remove(&segment)
@@ -333,18 +334,21 @@ impl Loader {
         self.reading = None;
         self.note_loaded();
         self.note_gone(&segment);
-        let (id, was_in_memory, path) = (segment.id, path.is_none(), path.unwrap_or_default());
-        if let Err(error) = removed {
-            // The next start finds it already loaded, and tries to remove it again.
-            tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
-            return Ok(());
-        }
+        let (id, path) = (segment.id, path.unwrap_or_default());
+        let had_file = match removed {
+            Ok(had_file) => had_file,
+            Err(error) => {
+                // The next start finds it already loaded, and tries to remove it again.
+                tracing::error!(path = %path.display(), %error, "loaded journal segment cannot be removed");
+                return Ok(());
+            }
+        };
         if !segment.is_own {
             tracing::info!(path = %path.display(), "journal segment loaded into the database");
         }
         let ended = self.db.write_relaxed(Share::Clicks, (), move |tx, ()| {
             async move {
-                if was_in_memory { clicks::forget_journal(tx, id).await } else { clicks::end_journal(tx, id).await }
+                if had_file { clicks::end_journal(tx, id).await } else { clicks::forget_journal(tx, id).await }
             }
             .boxed()
         });

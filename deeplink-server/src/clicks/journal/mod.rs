@@ -194,18 +194,19 @@ impl Journal {
         }
     }
 
-    /// Removes the oldest segment, which is in the database.
-    pub(super) fn remove(&self, segment: &Arc<Segment>) -> io::Result<()> {
-        match self.take_out(segment) {
-            Some(path) => std::fs::remove_file(path),
-            None => Ok(()),
-        }
+    /// Removes the oldest segment, which is in the database. `false` if it was in memory only.
+    pub(super) fn remove(&self, segment: &Arc<Segment>) -> io::Result<bool> {
+        let Some(path) = self.take_out(segment) else { return Ok(false) };
+        // A segment that is being rewritten must not come back.
+        let _bytes = lock(&segment.bytes);
+        std::fs::remove_file(path).map(|()| true)
     }
 
     /// Sets the oldest segment aside, because it could not be read to its end. Returns the path of its file.
     pub(super) fn set_aside(&self, segment: &Arc<Segment>) -> io::Result<Option<PathBuf>> {
         let Some(path) = self.take_out(segment) else { return Ok(None) };
         let aside = path.with_extension(SET_ASIDE);
+        let _bytes = lock(&segment.bytes);
         std::fs::rename(path, &aside)?;
         Ok(Some(aside))
     }

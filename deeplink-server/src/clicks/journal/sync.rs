@@ -20,14 +20,14 @@ pub(super) struct Unsynced {
 impl Journal {
     /// Syncs what may not be on the disk yet. A segment that cannot be synced is written to another file next time.
     pub(in crate::clicks) fn sync(&self) -> io::Result<()> {
-        let (unsynced, has_new_names) = {
+        let unsynced = {
             let mut state = lock(&self.state);
             let mut unsynced = std::mem::take(&mut state.unsynced);
             if let Some(open) = state.open.as_mut().filter(|open| !open.is_synced) {
                 open.is_synced = true;
                 unsynced.extend(open.unsynced());
             }
-            (unsynced, std::mem::take(&mut state.has_new_names))
+            unsynced
         };
         let mut synced = Ok(());
         for Unsynced { segment, file } in unsynced {
@@ -44,6 +44,8 @@ impl Journal {
                 state.unsynced.push(Unsynced { segment, file: None });
             }
         }
+        // Also those of files that were rewritten.
+        let has_new_names = std::mem::take(&mut lock(&self.state).has_new_names);
         if has_new_names && let Err(error) = sync_folder(&self.folder) {
             synced = Err(error);
             lock(&self.state).has_new_names = true;
@@ -73,9 +75,11 @@ impl Journal {
         };
         let unready = path.with_extension("new");
         let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
-        file.write_all(&written)?;
-        self.sync_file(&file)?;
-        std::fs::rename(&unready, path)?;
+        let moved = file.write_all(&written).and_then(|()| self.sync_file(&file));
+        if let Err(error) = moved.and_then(|()| std::fs::rename(&unready, path)) {
+            drop(std::fs::remove_file(&unready));
+            return Err(error);
+        }
         // Others lock the state first.
         drop(bytes);
         lock(&self.state).has_new_names = true;

@@ -399,6 +399,27 @@ async fn a_day_of_a_link_names_so_many_hosts_and_counts_the_rest() {
     let next = clicks::count_by_host(&mut reader.conn(), window(first + 24 * HOUR, NOW * 2)).await.expect("counts");
     assert_eq!((next.len(), next.get("other")), (101, None), "the next day has room of its own");
     drop(reader);
+
+    // A window that ends among the clicks of the rest, after those of the hosts that have names.
+    let late = START + HOUR / 2;
+    let click = NewClick {
+        link: 1,
+        at: late,
+        kind: 0,
+        platform: 0,
+        agent_code: 0,
+        country: 0,
+        agent: None,
+        referer: Some(hash(450)),
+    };
+    store(&db, &head, late, vec![(click, "h450.example.com".to_owned())], false).await;
+    let mut reader = db.read().await.expect("a reader");
+    for (to, rest) in [(START, 400), (late - 1, 400), (late, 401)] {
+        let counted = clicks::count_by_host(&mut reader.conn(), window(first, to)).await.expect("counts");
+        let named: i64 = counted.iter().filter(|(host, _)| *host != "other").map(|(_, clicks)| clicks).sum();
+        assert_eq!((counted["other"], named), (rest, 150 + 200 + 100), "up to {to}");
+    }
+    drop(reader);
     db.close().await;
 }
 

@@ -103,11 +103,9 @@ async fn n6_what_could_not_be_synced_is_written_to_another_file() {
     journal.set_broken(false);
     record(2);
     journal.sync().expect("synced");
-    assert_eq!(journal.unsynced(), (0, true), "the new file has a name");
+    assert_eq!(journal.unsynced(), (0, false), "the new file's name, too");
     assert_ne!(file(), written);
     assert_eq!(std::fs::read(&first).expect("a segment"), contents);
-    journal.sync().expect("synced");
-    assert_eq!(journal.unsynced(), (0, false));
     Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
     let mut other = home.other().await;
     assert_eq!((other.links().await, other.counted().await), (vec![0, 1, 2], (3, 3)));
@@ -228,7 +226,7 @@ async fn a_database_that_vanishes_is_given_up() {
         return;
     }
     let relay = Relay::start(&home.url).await;
-    let db = Db::open(relay.url(), Access::Serve, Duration::from_millis(200)).await.expect("a database");
+    let db = Db::open(relay.url(), Access::Serve, Duration::from_secs(1)).await.expect("a database");
     let clicks = once_free(|| Clicks::start(db.clone(), home.clock.clone(), home.directory.path(), false));
     clicks.record(&click(&clicks, 0));
     settled(&clicks).await;

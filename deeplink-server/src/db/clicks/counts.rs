@@ -257,6 +257,9 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
     let has_rest = rows.iter().any(|row| row.is_cell == 0 && key == Key::Host && row.number == REST);
     let named: HashSet<String> =
         rows.iter().filter(|row| has_rest && row.is_cell == 0).map(|row| row.host.clone()).collect();
+    // Of every cell: the log has the clicks of those that are wholly inside the window, too.
+    let names: HashSet<(i64, Name)> =
+        rows.iter().filter(|row| row.is_cell != 0).map(|row| (row.hour, row.name())).collect();
     let (mut cells, mut cut) = (Vec::new(), Vec::new());
     for row in rows {
         if row.is_cell == 0 {
@@ -267,7 +270,7 @@ async fn count_keys(db: &mut Conn<'_>, scope: Scope<'_>, key: Key) -> Result<BTr
             cut.push(row);
         }
     }
-    let cut = cut::count(db, scope, key, cut).await?;
+    let cut = cut::count(db, scope, key, cut, &names).await?;
     cells.extend(cut.iter().map(|(cell, clicks)| (key.of(cell), *clicks)));
     for ((number, host), clicks) in cells {
         let group = if has_rest && !named.contains(&host) { (REST, OTHER.to_owned()) } else { (number, host) };

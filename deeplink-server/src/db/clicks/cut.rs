@@ -23,6 +23,7 @@ pub(super) async fn count(
     scope: Scope<'_>,
     key: Key,
     cells: Vec<Cell>,
+    names: &HashSet<(i64, Name)>,
 ) -> Result<Vec<(Cell, i64)>, DbError> {
     let mut hours: BTreeMap<i64, Vec<Cell>> = BTreeMap::new();
     for cell in cells {
@@ -30,38 +31,42 @@ pub(super) async fn count(
     }
     let mut counted = Vec::new();
     for (hour, cells) in hours {
-        let inside = match beside_edge(db, scope, key, hour, &cells).await? {
+        let hour = Hour { start: hour, cells: &cells, names };
+        let inside = match beside_edge(db, scope, key, hour).await? {
             Some(inside) => inside,
-            None => of_all(db, scope, key, hour, &cells).await?,
+            None => of_all(db, scope, key, hour).await?,
         };
         counted.extend(cells.into_iter().zip(inside));
     }
     Ok(counted)
 }
 
+/// The cells of an hour that the window cuts, and the names of all cells by hour.
+#[derive(Clone, Copy)]
+struct Hour<'a> {
+    start: i64,
+    cells: &'a [Cell],
+    names: &'a HashSet<(i64, Name)>,
+}
+
 /// The clicks of an hour's cells in the window, from the part of the log after the window's edge in that hour. A
 /// click's position is never before its time, so all clicks after the edge are in that part: at the window's start they
 /// are counted, and at its end they are subtracted, unless some that are not counted yet may be among them: then those
 /// before the edge are counted. `None` if retention may have removed clicks of that part.
-async fn beside_edge(
-    db: &mut Conn<'_>,
-    scope: Scope<'_>,
-    key: Key,
-    hour: i64,
-    cells: &[Cell],
-) -> Result<Option<Vec<i64>>, DbError> {
+async fn beside_edge(db: &mut Conn<'_>, scope: Scope<'_>, key: Key, of: Hour<'_>) -> Result<Option<Vec<i64>>, DbError> {
+    let (hour, cells) = (of.start, of.cells);
     let (first, last) = span(cells);
     let begins = scope.from > hour;
     let edge = if begins { scope.from } else { scope.to.saturating_add(1) };
     let newest = head(db).await?;
     let is_open = newest < position_at(hour + HOUR + NOW);
     if !begins && is_open && newest >= position_at(edge.saturating_add(NOW)) {
-        return before_edge(db, scope, key, hour, cells, newest).await;
+        return before_edge(db, scope, key, of, newest).await;
     }
     let after = position_at(edge).max(first - 1);
     // If the window begins and ends in the same hour, its start is the edge.
     let until = if begins { scope.to.min(hour + HOUR - 1) } else { hour + HOUR - 1 };
-    let found = scan(db, scope.kinds, key, cells, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
+    let found = scan(db, scope.kinds, key, of, (after, last), [(hour, hour + HOUR - 1), (edge, until)]).await?;
     if removed(db).await?.is_some_and(|removed| after < removed) {
         return Ok(None);
     }
@@ -76,17 +81,16 @@ async fn before_edge(
     db: &mut Conn<'_>,
     scope: Scope<'_>,
     key: Key,
-    hour: i64,
-    cells: &[Cell],
+    of: Hour<'_>,
     newest: i64,
 ) -> Result<Option<Vec<i64>>, DbError> {
-    let (after, inside) = (position_at(hour), (hour, scope.to));
-    let found = scan(db, scope.kinds, key, cells, (after, newest), [inside, inside]).await?;
+    let (after, inside) = (position_at(of.start), (of.start, scope.to));
+    let found = scan(db, scope.kinds, key, of, (after, newest), [inside, inside]).await?;
     if removed(db).await?.is_some_and(|removed| after < removed) {
         return Ok(None);
     }
     let inside = |cell: &Cell| found.get(&cell.name()).map_or(0, |found| found.1);
-    Ok(Some(cells.iter().map(inside).collect()))
+    Ok(Some(of.cells.iter().map(inside).collect()))
 }
 
 /// Up to where retention has removed clicks from the log. It is read after a scan, so that it covers everything that was
@@ -98,10 +102,11 @@ async fn removed(db: &mut Conn<'_>) -> Result<Option<i64>, DbError> {
 
 /// The same from all the clicks of the cells. Once retention has removed one of a cell's clicks from the log, the whole
 /// cell counts if its first click is in the window.
-async fn of_all(db: &mut Conn<'_>, scope: Scope<'_>, key: Key, hour: i64, cells: &[Cell]) -> Result<Vec<i64>, DbError> {
+async fn of_all(db: &mut Conn<'_>, scope: Scope<'_>, key: Key, of: Hour<'_>) -> Result<Vec<i64>, DbError> {
+    let (hour, cells) = (of.start, of.cells);
     let (first, last) = span(cells);
     let window = (scope.from, scope.to);
-    let found = scan(db, scope.kinds, key, cells, (first - 1, last), [(hour, hour + HOUR - 1), window]).await?;
+    let found = scan(db, scope.kinds, key, of, (first - 1, last), [(hour, hour + HOUR - 1), window]).await?;
     let inside = |cell: &Cell| match found.get(&cell.name()) {
         Some(&(all, inside)) if all == cell.clicks => inside,
         _ if scope.from <= cell.first_at => cell.clicks,
@@ -133,11 +138,11 @@ async fn scan(
     db: &mut Conn<'_>,
     kinds: Kinds,
     key: Key,
-    cells: &[Cell],
+    of: Hour<'_>,
     (after, last): (i64, i64),
     [all, inner]: [(i64, i64); 2],
 ) -> Result<HashMap<Name, (i64, i64)>, DbError> {
-    let mut links: Vec<i64> = cells.iter().map(|cell| cell.link).collect();
+    let mut links: Vec<i64> = of.cells.iter().map(|cell| cell.link).collect();
     links.sort_unstable();
     links.dedup();
     let links = padded(&links);
@@ -187,14 +192,13 @@ async fn scan(
         }
         query.fetch_all(c).await
     })?;
-    let names: HashSet<Name> = cells.iter().map(Cell::name).collect();
     let mut found: HashMap<Name, (i64, i64)> = HashMap::new();
     for part in parts {
-        let mut name = (part.link, part.code, part.platform, part.host);
-        if !names.contains(&name) {
-            OTHER.clone_into(&mut name.3);
+        let mut name = (of.start, (part.link, part.code, part.platform, part.host));
+        if !of.names.contains(&name) {
+            OTHER.clone_into(&mut name.1.3);
         }
-        let sum = found.entry(name).or_default();
+        let sum = found.entry(name.1).or_default();
         *sum = (sum.0 + part.clicks, sum.1 + part.inside);
     }
     Ok(found)
@@ -232,11 +236,13 @@ mod tests {
         };
         let scope = Scope { links: &[1], from: BEGIN + HOUR / 2, to: BEGIN + 24 * HOUR, kinds: Kinds::All };
         let (key, cells) = (Key::Nothing, [cell]);
+        let names = HashSet::from([(BEGIN, cells[0].name())]);
+        let of = Hour { start: BEGIN, cells: &cells, names: &names };
         for (mark, expected) in [("head", Some(vec![1])), ("told", Some(vec![1])), ("removed:pro", None)] {
             let end = position_at(BEGIN + HOUR);
             scratch.execute(format!("UPDATE click_marks SET position = {end} WHERE name = '{mark}'")).await;
             let mut reader = scratch.db.read().await.expect("a reader");
-            let counted = beside_edge(&mut reader.conn(), scope, key, BEGIN, &cells).await.expect("a count");
+            let counted = beside_edge(&mut reader.conn(), scope, key, of).await.expect("a count");
             assert_eq!(counted, expected, "{mark}");
         }
     }
@@ -270,7 +276,8 @@ mod tests {
         let to = BEGIN + HOUR / 4;
         let scope = Scope { links: &[1], from: BEGIN - HOUR, to, kinds: Kinds::All };
         let mut reader = scratch.db.read().await.expect("a reader");
-        let counted = count(&mut reader.conn(), scope, Key::Nothing, vec![cell]).await.expect("a count");
+        let names = HashSet::from([(BEGIN, cell.name())]);
+        let counted = count(&mut reader.conn(), scope, Key::Nothing, vec![cell], &names).await.expect("a count");
         assert_eq!(counted.iter().map(|(_, inside)| *inside).collect::<Vec<_>>(), [2]);
     }
 }
