@@ -438,8 +438,8 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
 }
 
-/// R6: what strangers ask for without a body and do not read leaves sign-ins and creates alone, and whoever has much of it is
-/// cut soon.
+/// R6: sign-ins and creates are not refused because unknown callers do not read the responses to requests without a body. While
+/// little is left for such requests, a connection is closed early if its address has many.
 #[tokio::test(start_paused = true)]
 async fn r6_unread_visits_leave_requests_with_bodies_alone() {
     let connections = Connections::new(Limits::default());
