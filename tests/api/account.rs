@@ -1,8 +1,15 @@
 //! The account's settings: what it is called, whose days its reports show, and the branding of its links.
 
+use std::time::Duration;
+
 use futures_util::TryStreamExt;
-use http::Method;
+use http::{Method, Request, Response};
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
 use deeplink_client::{ExportRecord, Patch, RecordType, UpdateAccount};
 use deeplink_testing::{Role, spawn};
@@ -179,4 +186,51 @@ async fn an_export_has_everything_but_secrets() {
     let first = a.get("/v1/account/export?limit=1").await.member("next_cursor");
     let foreign = world.b.get(&format!("/v1/account/export?cursor={first}")).await;
     assert_eq!(foreign.outcome(), "400 invalid_cursor cursor");
+}
+
+/// A download that its reader takes little of.
+async fn begin_export(base: &str, session: &str) -> Response<Incoming> {
+    let address = base.trim_start_matches("http://");
+    let stream = TcpStream::connect(address).await.expect("a connection");
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1)
+        .handshake(TokioIo::new(stream))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let request = Request::get(format!("{base}/account/settings/export"))
+        .header("accept", "text/html")
+        .header("cookie", format!("session_token={session}"));
+    sender.send_request(request.body(Empty::<Bytes>::new()).expect("a request")).await.expect("a response")
+}
+
+/// R9: an account has two exports at a time; another account's is not affected, and the next begins when one of them is
+/// left.
+#[tokio::test]
+async fn an_account_has_two_exports_at_a_time() {
+    let world = spawn().await;
+    let (mine, other) = (world.session_of(&world.a).await, world.session_of(&world.b).await);
+    // Enough for several pages, of which the server prepares one while nobody reads.
+    let links: Vec<Value> = (0..100).map(|_| json!({"web_url": "https://example.com/page"})).collect();
+    for _ in 0..21 {
+        assert_eq!(world.a.post("/v1/links/bulk", &json!({"links": links})).await.status, 201);
+    }
+    let base = world.nobody.base();
+    let first = begin_export(base, &mine).await;
+    let second = begin_export(base, &mine).await;
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+
+    let export =
+        async |session| world.nobody.browse(Method::GET, "/account/settings/export").session(session).send().await;
+    let refused = export(&mine).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert!(refused.text().contains("a download of yours is in progress"), "{}", refused.text());
+    assert_eq!(export(&other).await.status, 200);
+
+    drop(first);
+    while export(&mine).await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(export(&mine).await.status, 200, "a finished export keeps its place");
+    drop(second);
 }

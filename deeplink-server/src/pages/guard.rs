@@ -111,6 +111,10 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
             ("The payment processor did not respond", "Nothing was changed. Try again in a moment.")
         }
         (ErrorCode::StorageFull, _) => ("The service is out of storage", "Nothing was saved. Try again later."),
+        (ErrorCode::Overloaded, _) => (
+            "Too many requests at once",
+            "Nothing was saved. If a download of yours is in progress, wait until it ends; otherwise, try again in a moment.",
+        ),
         (_, 503) => ("The service is temporarily unavailable", "Nothing was saved. Try again in a moment."),
         (_, 400..500) => ("The request is not valid", "Go back, check what you entered, and try again."),
         _ => ("Something went wrong", "Try again. If it keeps happening, contact the operator of this service."),
