@@ -28,7 +28,7 @@ const SHORT_PACE: Duration = Duration::from_millis(5);
 const FEW: u64 = 8;
 /// Time between two attempts while the database accepts no clicks.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Attempts to read a segment before it is left for the next start: half a minute.
+/// Attempts to read a segment before it is left for later: half a minute.
 pub(super) const READ_ATTEMPTS: u32 = 150;
 /// Time that a read may take: the connection may be lost without notice.
 const READ_LIMIT: Duration = Duration::from_secs(30);
@@ -189,7 +189,7 @@ impl Loader {
         let Some(segment) = self.intake.journal.first() else { return Ok(false) };
         let state = read_in_time(async { clicks::journal_state(&mut self.db.read().await?.conn(), segment.id).await });
         let state = state.await?;
-        self.reading = Some(Reading::new(segment, state));
+        (self.reading, self.unread) = (Some(Reading::new(segment, state)), 0);
         Ok(true)
     }
 
@@ -288,21 +288,22 @@ impl Loader {
         own.is_some_and(|reading| reading.segment.accepted_at(reading.offset()) >= accepted)
     }
 
-    /// Publishes how many of the bytes accepted by this process are counted; segments are counted in order.
+    /// Publishes how many of the bytes accepted by this process are counted; segments are counted in order, except those
+    /// that could once not be read.
     fn note_counted(&self) {
-        if let Some(reading) = self.reading.as_ref().filter(|reading| reading.segment.is_own) {
+        let in_order = |reading: &&Reading| reading.segment.is_own && !reading.segment.was_left();
+        if let Some(reading) = self.reading.as_ref().filter(in_order) {
             let counted = reading.segment.accepted_at(reading.state().counted);
             self.intake.progress.send_modify(|progress| progress.counted = counted);
         }
     }
 
-    /// Records that the segment is no longer waiting: no more of it will be counted.
+    /// Records that the segment is no longer waiting: no more of it will be counted soon.
     fn note_gone(&self, segment: &Segment) {
-        if segment.is_own {
+        if segment.is_own && !segment.was_left() {
             let counted = segment.accepted_at(segment.length());
             self.intake.progress.send_modify(|progress| progress.counted = counted);
         }
-        self.intake.note_left_behind();
     }
 
     /// Removes a segment that was read to its end, once all of it is counted and durable.
@@ -334,6 +335,7 @@ impl Loader {
         self.reading = None;
         self.note_loaded();
         self.note_gone(&segment);
+        self.intake.note_left_behind();
         let (id, path) = (segment.id, path.unwrap_or_default());
         let had_file = match removed {
             Ok(had_file) => had_file,
@@ -343,7 +345,7 @@ impl Loader {
                 return Ok(());
             }
         };
-        if !segment.is_own {
+        if !segment.is_own || segment.was_left() {
             tracing::info!(path = %path.display(), "journal segment loaded into the database");
         }
         let ended = self.db.write_relaxed(Share::Clicks, (), move |tx, ()| {
@@ -361,18 +363,23 @@ impl Loader {
         let path = segment.path().unwrap_or_default();
         let is_gone = error.kind() == ErrorKind::NotFound;
         self.unread += 1;
-        if !is_gone && self.unread < READ_ATTEMPTS {
+        let was_left = segment.was_left();
+        if !is_gone && !was_left && self.unread < READ_ATTEMPTS {
             return Err(DbError::Unavailable(format!("{} cannot be read: {error}", path.display())));
         }
         self.count().await?;
+        self.reading = None;
+        self.note_gone(&segment);
         if is_gone {
             tracing::error!(path = %path.display(), %error, "journal segment was removed by another program");
+            self.intake.journal.forget(&segment);
         } else {
-            tracing::error!(path = %path.display(), %error, "journal segment cannot be read; left for the next start");
+            if !was_left {
+                tracing::error!(path = %path.display(), %error, "journal segment cannot be read; tried again every minute");
+            }
+            self.intake.journal.leave(&segment);
         }
-        (self.reading, self.unread) = (None, 0);
-        self.intake.journal.leave(&segment);
-        self.note_gone(&segment);
+        self.intake.note_left_behind();
         Ok(())
     }
 

@@ -55,6 +55,8 @@ const LATE: Duration = Duration::from_secs(10);
 const SYNC_INTERVAL: Duration = Duration::from_millis(800);
 /// How often writing to files is retried after it has failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// How often segments that could not be read are tried again.
+const LEFT_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a report waits for earlier clicks to be counted.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -240,7 +242,7 @@ impl Clicks {
         intake.asked.store(true, Ordering::SeqCst);
         intake.wake.notify_one();
         let mut progress = intake.progress.subscribe();
-        drop(timeout(within, progress.wait_for(|_| intake.journal.waiting().segments == 0)).await);
+        drop(timeout(within, progress.wait_for(|_| intake.journal.first().is_none())).await);
         self.end_tasks();
         // A task that is running ends when it next waits.
         while !self.tasks.iter().all(AbortHandle::is_finished) {
@@ -286,7 +288,7 @@ pub(crate) async fn load_folder(db: &Db, clock: Clock, folder: &Path, months: bo
     while intake.journal.first().is_some() {
         loader.round(true).await?;
     }
-    let left = segment::files(folder)?;
+    let left = segment::files(folder, segment::SUFFIX)?;
     if let Some(path) = left.first() {
         let text = format!("{} of the segments could not be read, such as {}", left.len(), path.display());
         return Err(io::Error::other(text).into());
@@ -362,12 +364,18 @@ impl Intake {
 
 /// Syncs the journal while it grows, and retries writing to files after it has failed.
 async fn sync(intake: Arc<Intake>) {
-    let (mut has_failed, mut warned_at) = (false, Instant::now());
+    let (mut has_failed, mut warned_at, mut taken_back_at) = (false, Instant::now(), Instant::now());
     loop {
         let lacks_files = intake.journal.lacks_files();
         sleep(if lacks_files { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
+        }
+        if taken_back_at.elapsed() >= LEFT_INTERVAL {
+            taken_back_at = Instant::now();
+            if intake.journal.take_back() {
+                intake.wake.notify_one();
+            }
         }
         // Checked here, because the loader may be waiting for a write.
         let behind = intake.behind_for();

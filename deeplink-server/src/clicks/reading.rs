@@ -269,13 +269,15 @@ impl Reading {
                 chunk.push(group);
             }
         }
+        // A part that this segment lacks may be in a longer copy of it; some of its links are counted already.
+        let counted = self.offset.max(self.state.counting);
         let count = chunks.len();
         let mut before = self.state;
         for (nth, groups) in chunks.into_iter().enumerate() {
             let is_last = nth + 1 == count;
             let after = match groups.last() {
-                Some(last) if !is_last => JournalState { counting: self.offset, counted_link: last.link, ..before },
-                _ => JournalState { counted: self.offset, counting: 0, counted_link: i64::MIN, ..before },
+                Some(last) if !is_last => JournalState { counting: counted, counted_link: last.link, ..before },
+                _ => JournalState { counted, counting: 0, counted_link: i64::MIN, ..before },
             };
             self.chunks.push(Arc::new(Chunk { groups, before, after }));
             before = after;

@@ -14,6 +14,8 @@ use super::record::{HEADER, HEADER_BYTES, begins_header, segment_of};
 pub(super) const SUFFIX: &str = "clicks";
 /// Segments that are not, or not wholly, what this program writes.
 pub(super) const SET_ASIDE: &str = "set-aside";
+/// Copies of segments that are being written.
+pub(super) const UNREADY: &str = "new";
 
 /// A part of the journal.
 pub(super) struct Segment {
@@ -28,6 +30,7 @@ pub(super) struct Segment {
     pub(super) length: AtomicU64,
     pub(super) clicks: AtomicU64,
     pub(super) is_closed: AtomicBool,
+    pub(super) was_left: AtomicBool,
 }
 
 pub(super) enum Bytes {
@@ -39,8 +42,16 @@ impl Segment {
     /// One of this process, after this many bytes of records, or of an earlier process.
     pub(super) fn new(id: i64, before: Option<u64>, bytes: Bytes, length: u64) -> Self {
         let is_own = before.is_some();
-        let (length, clicks, is_closed) = (AtomicU64::new(length), AtomicU64::new(0), AtomicBool::new(!is_own));
-        Self { id, is_own, before: before.unwrap_or(0), bytes: Mutex::new(bytes), length, clicks, is_closed }
+        Self {
+            id,
+            is_own,
+            before: before.unwrap_or(0),
+            bytes: Mutex::new(bytes),
+            length: AtomicU64::new(length),
+            clicks: AtomicU64::new(0),
+            is_closed: AtomicBool::new(!is_own),
+            was_left: AtomicBool::new(false),
+        }
     }
 
     /// How much of what this process has accepted ends at an offset of this segment.
@@ -56,6 +67,11 @@ impl Segment {
     /// Whether nothing more will be appended.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Whether it could once not be read.
+    pub(super) fn was_left(&self) -> bool {
+        self.was_left.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_in_memory(&self) -> bool {
@@ -92,7 +108,7 @@ impl Segment {
 
 /// The segments that earlier processes left, oldest first.
 pub(super) fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
-    let mut paths = files(folder)?;
+    let mut paths = files(folder, SUFFIX)?;
     paths.sort();
     let mut left = VecDeque::new();
     for path in paths {
@@ -125,12 +141,12 @@ fn opened(path: &Path) -> io::Result<Option<Segment>> {
     Ok(None)
 }
 
-/// The files of segments in a folder.
-pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The files of one kind in a folder.
+pub(super) fn files(folder: &Path, kind: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|kind| kind == SUFFIX) {
+        if path.extension().is_some_and(|extension| extension == kind) {
             files.push(path);
         }
     }

@@ -10,8 +10,6 @@ use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-#[cfg(test)]
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +19,7 @@ use tokio::time::Instant;
 
 use self::sync::{Unsynced, sync_folder};
 use super::record::{ClickRecord, HEADER, TextRecord, header, put_click, put_text};
-use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, left_behind};
+use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, UNREADY, files, left_behind};
 use super::texts::TextRef;
 use super::{Click, lock};
 use crate::clock::Clock;
@@ -48,10 +46,13 @@ pub(super) struct Journal {
     appended: AtomicU64,
     /// Clicks for which there was no room.
     dropped: AtomicU64,
-    /// Makes syncing fail, as a broken disk does.
+    /// Called before each sync of a file, to be a broken or slow disk.
     #[cfg(test)]
-    is_broken: AtomicBool,
+    disk: Mutex<Disk>,
 }
+
+#[cfg(test)]
+type Disk = Box<dyn FnMut() -> io::Result<()> + Send>;
 
 struct State {
     /// Released when another process may take over.
@@ -60,6 +61,8 @@ struct State {
     open: Option<Open>,
     /// Segments for the loader, oldest first; the last one may be open.
     waiting: VecDeque<Arc<Segment>>,
+    /// Segments that could not be read.
+    left: Vec<Arc<Segment>>,
     /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
@@ -108,6 +111,10 @@ impl Journal {
         }
         let lock = Some(locked(folder)?);
         let waiting = left_behind(folder).map_err(|error| at(folder, &error))?;
+        // Copies that the process was writing when it died; what they were made from is still there, or in the database.
+        for path in files(folder, UNREADY)? {
+            drop(std::fs::remove_file(path));
+        }
         // The process that left them may not have synced their ends.
         let unsynced = waiting.iter().filter_map(|segment| {
             let file = File::open(segment.path()?).ok()?;
@@ -119,6 +126,7 @@ impl Journal {
             random: Random::system(),
             open: None,
             waiting,
+            left: Vec::new(),
             cannot_write: false,
             in_memory: 0,
             memory_bytes: 0,
@@ -136,7 +144,7 @@ impl Journal {
             appended: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             #[cfg(test)]
-            is_broken: AtomicBool::new(false),
+            disk: Mutex::new(Box::new(|| Ok(()))),
         })
     }
 
@@ -166,8 +174,8 @@ impl Journal {
 
     pub(super) fn waiting(&self) -> Waiting {
         let state = lock(&self.state);
-        let bytes = state.waiting.iter().map(|segment| segment.length().saturating_sub(HEADER)).sum();
-        Waiting { segments: state.waiting.len(), bytes, in_memory: state.in_memory }
+        let bytes = state.all().map(|segment| segment.length().saturating_sub(HEADER)).sum();
+        Waiting { segments: state.all().count(), bytes, in_memory: state.in_memory }
     }
 
     /// The oldest segment.
@@ -194,7 +202,7 @@ impl Journal {
         }
     }
 
-    /// Removes the oldest segment, which is in the database. `false` if it was in memory only.
+    /// Removes a segment that is in the database. `false` if it was in memory only.
     pub(super) fn remove(&self, segment: &Arc<Segment>) -> io::Result<bool> {
         let Some(path) = self.take_out(segment) else { return Ok(false) };
         // A segment that is being rewritten must not come back.
@@ -202,7 +210,7 @@ impl Journal {
         std::fs::remove_file(path).map(|()| true)
     }
 
-    /// Sets the oldest segment aside, because it could not be read to its end. Returns the path of its file.
+    /// Sets a segment aside, because it could not be read to its end. Returns the path of its file.
     pub(super) fn set_aside(&self, segment: &Arc<Segment>) -> io::Result<Option<PathBuf>> {
         let Some(path) = self.take_out(segment) else { return Ok(None) };
         let aside = path.with_extension(SET_ASIDE);
@@ -211,16 +219,34 @@ impl Journal {
         Ok(Some(aside))
     }
 
-    /// Leaves the oldest segment as it is, for the next start.
+    /// Leaves a segment that cannot be read as it is, until [`Journal::take_back`] or the next start.
     pub(super) fn leave(&self, segment: &Arc<Segment>) {
+        segment.was_left.store(true, Ordering::Relaxed);
         self.take_out(segment);
+        lock(&self.state).left.push(Arc::clone(segment));
+    }
+
+    /// Removes a segment whose file is gone.
+    pub(super) fn forget(&self, segment: &Arc<Segment>) {
+        self.take_out(segment);
+    }
+
+    /// Makes the segments that were left wait again, before the others. `false` if there are none.
+    pub(super) fn take_back(&self) -> bool {
+        let mut state = lock(&self.state);
+        let left = std::mem::take(&mut state.left);
+        if left.is_empty() {
+            return false;
+        }
+        // The loader takes another segment once it has read a closed one.
+        state.close();
+        left.into_iter().rev().for_each(|segment| state.waiting.push_front(segment));
+        true
     }
 
     fn take_out(&self, segment: &Arc<Segment>) -> Option<PathBuf> {
         let mut state = lock(&self.state);
-        if state.waiting.front().is_some_and(|first| Arc::ptr_eq(first, segment)) {
-            state.waiting.pop_front();
-        }
+        state.waiting.retain(|waiting| !Arc::ptr_eq(waiting, segment));
         // Another program may have truncated the segment that is still being written.
         if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.segment, segment)) {
             state.close();
@@ -275,6 +301,7 @@ impl Journal {
         };
         let lost = if saved.is_err() { state.in_memory } else { 0 };
         state.waiting.clear();
+        state.left.clear();
         drop(state);
         // What cannot be synced is rewritten the second time.
         if let Err(error) = self.sync().or_else(|_| self.sync()) {
@@ -304,8 +331,8 @@ impl Journal {
     }
 
     #[cfg(test)]
-    pub(super) fn set_broken(&self, is_broken: bool) {
-        self.is_broken.store(is_broken, Ordering::Relaxed);
+    pub(super) fn set_disk(&self, disk: impl FnMut() -> io::Result<()> + Send + 'static) {
+        *lock(&self.disk) = Box::new(disk);
     }
 
     /// As if the process were killed: clicks in memory are lost, and another process can open the journal.
@@ -340,6 +367,11 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
 }
 
 impl State {
+    /// The segments that are not in the database yet.
+    fn all(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.waiting.iter().chain(&self.left)
+    }
+
     /// `false` if no file can be written.
     fn append_to_file(&mut self, journal: &Journal, click: &Click) -> bool {
         if self.cannot_write {
@@ -451,7 +483,7 @@ impl State {
         let mut bytes = lock(&segment.bytes);
         let Bytes::Memory(kept) = &*bytes else { return Ok(()) };
         let path = journal.path_of(segment.id);
-        let unready = path.with_extension("new");
+        let unready = path.with_extension(UNREADY);
         let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
         let written = file.write_all(kept).and_then(|()| std::fs::rename(&unready, &path));
         if let Err(error) = written {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::lock;
-use super::super::segment::{Bytes, Segment};
+use super::super::segment::{Segment, UNREADY};
 use super::{Journal, at};
 use crate::private;
 
@@ -30,10 +30,16 @@ impl Journal {
             unsynced
         };
         let mut synced = Ok(());
+        let mut can_rewrite = true;
         for Unsynced { segment, file } in unsynced {
             let done = match &file {
                 Some(file) => self.sync_file(file),
-                None => self.rewrite(&segment),
+                None if can_rewrite => self.rewrite(&segment).inspect_err(|_| can_rewrite = false),
+                // One attempt says enough about the disk: each writes up to a whole segment.
+                None => {
+                    lock(&self.state).unsynced.push(Unsynced { segment, file });
+                    continue;
+                }
             };
             if let Err(error) = done {
                 synced = Err(error);
@@ -56,35 +62,37 @@ impl Journal {
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "the disk breaks in tests"))]
     fn sync_file(&self, file: &File) -> io::Result<()> {
         #[cfg(test)]
-        if self.is_broken.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(io::Error::other("a broken disk"));
-        }
+        lock(&self.disk)()?;
         file.sync_data()
     }
 
     /// Writes a closed segment whose file could not be synced to another file. Syncing the first one again would succeed
     /// without effect, because the kernel reports a failure once; what it could not write is still in its cache.
     fn rewrite(&self, segment: &Segment) -> io::Result<()> {
-        let bytes = lock(&segment.bytes);
-        let Bytes::File(path) = &*bytes else { return Ok(()) };
-        let written = match std::fs::read(path) {
+        let Some(path) = segment.path() else { return Ok(()) };
+        let written = match std::fs::read(&path) {
             Ok(written) => written,
             // It is in the database.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let unready = path.with_extension("new");
+        let unready = path.with_extension(UNREADY);
         let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
-        let moved = file.write_all(&written).and_then(|()| self.sync_file(&file));
-        if let Err(error) = moved.and_then(|()| std::fs::rename(&unready, path)) {
+        let copied = file.write_all(&written).and_then(|()| self.sync_file(&file));
+        if let Err(error) = copied.and_then(|()| put_in_place(segment, &unready, &path)) {
             drop(std::fs::remove_file(&unready));
             return Err(error);
         }
-        // Others lock the state first.
-        drop(bytes);
         lock(&self.state).has_new_names = true;
         Ok(())
     }
+}
+
+/// Replaces the file of a segment, unless it was removed or set aside while it was copied.
+fn put_in_place(segment: &Segment, unready: &Path, path: &Path) -> io::Result<()> {
+    // Only now, so that nobody waits for the disk.
+    let _bytes = lock(&segment.bytes);
+    if path.try_exists()? { std::fs::rename(unready, path) } else { std::fs::remove_file(unready) }
 }
 
 /// Syncs the names in a folder.

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use deeplink_core::time::Timestamp;
@@ -12,7 +14,7 @@ use super::super::journal::MAX_MEMORY_BYTES;
 use super::super::load::{Loader, READ_ATTEMPTS};
 use super::super::record::HEADER_BYTES;
 use super::{Home, LONG, NOW, click, click_at, eventually, once_free, settled, status};
-use crate::clicks::{Clicks, Retention};
+use crate::clicks::{Clicks, FOLDER, Intake, Retention};
 use crate::db::{Access, Db, on};
 
 const HOUR: i64 = 3_600_000;
@@ -92,7 +94,12 @@ async fn n6_what_could_not_be_synced_is_written_to_another_file() {
     let [first] = home.segments().try_into().expect("one segment");
     let file = || std::fs::metadata(&first).expect("a file").ino();
     let (written, contents) = (file(), std::fs::read(&first).expect("a segment"));
-    journal.set_broken(true);
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&syncs);
+    journal.set_disk(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        Err(std::io::Error::other("a broken disk"))
+    });
     journal.sync().expect_err("a broken disk");
     record(1);
     assert_eq!(home.segments().len(), 2, "nothing more is added to the first");
@@ -100,7 +107,8 @@ async fn n6_what_could_not_be_synced_is_written_to_another_file() {
         journal.sync().expect_err("a broken disk");
     }
     assert_eq!((file(), journal.unsynced().0), (written, 2), "each waits once");
-    journal.set_broken(false);
+    assert_eq!(syncs.load(Ordering::Relaxed), 1 + 2 + 1 + 1, "one copy is tried in each round");
+    journal.set_disk(|| Ok(()));
     record(2);
     journal.sync().expect("synced");
     assert_eq!(journal.unsynced(), (0, false), "the new file's name, too");
@@ -152,39 +160,102 @@ async fn g4_clicks_in_memory_have_a_limit_in_bytes() {
     db.close().await;
 }
 
-/// A segment that cannot be read is named and, after a while, left for the next start; later ones do not wait for it.
+/// N6: while a segment is copied to another file, nobody waits for the disk. One that is removed meanwhile does not come
+/// back, and the copy that a killed process was writing goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreadable_segment_is_left_after_a_while() {
+async fn n6_nobody_waits_for_a_copy() {
+    let home = Home::new();
+    let intake = home.intake();
+    intake.record(&click_at(&intake.texts, 0, NOW));
+    intake.journal.set_disk(|| Err(std::io::Error::other("a broken disk")));
+    intake.journal.sync().expect_err("a broken disk");
+    let segment = intake.journal.first().expect("a segment");
+    let shared = Arc::clone(&intake);
+    intake.journal.set_disk(move || {
+        let (done, is_done) = channel();
+        let (intake, segment) = (Arc::clone(&shared), Arc::clone(&segment));
+        std::thread::spawn(move || {
+            intake.record(&click_at(&intake.texts, 1, NOW));
+            intake.journal.remove(&segment).expect("removed");
+            done.send(()).expect("somebody waits");
+        });
+        is_done.recv_timeout(LONG).map_err(std::io::Error::other)
+    });
+    intake.journal.sync().expect("synced");
+    intake.journal.set_disk(|| Ok(()));
+    let names = || {
+        let entries = std::fs::read_dir(home.directory.path().join(FOLDER)).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").path());
+        names.filter(|path| !path.ends_with("lock")).collect::<Vec<_>>()
+    };
+    assert_eq!((names(), home.segments().len()), (home.segments(), 1), "the second");
+    std::fs::write(home.segments()[0].with_extension("new"), [0; 100]).expect("an unfinished copy");
+    intake.journal.kill();
+    let intake = home.intake();
+    assert_eq!((names(), home.segments().len()), (home.segments(), 1));
+    intake.journal.kill();
+}
+
+/// A segment that cannot be read is named and, after a while, left for later; others do not wait for it. Once it can be read,
+/// it is stored, without a restart or with one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreadable_segment_is_left_until_it_can_be_read() {
     let home = Home::new();
     let db = home.open().await;
-    let before = home.intake();
-    before.record(&click_at(&before.texts, 0, NOW));
-    before.journal.kill();
-    let [left] = home.segments().try_into().expect("one segment");
-    let intake = home.intake();
-    intake.record(&click_at(&intake.texts, 1, NOW));
-    let aside = left.with_extension("kept");
-    std::fs::rename(&left, &aside).expect("renamed");
-    std::fs::create_dir(&left).expect("a directory cannot be read");
-    let mut loader = Loader::new(Arc::clone(&intake), db.clone());
-    for attempt in 1..READ_ATTEMPTS {
-        let error = loader.round(true).await.expect_err("it cannot be read").to_string();
-        assert!(error.contains(&left.display().to_string()), "{attempt}: {error}");
-    }
-    loader.round(true).await.expect("the others are stored");
     let mut other = home.other().await;
-    assert_eq!((other.links().await, other.counted().await), (vec![1], (1, 1)));
-    intake.journal.kill();
-    std::fs::remove_dir(&left).expect("it is still there");
-    std::fs::rename(&aside, &left).expect("renamed");
-    let intake = home.intake();
-    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("it is stored");
-    assert_eq!((other.links().await, other.counted().await), (vec![0, 1], (2, 2)));
+    let mut next = 0;
+    for (is_own, restarts) in [(false, false), (false, true), (true, false)] {
+        let mut intake = home.intake();
+        let record = |intake: &Intake, link| intake.record(&click_at(&intake.texts, link, NOW));
+        record(&intake, next);
+        let [left] = home.segments().try_into().expect("one segment");
+        if is_own {
+            intake.journal.close(None);
+        } else {
+            intake.journal.kill();
+            intake = home.intake();
+        }
+        record(&intake, next + 1);
+        let aside = left.with_extension("kept");
+        std::fs::rename(&left, &aside).expect("renamed");
+        std::fs::create_dir(&left).expect("a directory cannot be read");
+        let mut loader = Loader::new(Arc::clone(&intake), db.clone());
+        for attempt in 1..READ_ATTEMPTS {
+            let error = loader.round(true).await.expect_err("it cannot be read").to_string();
+            assert!(error.contains(&left.display().to_string()), "{attempt}: {error}");
+        }
+        loader.round(true).await.expect("the others are stored");
+        let count = |more: i64| (next + more, next + more);
+        assert_eq!(other.counted().await, count(1));
+        assert_eq!(intake.journal.waiting().segments, 2, "it still waits");
+        assert!(intake.journal.take_back());
+        record(&intake, next + 2);
+        loader.round(true).await.expect("one attempt is enough now");
+        assert_eq!(other.counted().await, count(2));
+
+        std::fs::remove_dir(&left).expect("it is still there");
+        std::fs::rename(&aside, &left).expect("renamed");
+        if restarts {
+            intake.journal.kill();
+            intake = home.intake();
+            loader = Loader::new(Arc::clone(&intake), db.clone());
+        } else {
+            assert!(intake.journal.take_back());
+        }
+        loader.round(true).await.expect("it is stored");
+        next += 3;
+        assert_eq!((other.counted().await, other.links().await), ((next, next), (0..next).collect()));
+        assert!(!intake.journal.take_back());
+        intake.journal.close(None);
+        loader.round(true).await.expect("it ends");
+        intake.journal.kill();
+        assert_eq!(home.segments().len(), 0);
+    }
     db.close().await;
 }
 
-/// F2: after a power failure, a segment can be shorter than the part that the database was counting. What it still has is
-/// counted.
+/// F2: after a power failure, or in a copy, a segment can be shorter than the part that the database was counting. What it
+/// still has is counted. A longer one that comes later counts nothing twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f2_a_segment_shorter_than_its_counted_part_is_counted() {
     let home = Home::new();
@@ -196,8 +267,9 @@ async fn f2_a_segment_shorter_than_its_counted_part_is_counted() {
         home.segments().try_into().expect("one segment")
     };
     let kept = std::fs::read(&path).expect("a segment");
-    (6..8).for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
-    let whole = std::fs::metadata(&path).expect("a segment").len();
+    [0, 7].into_iter().for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
+    let longer = std::fs::read(&path).expect("a segment");
+    let whole = longer.len();
     intake.journal.close(None);
     Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("all are stored");
     intake.journal.kill();
@@ -212,7 +284,12 @@ async fn f2_a_segment_shorter_than_its_counted_part_is_counted() {
     std::fs::write(&path, &kept).expect("a shorter segment");
     let intake = home.intake();
     Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("it is counted");
-    assert_eq!((other.counted().await, home.segments().len()), ((8, 6), 0));
+    assert_eq!((other.counted().await, home.segments().len()), ((8, 7), 0));
+    intake.journal.kill();
+    std::fs::write(&path, &longer).expect("the whole segment");
+    let intake = home.intake();
+    Loader::new(Arc::clone(&intake), db.clone()).round(true).await.expect("it is known");
+    assert_eq!((other.counted().await, home.segments().len()), ((8, 7), 0));
     db.close().await;
 }
 

@@ -79,7 +79,7 @@ impl Home {
     }
 
     fn segments(&self) -> Vec<PathBuf> {
-        let mut files = super::segment::files(&self.directory.path().join(super::FOLDER)).expect("a folder");
+        let mut files = super::segment::files(&self.directory.path().join(super::FOLDER), "clicks").expect("a folder");
         files.sort();
         files
     }
