@@ -82,7 +82,11 @@ impl Context {
     pub(crate) fn stop_among(&self, error: &Error, group: &str) -> Stop {
         match self.stop(error) {
             Stop::Failed(mut failure) if failure.exit == Exit::NotFound => {
-                failure.hint = Some(format!("dl {group} list shows what exists in this account"));
+                let shown = match group {
+                    "pk" | "team" | "affiliates creds" => "the valid IDs".to_owned(),
+                    _ => format!("the account's {group}"),
+                };
+                failure.hint = Some(format!("dl {group} list shows {shown}"));
                 Stop::Failed(failure)
             }
             other => other,

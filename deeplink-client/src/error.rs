@@ -147,7 +147,11 @@ impl Error {
     }
 
     pub(crate) fn invalid_rows(rows: Vec<RowError>) -> Self {
-        let mut error = Self::bare(Kind::Validation, format!("{} rows of the batch are invalid", rows.len()));
+        let what = match rows.len() {
+            1 => "1 row of the batch is invalid".to_owned(),
+            count => format!("{count} rows of the batch are invalid"),
+        };
+        let mut error = Self::bare(Kind::Validation, what);
         error.0.code = Some(ErrorCode::InvalidBatch);
         error.0.rows = rows;
         error
@@ -340,7 +344,7 @@ impl Error {
         self.0.sent_payment.as_ref()
     }
 
-    /// The body of the response: complete if it was the service's error record, else its first 512 bytes.
+    /// The body of the response: complete if it was the service's error object, else its first 512 bytes.
     pub fn body(&self) -> Option<&[u8]> {
         self.0.body.as_deref()
     }

@@ -395,7 +395,7 @@ pub(crate) async fn open(connection: &Connection, draft: &Draft) -> Result<BodyS
     }
 }
 
-/// Reads the body of an error response, within the time limit and up to the size of any error record.
+/// Reads the body of an error response, within the time limit and up to the size of any error object.
 async fn read_some(inner: &Inner, mut body: BodyStream) -> Bytes {
     const MAX_REFUSAL: usize = 64 * 1024;
     let mut read = BytesMut::new();

@@ -67,7 +67,7 @@ reply! {
     }
 }
 
-/// A delivery of an event to a webhook. The endpoint's response is shown only on the account page.
+/// A delivery of an event to a webhook. The body of the endpoint's response is shown only on the account pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! The list of error codes, each with exactly one HTTP status, and the error record that every failure returns.
+//! The list of error codes, each with exactly one HTTP status, and the error object that every failure returns.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ macro_rules! codes {
             /// All known codes.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The code, as in the error record.
+            /// The code, as in the error object.
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$name => $code,)+ Self::Unknown(text) => text }
             }
@@ -277,7 +277,7 @@ impl utoipa::PartialSchema for ErrorCode {
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for ErrorCode {}
 
-/// The error record: the body of every failure.
+/// The error object: the body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn an_unknown_code_keeps_its_text() {
         let body: ErrorBody =
-            serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error record");
+            serde_json::from_str(r#"{"error":"later","code":"made_later"}"#).expect("an error object");
         assert_eq!(body.code, ErrorCode::Unknown("made_later".into()));
         assert_eq!(serde_json::to_string(&body).expect("JSON"), r#"{"error":"later","code":"made_later"}"#);
     }

@@ -188,7 +188,7 @@ impl Identify {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Done {
-    /// Always `true`; a failure is an error record.
+    /// Always `true`; a failure returns an error object.
     pub success: bool,
 }
 
@@ -232,8 +232,8 @@ pub struct Convert {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Z]{3}$"))]
     pub currency: Option<String>,
-    /// Time of the conversion: at most 400 days in the past and at most 5 minutes in the future, which is replaced
-    /// by the time of arrival. Default: the time of arrival.
+    /// Time of the conversion: at most 400 days in the past and at most 5 minutes in the future; a future time is
+    /// replaced by the time of arrival. Default: the time of arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Timestamp>,
 }
@@ -321,7 +321,9 @@ impl Convert {
 fn moment(occurred_at: Option<Timestamp>, now: Timestamp) -> Result<Timestamp, Invalid> {
     let wrong = |message: &'static str| Err(Invalid::field(ErrorCode::ParseError, "occurred_at", message));
     match occurred_at {
-        Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => wrong("occurred_at is in the future"),
+        Some(at) if at > now.plus_millis(MAX_CLOCK_AHEAD_MILLIS) => {
+            wrong("occurred_at is more than 5 minutes in the future")
+        }
         Some(at) if at < now.plus_days(-MAX_CONVERSION_AGE_DAYS) => wrong("occurred_at is more than 400 days ago"),
         Some(at) => Ok(at.min(now)),
         None => Ok(now),

@@ -330,7 +330,7 @@ pub const MAX_REPLAYED: u32 = 1_000;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct ReplayDeliveries {
-    /// Replays deliveries created at this time or later; deliveries are kept for 30 days.
+    /// Replays deliveries created at this time or later; deliveries are kept for up to 30 days.
     pub since: Timestamp,
     /// Status of the deliveries: only `failed`, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Every failure of the service as one enum, and its response: status, error record, headers.
+//! Every failure of the service as one enum, and its response: status, error object, headers.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -260,7 +260,7 @@ impl ApiError {
     }
 }
 
-/// The error record of a response that has no request id yet.
+/// The error object of a response that has no request id yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     body: ErrorBody,

@@ -1,4 +1,4 @@
-//! X1, X2: every error is an error record, and internal failures are not disclosed. What holds for each answer is
+//! X1, X2: every error is an error object, and internal failures are not disclosed. What holds for each answer is
 //! checked where it is received (`deeplink_testing`); the tests here provoke the errors.
 
 use bytes::Bytes;
@@ -86,7 +86,7 @@ fn ask(world: &World, operation: &operations::Operation, with: &Credentials) -> 
 }
 
 /// X1: each operation that takes a body refuses what is malformed with 400, another media type with 415 and too much
-/// with 413, never with 422, and always with an error record.
+/// with 413, never with 422, and always with an error object.
 #[tokio::test]
 async fn x1_malformed_bodies_are_refused_alike_everywhere() {
     let world = spawn().await;

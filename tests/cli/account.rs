@@ -66,7 +66,7 @@ fn a_deletion_is_confirmed_and_canceled() {
     created_at	2026-11-20T09:30:00.000Z
     deletes_at	2026-11-27T09:30:00.000Z
     --- stderr
-    note: the account will be deleted at 2026-11-27T09:30:00.000Z; until then: dl account cancel-deletion
+    note: the account will be deleted at 2026-11-27T09:30:00.000Z; to keep it: dl account cancel-deletion
     ");
     let id = fixtures::account().id;
     assert_eq!(double.requests().last().expect("a request").json(), json!({"confirm": id}));

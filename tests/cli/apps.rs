@@ -188,7 +188,7 @@ fn delete_asks_for_a_yes() {
     insta::assert_snapshot!(Dl::at(&gone.url).run("apps delete app_0123456789abcdef01234567 --yes"), @"
     --- stderr
     error[not_found]: there is no such app (HTTP 404)
-      hint: dl apps list shows what exists in this account
+      hint: dl apps list shows the account's apps
       request id: req-1
     --- exit 5
     ");

@@ -116,7 +116,7 @@ fn people_see_bars_of_their_limits() {
     team members            7                                              unlimited
     webhooks                2  ███████████████████████████████████  100.0% of      2
 
-    individual events are kept for 1095 days
+    individual clicks and other events are kept for 1095 days
     ");
     insta::assert_snapshot!(shown(&double, "billing status", 40, false), @r"
     plan                     business
@@ -134,7 +134,8 @@ fn people_see_bars_of_their_limits() {
     team           7               unlimited
     webhooks       2  ###########  of      2
 
-    individual events are kept for 1095 days
+    individual clicks and other events
+    are kept for 1095 days
     ");
     let coloured = Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     let coloured = Screen::sized(coloured, "billing status", 80).end().1;
@@ -149,7 +150,8 @@ fn people_see_how_the_subscription_stands() {
         (
             json!({"status": "canceled", "effective_tier": "free"}),
             "on hold",
-            "the subscription is unpaid or paused and grants nothing; see dl billing portal",
+            "the subscription is unpaid, paused, or for a price that this service does not recognize, so it grants no \
+             plan; see dl billing portal",
         ),
         (json!({"status": "canceled", "billing_method": "free", "plan_tier": "free"}), "canceled", ""),
         (
@@ -274,7 +276,7 @@ fn a_cancellation_is_confirmed() {
         assert_eq!((ended, double.lines()), (Some(code), lines.into_iter().map(str::to_owned).collect()), "{text}");
     }
     // What the question says after a failed payment, and for a subscription that grants nothing.
-    let held = "currently grants nothing. It ends with the current billing period and cannot be resumed after that.";
+    let held = "currently grants no plan. It ends with the current billing period and cannot be resumed after that.";
     for (members, question) in [
         (json!({"status": "past_due"}), "The business plan ends on 2026-12-20 at the latest.".to_owned()),
         (
@@ -305,7 +307,7 @@ fn a_cancellation_is_confirmed() {
         screen.wait_for("to continue: ");
         screen.send("n\n");
         let text = screen.end().1;
-        assert!(!text.contains("30 days") && !text.contains("Free plan"), "{text}");
+        assert!(!text.contains("30 days") && !text.contains("free plan"), "{text}");
     }
     // For a subscription that is ending already or does not exist, the service answers.
     for members in [json!({"cancel_scheduled": true}), json!({"billing_method": "free", "plan_tier": "free"})] {

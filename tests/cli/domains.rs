@@ -155,7 +155,7 @@ fn update_changes_only_what_is_named() {
     }
     assert_eq!(double.requests().len(), 3, "nothing of these is sent");
     let missing = dl.run("domains update www.example.com --unset root_url");
-    assert!(missing.fails(5).contains("dl domains list shows what exists in this account"), "{missing}");
+    assert!(missing.fails(5).contains("dl domains list shows the account's domains"), "{missing}");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn verify_shows_what_was_found() {
     insta::assert_snapshot!(dl.run("domains verify www.example.com"), @"
     --- stderr
     error[not_found]: there is no such domain (HTTP 404)
-      hint: dl domains list shows what exists in this account
+      hint: dl domains list shows the account's domains
       request id: req-1
     --- exit 5
     ");

@@ -70,8 +70,8 @@ fn invalid_rows_keep_everything_back() {
     links.csv:3: custom_id "ab": 3 to 64 letters, digits or '-' [invalid_custom_id]
     links.csv:4: web_url: must start with http:// or https:// [invalid_url]
     links.csv:5: custom_id "good-1": also on line 2 [duplicate_custom_id_in_batch]
-    error: 3 of 4 rows are invalid, nothing was sent
-      hint: fix the rows; or fix those in bad.csv and import that file
+    error: 3 of 4 rows are invalid; nothing was sent
+      hint: fix the rows, or fix those in bad.csv and import that file
     --- exit 3
     "#);
     insta::assert_snapshot!(dl.read("bad.csv").replace("\r\n", "\n"), @r#"
@@ -118,7 +118,7 @@ fn check_needs_neither_service_nor_key() {
     insta::assert_snapshot!(dl.run("links import links.csv --check"), @r#"
     --- stderr
     note: links.csv:3: ID "GOOD-1" differs only in case from the one on line 2
-    2 rows of links.csv: all valid, nothing was sent
+    2 rows of links.csv: all valid; nothing was sent
     "#);
     dl.file("bad.csv", "custom_id\nab\n");
     dl.run("links import bad.csv --check").fails(3);

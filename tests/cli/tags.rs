@@ -56,7 +56,7 @@ fn tags_are_renamed_and_deleted() {
     assert_eq!(dl.run("tags delete ' Spring sale ' --yes -o id").ok(), "Spring sale\n");
     assert_eq!(double.requests().pop().expect("a request").line(), "DELETE /v1/tags/Spring%20sale");
     for line in ["tags rename other new", "tags delete other --yes"] {
-        assert!(dl.run(line).fails(5).contains("dl tags list shows what exists"), "{line}");
+        assert!(dl.run(line).fails(5).contains("dl tags list shows the account's tags"), "{line}");
     }
     let before = double.requests().len();
     for line in ["tags rename spring a,b", "tags rename spring ' '", "tags rename a,b spring", "tags delete a,b --yes"]

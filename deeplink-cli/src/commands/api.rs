@@ -233,9 +233,9 @@ fn what_there_is(path: &str) -> &'static str {
     let mut parts = path.split('/').skip(1);
     match (parts.next(), parts.next(), parts.next()) {
         (Some("v1"), Some("links"), Some(_)) | (Some("r"), Some(_), _) => "dl links list shows the account's links",
-        (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows what exists in this account",
-        (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows what exists in this account",
-        (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows what exists in this account",
+        (Some("v1"), Some("apps"), Some(_)) => "dl apps list shows the account's apps",
+        (Some("v1"), Some("domains"), Some(_)) => "dl domains list shows the account's domains",
+        (Some("v1"), Some("affiliates"), Some(_)) => "dl affiliates list shows the account's affiliates",
         _ => "dl api GET /openapi.json lists the available paths",
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     }
     if report.invalid == 0 {
         if want == Want::Check {
-            ctx.console.say(&format!("{} of {}: all valid, nothing was sent", counted(report.rows, "row"), ready.name));
+            ctx.console.say(&format!("{} of {}: all valid; nothing was sent", counted(report.rows, "row"), ready.name));
             return Ok(None);
         }
         return Ok(Some(ready));
@@ -42,7 +42,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     }
     let verb = if report.invalid == 1 { "is" } else { "are" };
     let what =
-        format!("{} of {} {verb} invalid, nothing was sent", grouped(report.invalid), counted(report.rows, "row"));
+        format!("{} of {} {verb} invalid; nothing was sent", grouped(report.invalid), counted(report.rows, "row"));
     let mut failure = Failure::new(Exit::Invalid, what).hint(advice(policy));
     if json {
         failure.items = report.faults.iter().map(|fault| item(&ready, fault)).collect();
@@ -52,7 +52,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
 
 fn advice(policy: &Policy) -> String {
     match policy.rejects_path() {
-        Some(path) => format!("fix the rows; or fix those in {} and import that file", path.display()),
+        Some(path) => format!("fix the rows, or fix those in {} and import that file", path.display()),
         None => "fix the rows, or skip them with --on-error continue; --rejects FILE collects them".to_owned(),
     }
 }

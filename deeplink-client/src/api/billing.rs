@@ -55,7 +55,7 @@ impl Billing {
     }
 
     /// Cancels the subscription at the end of the current billing period. Links, domains, team members and webhooks are kept;
-    /// on the Free plan, individual clicks are kept for only 30 days. Canceling again has no effect.
+    /// on the free plan, individual clicks and other events are kept for only 30 days. Canceling again has no effect.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

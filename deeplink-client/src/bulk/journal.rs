@@ -245,12 +245,12 @@ impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { path, .. } => write!(f, "the journal at {} cannot be used", path.display()),
-            Self::Locked { run } => write!(f, "another process is working on run {run}"),
+            Self::Locked { run } => write!(f, "another process is working on import {run}"),
             Self::Changed { run, what } => {
-                write!(f, "the {what} differs from that of the unfinished run {run} of this command")
+                write!(f, "the {what} differs from that of the unfinished import {run}, which this command started")
             }
             Self::OtherAccount { run, link_id } => {
-                write!(f, "link {link_id}, created by run {run}, does not exist: this is a different account")
+                write!(f, "link {link_id}, created by import {run}, does not exist: this is a different account")
             }
             Self::Corrupt { path, what } => write!(f, "{} is damaged: {what}", path.display()),
             Self::Closed => f.write_str("the journal is closed"),

@@ -98,7 +98,7 @@ impl fmt::Display for ImportError {
         match self {
             Self::Source(error) => error.fmt(f),
             Self::Invalid(report) => {
-                write!(f, "{} of {} rows are invalid, nothing was sent", report.invalid, report.rows)
+                write!(f, "{} of {} rows are invalid; nothing was sent", report.invalid, report.rows)
             }
             Self::Journal(error) => error.fmt(f),
             Self::Service(error) => error.fmt(f),

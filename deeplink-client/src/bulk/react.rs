@@ -39,7 +39,7 @@ pub(crate) fn react(error: &Error) -> Reaction {
         Kind::Conflict if code == Some(&ErrorCode::LinkIdTaken) => Reaction::Rows,
         Kind::BadRequest if code == Some(&ErrorCode::InvalidBatch) => Reaction::Rows,
         Kind::BadRequest if status == 413 => Reaction::Split,
-        // Not an error record: a proxy's page, or an incomplete response. The request may have taken effect.
+        // Not an error object: a proxy's page, or an incomplete response. The request may have taken effect.
         Kind::BadRequest | Kind::NotFound | Kind::Conflict if code.is_none() => Reaction::Again,
         Kind::BadRequest | Kind::NotFound | Kind::Conflict => Reaction::Refused,
         Kind::Api if matches!(status, 200..=299 | 408) => Reaction::Again,

@@ -93,7 +93,7 @@ pub(crate) enum Ending {
     /// A response that is not a success.
     Refused {
         status: u16,
-        /// Its body is the service's own error record, not a proxy's page.
+        /// Its body is the service's own error object, not a proxy's page.
         own: bool,
         /// A "not configured" code: asking again cannot help.
         not_configured: bool,

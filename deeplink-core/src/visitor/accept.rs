@@ -9,7 +9,7 @@ pub enum Form {
     Json,
     /// A page or redirect.
     Html {
-        /// Whether HTML was named, not merely implied: an unknown link then gets a page instead of an error record.
+        /// Whether HTML was named, not merely implied: an unknown link then gets a page instead of an error object.
         explicit: bool,
     },
 }

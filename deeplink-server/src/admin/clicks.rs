@@ -31,6 +31,6 @@ pub(super) async fn run(command: &Command, config: &Config, clock: &Clock) -> Re
     let loaded = clicks::load_folder(&db, clock.clone(), folder, config.enforce_quotas).await;
     db.close().await;
     let loaded = loaded.map_err(|error| Failure::Refused(error.to_string()))?;
-    output::print(&format!("{loaded} clicks loaded from {}\n", folder.display()));
+    output::print(&format!("clicks loaded from {}: {loaded}\n", folder.display()));
     Ok(())
 }

@@ -40,9 +40,9 @@ use crate::state::{App, Shared};
 /// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond the 100
 /// largest, beyond 200 per link per day, and beyond 1,000 per account per day. Hourly data by platform, host and
 /// country is kept for 35 days. For older days that are only partly in the window, clicks are counted under platform
-/// and country `unknown` and host `other`. Browser, os, device and in-app browser come from the visitor's User-Agent;
-/// they are `unknown` for agents, for clicks from before they were recorded, and if the User-Agent does not contain
-/// them.
+/// and country `unknown` and host `other`. Browser, operating system, device and in-app browser come from the
+/// visitor's User-Agent; they are `unknown` for agents, for clicks from before they were recorded, and if the
+/// User-Agent does not contain them.
 ///
 /// If grouped by link without `link_ids`: if more than 200 links of the account are clicked in a day, the top
 /// links are found by sampling, and a link with many clicks is almost certain to be found; the clicks of

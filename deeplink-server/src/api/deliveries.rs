@@ -48,8 +48,8 @@ impl Cursor for DeliveryCursor {
 
 /// Lists a webhook's deliveries of the last 30 days, newest first.
 ///
-/// A cursor contains the filter of its list and may be sent alone. The endpoint's response is shown only on the
-/// account page.
+/// A cursor contains the filter of its list and may be sent alone. The body of the endpoint's response is shown only
+/// on the account pages.
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(

@@ -161,7 +161,9 @@ impl Proving {
             }
             Proved::Before => Ok(None),
             Proved::Gone => Err(ApiError::not_found()),
-            Proved::Renewed => Ok(Some("the domain was added again in the meantime and has another token".to_owned())),
+            Proved::Renewed => {
+                Ok(Some("the domain was added again in the meantime and now has a different token".to_owned()))
+            }
             Proved::Taken => Err(taken(&claim.name)),
             Proved::AlternateLimit => Err(alternate_limit()),
         }

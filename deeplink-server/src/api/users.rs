@@ -100,7 +100,7 @@ pub(crate) async fn invite_for(
     let from = users::spokesperson(&mut app.db.read().await?.conn(), &caller.tenant, caller.user()).await?;
     // Only people with a confirmed address may have mails sent to others.
     if from.is_none() {
-        let message = "no one in this team has confirmed their address yet, so you cannot invite others";
+        let message = "no one on this team has confirmed their address yet, so you cannot invite others";
         return Err(ApiError::Plain(ErrorCode::UserUnverified, message));
     }
     let (user, mail, token) =

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, IntoResponses, PartialSchema};
 
 type Responses = BTreeMap<String, RefOr<Response>>;
 
-/// An answer with the error record.
+/// An answer with the error object.
 pub(crate) fn refusal(description: &str) -> ResponseBuilder {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
     ResponseBuilder::new().description(description).content("application/json", content)

@@ -1,4 +1,4 @@
-//! Bodies and parameters whose refusals are our error record.
+//! Bodies and parameters whose refusals are our error object.
 
 use axum::extract::path::ErrorKind;
 use axum::extract::{FromRequestParts, Request};

@@ -228,7 +228,7 @@ pub(super) async fn mint(State(app): State<Shared>, person: Person, Path(id): Pa
             let secret = Secret {
                 section: Section::AFFILIATES,
                 title: "New credential",
-                lead: "Send it to the affiliate through a secure channel. It can create and list the affiliate’s own links and their QR codes, and nothing else.",
+                lead: "Send it to the affiliate through a secure channel. It can only create, list and read the affiliate’s own links, and get their QR codes.",
                 kind: SecretKind::ApiKey,
                 back: Back { path: &path, name: &affiliate.name },
                 repeated: "key-shown",

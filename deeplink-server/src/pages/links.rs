@@ -241,7 +241,7 @@ fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
 }
 
 fn web_field() -> Field {
-    Field::url("web_url", "Web page", "For computers, and for phones without your app.")
+    Field::url("web_url", "Web page", "For computers, and for phones without your app if the link has no store page.")
 }
 
 fn more_groups() -> [Group; 3] {
@@ -261,10 +261,10 @@ fn more_groups() -> [Group; 3] {
     ];
     let actions = Action::ALL.iter().map(|action| (action.as_str().to_owned(), label_of(action).to_owned()));
     let none = std::iter::once((String::new(), "None".to_owned()));
+    let cta_hint = "Such as “Get 20% off”. If it is short (about 48 characters), it is also the label of the landing page’s button.";
     let agents = vec![
         Field::choice("agent_context.action", "Action", "What people can do there.", none.chain(actions)),
-        Field::line("agent_context.cta", "Call to action", "The landing page’s button, such as “Get 20% off”.")
-            .max_length(MAX_CTA),
+        Field::line("agent_context.cta", "Call to action", cta_hint).max_length(MAX_CTA),
         Field::area("agent_context.description", "Description", "").max_length(MAX_AGENT_DESCRIPTION),
     ];
     [

@@ -1,4 +1,4 @@
-//! What a path that does not exist answers: a page to a browser, the error record to programs.
+//! What a path that does not exist answers: a page to a browser, the error object to programs.
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};

@@ -65,9 +65,9 @@ pub enum UnlockError {
     MustBeSet,
     /// Values are encrypted with keys that are not configured.
     #[error(
-        "the master keys do not match this database, which needs: {needed}. Add the missing keys to DEEPLINK_MASTER_KEY, after \
-         the key that encrypts and separated by a comma. If a key is permanently lost, DEEPLINK_LOST_MASTER_KEYS={ids} starts \
-         without the values that need it"
+        "the master keys do not match this database, which needs: {needed}. Add the missing keys to \
+         DEEPLINK_MASTER_KEY, after the first key and separated by commas. If a key is permanently lost, set \
+         DEEPLINK_LOST_MASTER_KEYS={ids} to start the server without the values that need it"
     )]
     MissingKeys {
         /// The ids of the keys, each with the number and kind of values that need it.

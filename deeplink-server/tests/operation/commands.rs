@@ -97,7 +97,7 @@ fn a_click_journal_is_loaded_where_no_server_uses_it() {
     assert!(beside.stderr.contains("in use by process"), "{beside:?}");
     server.stop();
     // The stop has stored what there was.
-    assert_eq!(home.ok(&["clicks", "load", folder]), format!("0 clicks loaded from {folder}\n"));
+    assert_eq!(home.ok(&["clicks", "load", folder]), format!("clicks loaded from {folder}: 0\n"));
 }
 
 /// What a node had not stored when it was killed is loaded from a copy of its folder, once.
@@ -121,12 +121,12 @@ fn the_clicks_of_a_lost_node_are_loaded_once() {
         std::fs::copy(file.path(), copy.join(file.file_name())).expect("copied");
     }
     // By its name in the working directory.
-    assert_eq!(home.ok(&["clicks", "load", "copy"]), "3 clicks loaded from copy\n");
+    assert_eq!(home.ok(&["clicks", "load", "copy"]), "clicks loaded from copy: 3\n");
     let copy = copy.to_str().expect("a path in UTF-8");
-    assert_eq!(home.ok(&["clicks", "load", copy]), format!("0 clicks loaded from {copy}\n"));
+    assert_eq!(home.ok(&["clicks", "load", copy]), format!("clicks loaded from {copy}: 0\n"));
     let folder = home.data("clicks");
     let folder = folder.to_str().expect("a path in UTF-8");
-    assert_eq!(home.ok(&["clicks", "load", folder]), format!("0 clicks loaded from {folder}\n"));
+    assert_eq!(home.ok(&["clicks", "load", folder]), format!("clicks loaded from {folder}: 0\n"));
     let server = home.serve();
     let authorization = format!("Bearer {key}");
     let stats =

@@ -132,6 +132,14 @@ async fn pages_show_revenue_browsers_and_devices() {
     }
     let page = text_of(&visitor.get("/account/links/two").await);
     assert!(!page.contains("<dt>Revenue") && !page.contains("id=\"in-apps\""), "{page}");
+
+    // On the next day, the charts name only the day before.
+    world.clock.advance(Duration::from_hours(24));
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (link, before) in [("two", "There was 1 "), ("one", "There were 3 ")] {
+        let page = text_of(&visitor.get(&format!("/account/links/{link}?range=today")).await);
+        assert!(page.contains(&format!("{before}by this time yesterday.")), "{link}: {page}");
+    }
 }
 
 #[tokio::test]
@@ -181,6 +189,7 @@ async fn pages_draw_what_links_led_to() {
             )),
             "{path}: {page}"
         );
+        assert!(page.contains(&format!(">{all}, at most {} in one day: ", days[0])), "{path}: {page}");
         let steps_and_types = page.split("id=\"steps\"").nth(1).and_then(|rest| rest.split("id=\"platforms\"").next());
         let shown = after(steps_and_types.unwrap_or_default(), "<b>");
         let expected: Vec<&str> = steps.into_iter().chain(types).collect();

@@ -13,7 +13,7 @@ use deeplink_testing::facilitator::{ASSET, NETWORK, NETWORK_V1, PAY_TO, decoded}
 use deeplink_testing::{Reply, at_once, eventually, operations};
 
 /// PX1: without a credential an operation that can be paid for answers 402 with the operator's requirements in both
-/// versions, in an error record; all others answer 401 as before. A cookie is no credential here.
+/// versions, in an error object; all others answer 401 as before. A cookie is no credential here.
 #[tokio::test]
 async fn px1_without_a_credential_a_request_is_told_what_it_costs() {
     let scene = scene().await;
@@ -48,7 +48,7 @@ async fn px1_without_a_credential_a_request_is_told_what_it_costs() {
         ] {
             assert_eq!(v1[field], value, "{} {field}", operation.id);
         }
-        let record: ErrorBody = serde_json::from_value(body).expect("an error record");
+        let record: ErrorBody = serde_json::from_value(body).expect("an error object");
         assert_eq!(record.accepts.len(), 1);
     }
     assert_eq!(scene.facilitator.calls(), calls(0, 0, 0));

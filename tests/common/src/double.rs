@@ -74,7 +74,7 @@ impl Answer {
         Self::new(status, body.to_string())
     }
 
-    /// The service's error record.
+    /// The service's error object.
     pub fn error(status: u16, code: &str, message: &str) -> Self {
         let body = serde_json::json!({"error": message, "code": code, "request_id": "req-1"});
         Self::json(status, &body)

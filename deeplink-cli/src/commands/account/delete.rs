@@ -35,7 +35,7 @@ impl Delete {
         let deleted = client.account().delete(&account.id).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&deleted.raw))?;
         if let Some(at) = deleted.value.deletes_at {
-            ctx.console.note(&format!("the account will be deleted at {at}; until then: dl account cancel-deletion"));
+            ctx.console.note(&format!("the account will be deleted at {at}; to keep it: dl account cancel-deletion"));
         }
         Ok(())
     }

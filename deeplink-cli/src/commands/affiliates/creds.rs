@@ -30,7 +30,8 @@ enum Action {
     },
     /// Create a credential for an affiliate and print it; it is shown only once
     #[command(after_help = help(
-        "The credential can create, list and read links of this affiliate, and nothing else. At most 3 per affiliate.",
+        "The credential can only create, list and read links of this affiliate, and get their QR codes. At most 3 per \
+         affiliate.",
         &[
         "dl affiliates creds create aff_0123456789abcdef01234567",
         "dl affiliates creds create aff_0123456789abcdef01234567 --out-file partner.txt",

@@ -14,7 +14,7 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The plan remains active until then. Links, domains, team members and webhooks are kept, and links keep working. \
-     On the Free plan nothing can be added beyond its limits, and individual clicks and other events are kept for \
+     On the free plan, nothing can be added beyond its limits, and individual clicks and other events are kept for \
      only 30 days. Canceling again has no effect.",
     &["dl billing cancel --yes", "dl billing cancel --dry-run"]
 ))]
@@ -54,7 +54,7 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
     let lost = if is_on_hold(status) || has_lapsed(status) {
         let why = if is_on_hold(status) { "on hold" } else { "not paid" };
         format!(
-            "The {plan} subscription is {why} and currently grants nothing. It ends with the current billing period \
+            "The {plan} subscription is {why} and currently grants no plan. It ends with the current billing period \
              and cannot be resumed after that."
         )
     } else {
@@ -77,7 +77,7 @@ fn afterwards(status: &BillingStatus) -> &'static str {
         }
         (true, false) => {
             "Links, domains, team members and webhooks are kept, but nothing can be added beyond the limits of the \
-             Free plan, and individual clicks and other events are kept for only 30 days."
+             free plan, and individual clicks and other events are kept for only 30 days."
         }
     }
 }

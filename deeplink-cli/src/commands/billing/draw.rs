@@ -17,7 +17,7 @@ pub(super) fn status(pen: Pen, status: &BillingStatus) -> String {
     let mut parts: Vec<String> = facts.iter().map(fact).collect();
     // The chart already ends with a line break.
     parts.extend([String::new(), pen.chart(&[("USAGE", lines(pen, status))])]);
-    let notes = notes(status);
+    let notes = notes(pen, status);
     if !notes.is_empty() {
         parts.extend(notes);
         parts.push(String::new());
@@ -59,7 +59,7 @@ fn lines(pen: Pen, status: &BillingStatus) -> Vec<Line> {
     all.into_iter().map(line).collect()
 }
 
-fn notes(status: &BillingStatus) -> Vec<String> {
+fn notes(pen: Pen, status: &BillingStatus) -> Vec<String> {
     let mut notes = Vec::new();
     let pay = match status.status {
         SubscriptionStatus::PastDue if has_lapsed(status) => {
@@ -68,16 +68,18 @@ fn notes(status: &BillingStatus) -> Vec<String> {
         SubscriptionStatus::PastDue => {
             Some("the last payment failed; the plan ends within 7 days unless you pay at: dl billing portal")
         }
-        _ if is_on_hold(status) => {
-            Some("the subscription is unpaid or paused and grants nothing; see dl billing portal")
-        }
+        _ if is_on_hold(status) => Some(
+            "the subscription is unpaid, paused, or for a price that this service does not recognize, so it grants no \
+             plan; see dl billing portal",
+        ),
         _ => None,
     };
     notes.extend(pay.map(str::to_owned));
     if !status.quotas_enforced {
         notes.push(NOT_ENFORCED.to_owned());
     } else if let Some(days) = status.limits.analytics_retention_days {
-        notes.push(format!("individual events are kept for {days} days"));
+        let gap = if pen.width < WIDE { '\n' } else { ' ' };
+        notes.push(format!("individual clicks and other events{gap}are kept for {days} days"));
     }
     notes
 }
@@ -114,7 +116,8 @@ mod tests {
             assert!(text.contains(&format!("{line}\n")), "{text}");
         }
         assert!(
-            text.contains("the last payment failed") && text.ends_with("individual events are kept for 1095 days\n"),
+            text.contains("the last payment failed")
+                && text.ends_with("individual clicks and other events are kept for 1095 days\n"),
             "{text}"
         );
         assert!(text.lines().any(|line| line.starts_with("team members") && line.ends_with(" unlimited")), "{text}");

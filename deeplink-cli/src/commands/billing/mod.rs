@@ -75,7 +75,7 @@ pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
     texts
 }
 
-/// Whether there is a subscription that has not ended but grants nothing: it is unpaid or paused.
+/// Whether there is a subscription that has not ended but grants nothing: it is unpaid, paused or for another price.
 fn is_on_hold(status: &BillingStatus) -> bool {
     status.billing_method == BillingMethod::Stripe && status.status == SubscriptionStatus::Canceled
 }

@@ -42,7 +42,7 @@ impl Delete {
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
         let found = found.ok_or_else(|| {
-            let hint = "dl domains list shows what exists in this account";
+            let hint = "dl domains list shows the account's domains";
             Failure::new(Exit::NotFound, format!("this account has no domain {name}")).code("not_found").hint(hint)
         })?;
         Ok(match found.role {

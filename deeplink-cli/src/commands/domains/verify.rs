@@ -23,7 +23,7 @@ const MAX_WAIT: Duration = Duration::from_mins(2);
 /// Verify a domain by checking its DNS records
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exits with 12 if the TXT record is missing. With --wait, checks again after 15 s and then at increasing \
+    "Exits with 12 if the domain is not verified yet. With --wait, checks again after 15 s and then at increasing \
      intervals, up to 2 minutes.",
     &[
     "dl domains verify go.example.com",

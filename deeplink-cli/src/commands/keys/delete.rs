@@ -41,7 +41,7 @@ impl Delete {
         }
         let keys = ctx.client().await?.keys().list().await.map_err(|error| ctx.stop(&error))?;
         let found = keys.into_iter().find(|key| key.id.as_str() == self.id).ok_or_else(|| {
-            let hint = "dl keys list shows what exists in this account";
+            let hint = "dl keys list shows the account's keys";
             let what = format!("this account has no key {}", self.id);
             Failure::new(Exit::NotFound, what).code("not_found").hint(hint)
         })?;

@@ -135,7 +135,7 @@ fn of_row(row: &RowError, error: &Error) -> Failure {
     };
     let mut failure = Failure::new(exit, row.message.clone()).code(row.code.as_str().to_owned());
     if exit == Exit::NotFound {
-        failure = failure.hint("dl links list shows what exists in this account");
+        failure = failure.hint("dl links list shows the account's links");
     }
     failure.field.clone_from(&row.field);
     failure.status = status;

@@ -11,9 +11,9 @@ use crate::{given, output};
 /// Record that an app was opened from a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The first request for an install creates it; later ones record reopens. The device model distinguishes a reinstall \
-     from a new device. Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the \
-     secret key; --legacy requires the publishable key and accepts no device flags.",
+    "The first request for an install creates it; each later one records another open. The device model distinguishes \
+     a reinstall from a new device. Uses the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or \
+     else the secret key; --legacy requires the publishable key and accepts no device flags.",
     &[
     "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --os iOS",
     "dl sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",

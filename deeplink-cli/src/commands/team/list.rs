@@ -21,6 +21,6 @@ impl List {
         let sheet = ctx.out.sheet(&output::USERS)?;
         let team = ctx.client().await?.team();
         let fetch = async |size, cursor| Fetched::of(team.list(), size, cursor).await.map_err(|error| ctx.stop(&error));
-        self.part.print(ctx, &sheet, "the team is empty; to invite someone: dl team invite EMAIL", fetch).await
+        self.part.print(ctx, &sheet, "the team is empty; to invite someone: dl team invite ADDRESS", fetch).await
     }
 }

@@ -12,8 +12,8 @@ use crate::{given, output};
 /// List the deliveries to a webhook, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Deliveries are kept for 30 days. Shows the response to the last attempt, or why there was none. JSON includes \
-     the request body and every attempt.",
+    "Deliveries are kept for up to 30 days. Shows the response to the last attempt, or why there was none. JSON \
+     includes the request body and every attempt.",
     &[
     "dl webhooks deliveries wh_0123456789abcdef01234567 --status failed",
     "dl webhooks deliveries wh_0123456789abcdef01234567 --all -o jsonl",

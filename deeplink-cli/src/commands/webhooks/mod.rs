@@ -46,7 +46,7 @@ commands! {
 fn unsent(ctx: &Context, error: &Error, id: &str, shows: &str) -> Stop {
     let stop = ctx.stop(error);
     match (error.kind(), error.field()) {
-        (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows what exists in this account"),
+        (Kind::NotFound, _) if shows == "list" => stop.hinting("dl webhooks list shows the account's webhooks"),
         (Kind::NotFound, _) => stop.hinting(&format!("dl webhooks {shows} {id} shows what was sent")),
         (Kind::BadRequest, Some("active")) => {
             stop.hinting(&format!("to enable it: dl webhooks update {id} --active true"))

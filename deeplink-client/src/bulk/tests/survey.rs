@@ -41,7 +41,7 @@ async fn the_first_faults_are_kept_and_all_are_given() {
         (41..=120).map(|line| (line, format!("also on line {}", (line - 1) % 40 + 1))).collect();
     assert_eq!(all, expected);
     let refused = checked.start().await.map(drop).expect_err("invalid");
-    assert_eq!(refused.to_string(), "80 of 120 rows are invalid, nothing was sent");
+    assert_eq!(refused.to_string(), "80 of 120 rows are invalid; nothing was sent");
 }
 
 #[tokio::test]

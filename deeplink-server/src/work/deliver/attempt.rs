@@ -43,7 +43,7 @@ pub(super) async fn make(app: &App, target: &Target, due: &DueDelivery, body: &s
         Ok(answer) if answer.status.is_success() => (Some(answer.status), None, text(&answer.body_start), Sent::Taken),
         Ok(answer) => (Some(answer.status), Some(NOT_SUCCESS), text(&answer.body_start), Sent::Refused),
         Err(failed) => {
-            tracing::debug!(delivery = due.id, error = failed.in_short(), "delivery attempt got no valid answer");
+            tracing::debug!(delivery = due.id, error = failed.in_short(), "delivery attempt got no valid response");
             let why = if matches!(failed, CallError::Late(_)) { TIMED_OUT } else { NO_ANSWER };
             (None, Some(why), String::new(), Sent::Unanswered)
         }
