@@ -267,7 +267,9 @@ async fn f2_a_segment_shorter_than_its_counted_part_is_counted() {
         home.segments().try_into().expect("one segment")
     };
     let kept = std::fs::read(&path).expect("a segment");
-    [0, 7].into_iter().for_each(|link| intake.record(&click_at(&intake.texts, link, NOW)));
+    for link in [0, 7] {
+        intake.record(&click_at(&intake.texts, link, NOW));
+    }
     let longer = std::fs::read(&path).expect("a segment");
     let whole = longer.len();
     intake.journal.close(None);
