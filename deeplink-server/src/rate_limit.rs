@@ -6,6 +6,7 @@
 //! database instead.
 
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ const SETS: usize = 12_288;
 const WAYS: usize = 16;
 /// Sets per lock; large enough for the allocator to get untouched pages from the system.
 const SHARD: usize = 768;
+
+/// How often the limit of one address all addresses of an IPv6 site have: it has 65,536 /64s.
+const ADDRESSES_PER_SITE: u64 = 8;
 
 /// Limits uses per key. The time is a parameter, in milliseconds of a monotonic clock.
 pub(crate) struct Limiter {
@@ -59,7 +63,20 @@ impl Limiter {
 
     /// Counts a use, or returns the seconds (at least 1) after which the next one is allowed.
     pub(crate) fn check(&self, key: &impl Hash, now_millis: u64) -> Result<(), u64> {
-        if self.interval == 0 {
+        self.check_every(self.interval, key, now_millis)
+    }
+
+    /// The same for a client's address, with an IPv6 address cut to its /64, and its IPv6 site, which has a limit of its own.
+    pub(crate) fn check_address(&self, address: IpAddr, now_millis: u64) -> Result<(), u64> {
+        self.check(&address, now_millis)?;
+        let Some(site) = site_of(address) else { return Ok(()) };
+        let checked = self.check_every(self.interval / ADDRESSES_PER_SITE, &site, now_millis);
+        checked.inspect_err(|_| self.give_back(&address))
+    }
+
+    /// Counts a use with this interval.
+    fn check_every(&self, interval: u64, key: &impl Hash, now_millis: u64) -> Result<(), u64> {
+        if interval == 0 {
             return Ok(());
         }
         let now = now_millis.saturating_mul(1_000_000);
@@ -72,7 +89,7 @@ impl Limiter {
             ways[index] = [hash, now];
             index
         });
-        let full_at = ways[index][1].max(now).saturating_add(self.interval);
+        let full_at = ways[index][1].max(now).saturating_add(interval);
         match full_at.checked_sub(now.saturating_add(self.burst_nanos)) {
             None | Some(0) => {
                 ways[index][1] = full_at;
@@ -82,8 +99,20 @@ impl Limiter {
         }
     }
 
+    /// Gives back a use that [`Limiter::check_address`] counted.
+    pub(crate) fn give_address_back(&self, address: IpAddr) {
+        self.give_back(&address);
+        if let Some(site) = site_of(address) {
+            self.give_back_every(self.interval / ADDRESSES_PER_SITE, &site);
+        }
+    }
+
     /// Gives back a counted use. An entry evicted in the meantime has its whole burst anyway.
     pub(crate) fn give_back(&self, key: &impl Hash) {
+        self.give_back_every(self.interval, key);
+    }
+
+    fn give_back_every(&self, interval: u64, key: &impl Hash) {
         if self.interval == 0 {
             return;
         }
@@ -92,8 +121,16 @@ impl Limiter {
         let mut shard = self.shards[set / SHARD].lock().unwrap_or_else(PoisonError::into_inner);
         let ways = &mut shard[set % SHARD * WAYS..][..WAYS];
         if let Some(entry) = ways.iter_mut().find(|entry| entry[0] == hash) {
-            entry[1] = entry[1].saturating_sub(self.interval);
+            entry[1] = entry[1].saturating_sub(interval);
         }
+    }
+}
+
+/// The key of an IPv6 address's site: its /48.
+fn site_of(address: IpAddr) -> Option<(&'static str, u128)> {
+    match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(("site", address.to_bits() >> 80)),
     }
 }
 
@@ -128,6 +165,27 @@ mod tests {
         limiter.give_back(&"unknown");
         limiter.give_back(&"a");
         assert_eq!([0, 0].map(|now| limiter.check(&"a", now).is_ok()), [true, false]);
+    }
+
+    /// X7: an IPv6 site has eight times the limit of an address, however many addresses it uses; another site and IPv4 are
+    /// not affected. What is given back counts for neither.
+    #[test]
+    fn x7_a_site_has_eight_times_the_limit_of_an_address() {
+        let limiter = Limiter::per_minute(2);
+        let address = |site: u16, subnet: u16| IpAddr::from([0x2001, 0xdb8, site, subnet, 0, 0, 0, 0]);
+        assert_eq!([0, 0, 0].map(|now| limiter.check_address(address(1, 0), now).is_ok()), [true, true, false]);
+        let allowed = (1..=1_000).filter(|subnet| limiter.check_address(address(1, *subnet), 0).is_ok()).count();
+        assert_eq!(allowed, 8 * 2 - 2);
+        assert_eq!(limiter.check_address(address(1, 1_001), 0), Err(4));
+        assert!(limiter.check_address(address(1, 1_001), 4_000).is_ok());
+        for _ in 0..100 {
+            assert!(limiter.check_address(address(2, 0), 0).is_ok());
+            limiter.give_address_back(address(2, 0));
+        }
+        let ipv4 = (0..100_u8).filter(|last| limiter.check_address(IpAddr::from([192, 0, 2, *last]), 0).is_ok());
+        assert_eq!(ipv4.count(), 100);
+        let unlimited = Limiter::per_minute(0);
+        assert!((0..100).all(|subnet| unlimited.check_address(address(3, subnet), 0).is_ok()));
     }
 
     /// X8: `Retry-After` is in whole seconds, at least 1, and sufficient.

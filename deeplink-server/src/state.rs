@@ -116,7 +116,7 @@ pub(crate) struct App {
     pub(crate) account_bodies: Arc<AccountBytes>,
     /// Requests in progress of known callers.
     pub(crate) account_requests: Arc<AccountBytes>,
-    /// Downloads of everything in an account: each holds a page of it in memory.
+    /// Downloads of everything in an account, a few at once; what clients do not read of them counts as unread.
     pub(crate) exports: Arc<ShareLimit>,
     pub(crate) metrics: Metrics,
     pub(crate) positions: Positions,
@@ -157,8 +157,7 @@ pub(crate) struct Limiters {
 
 /// How long a list or report may take, including its wait in the queue.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Downloads of everything in an account at once, and those of one account.
-const MAX_EXPORTS: usize = 16;
+/// Downloads of everything in one account at once.
 const EXPORTS_PER_ACCOUNT: usize = 2;
 /// Lists and reports of one tenant that may wait, and the same number for its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
@@ -193,8 +192,10 @@ impl App {
         let until = Instant::now() + REPORT_TIMEOUT;
         let tenant = caller.tenant.clone();
         let place = async |limit: &Arc<ShareLimit>| {
-            let place = limit.acquire((&tenant).into(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
-            timeout_at(until, place).await.map_err(|_| share_is_used_up())
+            let share = Share::from(&tenant);
+            let place = limit.acquire(share.clone(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
+            let late = |_| if limit.is_used_up(&share) { share_is_used_up() } else { DbError::Overloaded.into() };
+            timeout_at(until, place).await.map_err(late)
         };
         let among_affiliates = match &caller.affiliate {
             Some(_) => Some(place(&self.affiliate_reports).await?),
@@ -278,7 +279,7 @@ impl App {
             anonymous_bodies: Arc::default(),
             account_bodies: AccountBytes::of_bodies(),
             account_requests: AccountBytes::of_requests(),
-            exports: ShareLimit::new(MAX_EXPORTS, EXPORTS_PER_ACCOUNT),
+            exports: ShareLimit::new(usize::MAX, EXPORTS_PER_ACCOUNT),
             positions: Positions::new(&mut random),
             mail_waits: tokio::sync::Notify::new(),
             notifier: Arc::new(Notifier::new()),

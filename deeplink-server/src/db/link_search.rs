@@ -11,6 +11,7 @@ use deeplink_core::link::LinkFilter;
 use deeplink_core::metadata::Metadata;
 use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
+use tokio::task::yield_now;
 
 use super::link_list::{Found, ListRequest};
 use super::links::{Link, Row};
@@ -18,6 +19,10 @@ use super::{Conn, DbError, on, tags};
 
 /// Links that one statement looks at.
 const WINDOW: u32 = 5_000;
+/// The same if all of them are read: up to 7 MB.
+const WHOLE_WINDOW: u32 = 500;
+/// Links that are compared before other tasks have their turn: each takes up to 0.1 ms.
+const AT_ONCE: usize = 16;
 /// Most links that one search looks at.
 const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
@@ -39,12 +44,13 @@ pub(crate) async fn search(
     let Some(filtered) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
     let containing = if is_affiliate { Vec::new() } else { tags::containing(db, tenant, &text).await? };
     let (mut links, mut before, mut looked_at) = (Vec::new(), before, 0);
+    let window = if pattern.is_some() { WINDOW } else { WHOLE_WINDOW };
     loop {
-        let request = ListRequest { tenant, filter, tags: &filtered, before, limit: WINDOW, now };
+        let request = ListRequest { tenant, filter, tags: &filtered, before, limit: window, now };
         let last: Option<i64> = on!(db, c => request.last().build_query_scalar().fetch_optional(c).await)?;
         let like = pattern.as_deref().map(|pattern| (pattern, &*containing));
         let rows: Vec<Row> = on!(db, c => request.query("", like).build_query_as().fetch_all(c).await)?;
-        for row in rows {
+        let compare = |row| {
             let mut link = Link::try_from(row)?;
             if is_affiliate {
                 link.hide_from_affiliate();
@@ -52,14 +58,27 @@ pub(crate) async fn search(
             if contains(&link, &text) {
                 links.push(link);
             }
-        }
-        looked_at += WINDOW;
+            Ok(())
+        };
+        in_turns(rows, compare).await?;
+        looked_at += window;
         let is_full = links.len() > limit as usize;
         if is_full || last.is_none() || looked_at >= MAX_LOOKED_AT || began.elapsed() >= MAX_TIME {
             return Ok(Found::of(links, limit, last));
         }
         before = last;
     }
+}
+
+/// Calls `each` with every item, and lets other tasks have their turn from time to time.
+async fn in_turns<T>(items: Vec<T>, mut each: impl FnMut(T) -> Result<(), DbError>) -> Result<(), DbError> {
+    for (nth, item) in (1..).zip(items) {
+        each(item)?;
+        if nth % AT_ONCE == 0 {
+            yield_now().await;
+        }
+    }
+    Ok(())
 }
 
 /// The text as a pattern of the database's, which knows upper and lower case of ASCII alone. `None`: not every row that
@@ -78,5 +97,34 @@ fn contains(link: &Link, text: &str) -> bool {
     let urls = content.urls().map(|(_, url)| url);
     let texts = [Some(link.link_id.as_str()), content.name.as_deref(), title, metadata];
     let tags = content.tags.iter().map(Tag::as_str);
-    texts.into_iter().flatten().chain(urls).chain(tags).any(|one| one.to_lowercase().contains(text))
+    // The lower case of ASCII is ASCII, and looking for other letters costs much less.
+    let may_contain = |one: &str| text.is_ascii() || !one.is_ascii();
+    let mut all = texts.into_iter().flatten().chain(urls).chain(tags);
+    all.any(|one| may_contain(one) && one.to_lowercase().contains(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// R3: a search compares a few links, and then others have their turn.
+    #[tokio::test]
+    async fn r3_a_search_gives_others_their_turn() {
+        let mut compared = Vec::new();
+        let mut search = in_turns((0..100).collect(), |item: usize| {
+            compared.push(item);
+            Ok(())
+        })
+        .boxed_local();
+        let mut turns = 0;
+        while search.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending() {
+            turns += 1;
+        }
+        drop(search);
+        assert_eq!((turns, compared), (100 / AT_ONCE, (0..100).collect()));
+    }
 }

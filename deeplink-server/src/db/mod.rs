@@ -302,21 +302,22 @@ impl Db {
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
                 let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
                 let share = share.into();
-                let refusal = used_up(&share);
-                let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(refusal)?;
+                let place = places.acquire(share.clone(), MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
                 let race = Arc::new(CommitRace::default());
                 let (writers, task_race) = (writers.clone(), Arc::clone(&race));
+                let (task_places, task_share) = (Arc::clone(places), share.clone());
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
                 let mut running = tokio::spawn(async move {
-                    let _place = timeout_at(until, place).await.map_err(|_| DbError::Overloaded)?;
+                    let place = timeout_at(until, place).await;
+                    let _place = place.map_err(|_| overdue(&task_places, &task_share))?;
                     let value = write_postgres(&writers, &context, work, &task_race, limit).await?;
                     run_committed(committed, &context, &value)?;
                     Ok(value)
                 });
                 let ended = match timeout_at(until, &mut running).await {
                     // It still waits for a permit, a connection or a lock, and is rolled back.
-                    Err(_) if race.take() => return Err(DbError::Overloaded.into()),
+                    Err(_) if race.take() => return Err(overdue(places, &share).into()),
                     Err(_) => running.await,
                     Ok(ended) => ended,
                 };
@@ -400,6 +401,11 @@ impl Db {
 /// The refusal of a write whose share is used up.
 fn used_up(share: &Share) -> DbError {
     if share.is_the_callers() { DbError::ShareUsedUp } else { DbError::Overloaded }
+}
+
+/// The refusal of a write that was not begun or did not end in time.
+fn overdue(places: &ShareLimit, share: &Share) -> DbError {
+    if places.is_used_up(share) { used_up(share) } else { DbError::Overloaded }
 }
 
 /// Runs the callback after a commit. A panic there undoes nothing.

@@ -9,10 +9,22 @@ use super::jobs::Job;
 use super::{DbError, MAX_WAITING_WRITES, used_up};
 use crate::shares::{Share, Turns};
 
+/// With this many writes of its own before it, a write that is not begun in time is told that its share is used up.
+const MANY: usize = 16;
+
 /// A write, and the deadline for starting it.
 struct Queued {
     job: Box<dyn Job>,
     deadline: Instant,
+    /// Whether many writes of its share were waiting before it.
+    is_behind_many: bool,
+}
+
+impl Queued {
+    fn refuse_overdue(self) {
+        let error = if self.is_behind_many { DbError::ShareUsedUp } else { DbError::Overloaded };
+        self.job.answer(Err(error));
+    }
 }
 
 /// The queue. No write starts after its deadline.
@@ -39,7 +51,8 @@ impl Queue {
         if state.is_closed {
             return Err(DbError::Unavailable("the server is stopping".into()));
         }
-        if !state.turns.push(share, MAX_WAITING_WRITES, Queued { job, deadline }) {
+        let is_behind_many = share.is_the_callers() && state.turns.len_of(&share) >= MANY;
+        if !state.turns.push(share, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_many }) {
             return Err(refusal);
         }
         drop(state);
@@ -67,11 +80,11 @@ impl Queue {
     /// The next write in turn. Overdue ones are refused instead.
     pub(super) fn next(&self) -> Option<Box<dyn Job>> {
         loop {
-            let Queued { job, deadline } = self.state().turns.next(|_| true)?;
-            if deadline > Instant::now() {
-                return Some(job);
+            let next = self.state().turns.next(|_| true)?;
+            if next.deadline > Instant::now() {
+                return Some(next.job);
             }
-            job.answer(Err(DbError::Overloaded));
+            next.refuse_overdue();
         }
     }
 
@@ -79,9 +92,7 @@ impl Queue {
     pub(super) fn refuse_overdue(&self) {
         let now = Instant::now();
         let overdue = self.state().turns.take_over(|queued| queued.deadline <= now);
-        for Queued { job, .. } in overdue {
-            job.answer(Err(DbError::Overloaded));
-        }
+        overdue.into_iter().for_each(Queued::refuse_overdue);
     }
 
     /// Refuses everything.

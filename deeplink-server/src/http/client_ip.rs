@@ -105,7 +105,7 @@ pub(crate) fn check_limit(
     headers: &HeaderMap,
 ) -> Result<(), ApiError> {
     let client = app.client_at(peer, headers);
-    limiter.check(&client, app.clock.monotonic_millis()).map_err(ApiError::limited(sentence))
+    limiter.check_address(client, app.clock.monotonic_millis()).map_err(ApiError::limited(sentence))
 }
 
 /// Whether a canonical address is that of a trusted proxy.

@@ -33,7 +33,7 @@ pub(crate) fn look_up<'a, T: Send + 'a>(
         }
         let found = asked.await;
         if !is_known && !matches!(found, Ok(None)) {
-            app.limits.misses.give_back(&client);
+            app.limits.misses.give_address_back(client);
         }
         Ok(found?)
     }
@@ -64,6 +64,6 @@ pub(crate) fn look_up_token<'a, T: Send + 'a>(
 /// Counts a miss, or refuses it.
 pub(crate) fn count(app: &App, client: IpAddr) -> Result<(), ApiError> {
     const OVER: &str = "too many requests for nonexistent IDs, hosts or keys from this IP address";
-    let counted = app.limits.misses.check(&client, app.clock.monotonic_millis());
+    let counted = app.limits.misses.check_address(client, app.clock.monotonic_millis());
     counted.map_err(|seconds| ApiError::TryLater(ErrorCode::RateLimited, OVER, seconds))
 }

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use deeplink_core::error::ErrorCode;
-use deeplink_core::export::{AccountExport, MAX_RECORDS};
+use deeplink_core::export::AccountExport;
 use deeplink_core::id::SessionId;
 use futures_util::stream;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -25,6 +25,8 @@ use crate::http::NO_STORE;
 use crate::shares::limit::Permit;
 use crate::state::Shared;
 
+/// Records that are in memory at once.
+const PAGE_SIZE: u32 = 250;
 /// How often a page is asked for while the account's share of lists is in use.
 const TRIES: u32 = 30;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -32,10 +34,10 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Sends the file. What fails before its first line is an error page; later the download ends early.
 pub(super) async fn download(State(app): State<Shared>, person: Person) -> PageResult {
     let Some(permit) = app.exports.try_acquire(person.caller.share()) else {
-        let message = "other exports are in progress; wait until they end";
+        let message = "this account has two exports in progress; wait until one of them ends";
         return Err(ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_DELAY.as_secs()));
     };
-    let first = api::export::page_of(&app, &person.caller, None, MAX_RECORDS).await?;
+    let first = api::export::page_of(&app, &person.caller, None, PAGE_SIZE).await?;
     let day = time::date(app.clock.now(), &person.who.zone);
     let name = format!("attachment; filename=\"deeplink-{day}.jsonl\"");
     let name = HeaderValue::try_from(name).map_err(|error| ApiError::Internal(error.to_string()))?;
@@ -97,7 +99,7 @@ impl Rest {
                 return Err(ApiError::unauthorized());
             }
             tries += 1;
-            match api::export::page_of(&self.app, &self.caller, Some(cursor), MAX_RECORDS).await {
+            match api::export::page_of(&self.app, &self.caller, Some(cursor), PAGE_SIZE).await {
                 Err(error) if tries < TRIES && error.status().is_server_error() => {
                     tokio::time::sleep(RETRY_DELAY).await;
                 }

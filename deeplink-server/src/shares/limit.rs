@@ -11,6 +11,8 @@ use super::{Share, Turns};
 #[derive(Debug)]
 pub(crate) struct ShareLimit {
     per_share: usize,
+    /// Permits that only shares without one can have.
+    reserve: usize,
     state: Mutex<State>,
 }
 
@@ -37,14 +39,40 @@ pub(crate) struct Permit(Option<(Arc<ShareLimit>, Share)>);
 impl ShareLimit {
     /// At most `all` permits at once, of which one share has at most `per_share`.
     pub(crate) fn new(all: usize, per_share: usize) -> Arc<Self> {
+        Self::with_reserve(all, per_share, 0)
+    }
+
+    /// The same, with some permits that only shares without one can have, so that a few shares cannot take all.
+    pub(crate) fn with_reserve(all: usize, per_share: usize, reserve: usize) -> Arc<Self> {
         let state = State { free: all, held: HashMap::new(), waiting: Turns::new() };
-        Arc::new(Self { per_share, state: Mutex::new(state) })
+        Arc::new(Self { per_share, reserve, state: Mutex::new(state) })
     }
 
     /// A permit for this share, if one is free now.
     pub(crate) fn try_acquire(self: &Arc<Self>, share: Share) -> Option<Permit> {
-        let is_taken = self.state().take(&share, self.per_share);
+        let is_taken = self.take(&mut self.state(), &share);
         is_taken.then(|| self.permit(share))
+    }
+
+    /// Whether the share has all the permits that it may have.
+    pub(crate) fn is_used_up(&self, share: &Share) -> bool {
+        let state = self.state();
+        state.held.get(share).is_some_and(|held| !self.may_have_more(*held, state.free.max(1)))
+    }
+
+    /// Whether a share with this many permits may have one of those that are free.
+    fn may_have_more(&self, held: usize, free: usize) -> bool {
+        free > 0 && held < self.per_share && (held == 0 || free > self.reserve)
+    }
+
+    fn take(&self, state: &mut State, share: &Share) -> bool {
+        let held = state.held.get(share).copied().unwrap_or(0);
+        let may_take = self.may_have_more(held, state.free);
+        if may_take {
+            state.held.insert(share.clone(), held + 1);
+            state.free -= 1;
+        }
+        may_take
     }
 
     /// Waits for a permit for this share: first come, first served within a share, while shares with free permits take
@@ -56,7 +84,7 @@ impl ShareLimit {
     ) -> Option<impl Future<Output = Permit> + use<>> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state();
-        if state.take(&share, self.per_share) {
+        if self.take(&mut state, &share) {
             // The receiver is held in this function.
             let _ = sender.send(self.permit(share));
         } else {
@@ -83,10 +111,11 @@ impl ShareLimit {
     /// Hands free permits to waiters.
     fn hand_out(self: &Arc<Self>, state: &mut State) {
         while state.free > 0 {
-            let State { held, waiting, .. } = state;
-            let next = waiting.next(|share| held.get(share).is_none_or(|held| *held < self.per_share));
+            let State { held, waiting, free } = state;
+            let held = |share: &Share| held.get(share).copied().unwrap_or(0);
+            let next = waiting.next(|share| self.may_have_more(held(share), *free));
             let Some(Waiting { share, permit }) = next else { return };
-            state.take(&share, self.per_share);
+            self.take(state, &share);
             // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
             if let Err(mut unused) = permit.send(self.permit(share))
                 && let Some((_, share)) = unused.0.take()
@@ -102,17 +131,6 @@ impl ShareLimit {
 }
 
 impl State {
-    fn take(&mut self, share: &Share, per_share: usize) -> bool {
-        match self.held.get_mut(share) {
-            _ if self.free == 0 => return false,
-            Some(held) if *held >= per_share => return false,
-            Some(held) => *held += 1,
-            None => drop(self.held.insert(share.clone(), 1)),
-        }
-        self.free -= 1;
-        true
-    }
-
     fn give_back(&mut self, share: &Share) {
         self.free += 1;
         if let Some(held) = self.held.get_mut(share) {
@@ -218,6 +236,35 @@ mod tests {
         held.push(limit.try_acquire(tenant(0)).expect("what was given back"));
         held.clear();
         assert!(has_all(&limit, 5));
+    }
+
+    /// R2: a few tenants that take all they may leave some to others, who take one each.
+    #[test]
+    fn r2_a_few_shares_cannot_take_all_permits() {
+        let limit = ShareLimit::with_reserve(12, 4, 4);
+        let held: Vec<_> = (0..30).filter_map(|n| limit.try_acquire(tenant(n % 3))).collect();
+        assert_eq!(held.len(), 8);
+        assert!((0..3).all(|n| limit.is_used_up(&tenant(n))) && !limit.is_used_up(&tenant(3)));
+        let others: Vec<_> = (3..30).filter_map(|n| limit.try_acquire(tenant(n))).collect();
+        assert_eq!(others.len(), 4);
+        assert!(!limit.is_used_up(&tenant(29)), "it waits for others");
+        drop(others);
+        drop(held);
+        assert!(has_all(&limit, 12));
+    }
+
+    /// A waiter of a share that holds a permit is passed over while only the reserve is left.
+    #[tokio::test]
+    async fn a_share_without_a_permit_is_served_first_from_the_reserve() {
+        let limit = ShareLimit::with_reserve(2, 2, 1);
+        let held = limit.try_acquire(tenant(1)).expect("a permit");
+        let mut more = Box::pin(limit.acquire(tenant(1), 2).expect("room"));
+        assert!((&mut more).now_or_never().is_none(), "the last is for others");
+        drop(limit.acquire(tenant(2), 2).expect("room").await);
+        assert!((&mut more).now_or_never().is_none());
+        drop(held);
+        drop(more.await);
+        assert!(has_all(&limit, 2));
     }
 
     #[tokio::test]

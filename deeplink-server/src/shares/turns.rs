@@ -30,6 +30,11 @@ impl<T> Turns<T> {
         self.len
     }
 
+    /// Number of waiting items of a share.
+    pub(crate) fn len_of(&self, share: &Share) -> usize {
+        self.waiting.get(share).map_or(0, VecDeque::len)
+    }
+
     /// Adds an item to a share, of which at most `most` may wait; `false` if there is no room.
     pub(crate) fn push(&mut self, share: Share, most: usize, item: T) -> bool {
         let is_full = self.len >= MAX_WAITING && share.is_the_callers();

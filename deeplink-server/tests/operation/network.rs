@@ -98,7 +98,7 @@ fn r6_half_heads_of_one_client_keep_nobody_out() {
         assert_eq!(status, 200, "{limit}");
         assert!(late == 0 || !was_quick, "{limit} was answered only after half heads had run out of time");
         let most =
-            if limit.contains("-S") { 15_000.min(usize::try_from(hard).unwrap_or(15_000) - 64) } else { 960 } / 8;
+            if limit.contains("-S") { 10_000.min(usize::try_from(hard).unwrap_or(10_000) - 64) } else { 960 } / 8;
         assert!((1..=most).contains(&open), "{limit} {open} of at most {most} are open");
         assert!(
             server.log().contains("an IP address or IPv6 /48 has reached its connection limit"),

@@ -146,8 +146,27 @@ impl Shared {
             let now = self.now_ms() + millis(passed);
             self.now_ms.store(now, Relaxed);
             let open = self.send_commands(|state| state.overdue(now));
+            self.close_partial();
             self.note_crowding(open);
             self.note_hurry();
+        }
+    }
+
+    /// While incomplete request heads and TLS records take more memory than they may, closes connections with long ones: those
+    /// that have sent theirs for longest.
+    fn close_partial(&self) {
+        let connections = lock(&self.connections);
+        let partial = connections.iter().filter_map(|state| Some((state.partial()?, state)));
+        let total: usize = partial.clone().map(|((bytes, _), _)| bytes).sum();
+        let Some(mut excess) = total.checked_sub(self.limits.partial).filter(|excess| *excess > 0) else { return };
+        let mut oldest: Vec<_> = partial.collect();
+        oldest.sort_unstable_by_key(|((_, since), _)| *since);
+        for ((bytes, _), state) in oldest {
+            state.send(Command::Close);
+            excess = excess.saturating_sub(bytes);
+            if excess == 0 {
+                return;
+            }
         }
     }
 

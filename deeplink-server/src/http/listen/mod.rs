@@ -93,6 +93,9 @@ pub struct Limits {
     pub heads: usize,
     /// The same for requests of strangers without a body.
     pub visits: usize,
+    /// Bytes of incomplete request heads and TLS records, on all connections with more than 4 KiB of it; their buffers take
+    /// several times as much.
+    pub partial: usize,
     /// Networks of reverse proxies, whose connections carry many clients and count against no share.
     pub trusted: Vec<IpNet>,
 }
@@ -100,7 +103,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 15_000,
+            connections: 10_000,
             first_byte: Duration::from_secs(5),
             head: Duration::from_secs(10),
             body_idle: Duration::from_secs(15),
@@ -113,6 +116,7 @@ impl Default for Limits {
             unread_per_connection: 1 << 20,
             heads: 64 << 20,
             visits: 32 << 20,
+            partial: 16 << 20,
             trusted: Vec::new(),
         }
     }

@@ -79,6 +79,13 @@ impl<S: Transport> Socket<S> {
             }
             None => self.scan_http1(bytes),
         };
+        match (in_head, self.half_head) {
+            (false, _) => self.state.completed(0),
+            (true, false) => self.state.completed(bytes.len()),
+            // Below TLS, they were reported as they came.
+            (true, true) if S::BUFFERS => {}
+            (true, true) => self.state.received(bytes.len()),
+        }
         if in_head != self.half_head {
             self.half_head = in_head;
             self.state.half_head(in_head);

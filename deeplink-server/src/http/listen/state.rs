@@ -47,6 +47,8 @@ const REQUEST_BYTES: usize = 16 << 10;
 /// Bytes of one header line over HTTP/2. One that is in the client's compression table costs it one byte to send and some
 /// 200 to hold, so bytes received do not bound the memory of request heads, as they do over HTTP/1.
 const HEADER_BYTES: usize = 200;
+/// Bytes of an incomplete request head that are not counted: most heads are shorter.
+const MANY_PARTIAL: usize = 4 << 10;
 /// Bytes over HTTP/2 that a client must accept within the limit for accepting none: more than one at a time.
 pub(super) const PROGRESS_BYTES: u64 = 4 << 10;
 /// Maximum requests that one HTTP/2 connection may abandon, beyond those it let finish.
@@ -107,6 +109,8 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     half_head: AtomicBool,
+    /// Bytes received of a request head or TLS record that is not complete.
+    partial: AtomicU32,
     /// The body of a request over HTTP/1 was dropped before its end.
     unread_body: AtomicBool,
     http2: AtomicBool,
@@ -145,6 +149,7 @@ impl ConnectionState {
             phase: AtomicU64::new(pack(Phase::Silent, now)),
             exchanges: AtomicU32::new(0),
             half_head: AtomicBool::new(false),
+            partial: AtomicU32::new(0),
             unread_body: AtomicBool::new(false),
             http2: AtomicBool::new(false),
             blocked_since: AtomicU64::new(0),
@@ -196,8 +201,30 @@ impl ConnectionState {
         }
     }
 
+    /// Bytes were received that may not complete a request head or TLS record.
+    pub(super) fn received(&self, bytes: usize) {
+        let more = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.partial.store(self.partial.load(Relaxed).saturating_add(more), Relaxed);
+    }
+
+    /// A request head or TLS record was completed by as many bytes less these, which belong to the next.
+    pub(super) fn completed(&self, rest: usize) {
+        if self.partial.load(Relaxed) > 0 || rest > 0 {
+            self.partial.store(u32::try_from(rest).unwrap_or(u32::MAX), Relaxed);
+        }
+    }
+
+    /// How many bytes it holds of an incomplete request head or TLS record, and since when, if they are many.
+    pub(super) fn partial(&self) -> Option<(usize, u64)> {
+        let bytes = usize::try_from(self.partial.load(Relaxed)).unwrap_or(usize::MAX);
+        let is_waiting = !self.is_busy() || self.speaks_http2() && self.half_head.load(Relaxed);
+        let is_many = bytes > MANY_PARTIAL && is_waiting && !self.share.is_trusted && !self.is_gone();
+        is_many.then(|| (bytes, self.phase().1))
+    }
+
     /// The TLS handshake is complete; no byte of a request was received yet.
     pub(super) fn secured(&self) {
+        self.completed(0);
         self.half_head.store(false, Relaxed);
         self.enter(Phase::Silent);
     }

@@ -24,6 +24,10 @@ use crate::http::client_ip::limit_key;
 /// A fatal alert `unrecognized_name` (RFC 6066, section 3) as a plaintext record, because there are no keys yet.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
+/// Bytes of an answer that a TLS session holds in encrypted form while the client does not read, in place of the usual 64 KiB:
+/// one record.
+const MAX_BUFFERED: usize = 16 << 10;
+
 /// Looks up certificates.
 pub trait Certificates: Send + Sync + 'static {
     /// The TLS configuration for a name (in lower case, without trailing dot). `None`: no certificate. The client is the
@@ -61,7 +65,8 @@ pub(super) async fn secured(
         let _ = start.io.shutdown().await;
         return None;
     };
-    let stream = start.into_stream(config).await.ok()?;
+    let mut stream = start.into_stream(config).await.ok()?;
+    stream.get_mut().1.set_buffer_limit(Some(MAX_BUFFERED));
     state.secured();
     Some(stream)
 }
@@ -71,6 +76,7 @@ impl AsyncRead for Wire {
         let me = self.get_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut me.stream).poll_read(cx, buf))?;
+        me.state.received(buf.filled().len() - before);
         if !me.has_received && buf.filled().len() > before {
             me.has_received = true;
             me.state.half_head(true);

@@ -136,6 +136,31 @@ async fn r6_idle_connections_make_room_first() {
     assert!(!held.iter().any(ended), "a request was cut");
 }
 
+/// R5: long heads that do not end have a budget. Beyond it, connections are closed, and others are served; a short head
+/// may take its time.
+#[tokio::test]
+async fn r5_long_unfinished_heads_have_a_budget() {
+    let line = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".as_slice(), &[b'x'; 12_000]].concat();
+    // A frame of 16,000 bytes with a head, of which 12,000 arrive.
+    let frame = [0, 0x3e, 0x80, 1, 4, 0, 0, 0, 1];
+    let frame = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice(), &frame, &[0; 12_000]].concat();
+    for long in [line, frame] {
+        let patient = Limits { head: 2 * MOMENT, keep_alive_idle: 2 * MOMENT, ..limits() };
+        let server = Server::start(Limits { partial: 64 << 10, trusted: Vec::new(), ..patient });
+        let short = server.send(&HEAD[..20]).await;
+        let mut held = Vec::new();
+        for _ in 0..12 {
+            held.push(server.send(&long).await);
+        }
+        // Five times 12,000 bytes fit.
+        server.until_open(1 + 5).await;
+        let mut other = server.send(HEAD).await;
+        assert!(read_answer(&mut other).await.0.starts_with("http/1.1 302"));
+        assert!(short.try_read(&mut [0]).is_err(), "the short one waits");
+        assert_eq!(server.open(), 1 + 5 + 1);
+    }
+}
+
 /// The kernel holds a bounded part of an answer that is not read.
 #[tokio::test]
 async fn r4_the_kernel_holds_little_for_a_client_that_reads_nothing() {

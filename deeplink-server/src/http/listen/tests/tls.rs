@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 use super::super::deadline::{Shared, TICK, millis};
 use super::super::socket::{Socket, Transport};
 use super::super::state::{Command, ConnectionState};
+use super::super::tls::secured;
 use super::*;
 use crate::http::listen::Certificates;
 
@@ -58,13 +59,22 @@ impl Secure {
 
     /// Completes a TLS handshake for a name, offering a protocol or none.
     async fn connect(&self, name: &'static str, protocol: Option<&[u8]>) -> std::io::Result<TlsStream<TcpStream>> {
+        self.connect_to(self.server.address, name, protocol).await
+    }
+
+    async fn connect_to(
+        &self,
+        address: SocketAddr,
+        name: &'static str,
+        protocol: Option<&[u8]>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocol.map(<[u8]>::to_vec).into_iter().collect();
-        let stream = TcpStream::connect(self.server.address).await?;
+        let stream = TcpStream::connect(address).await?;
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(name).unwrap(), stream).await
     }
 
@@ -179,6 +189,62 @@ async fn t1_a_handshake_has_the_deadlines_of_a_head() {
         assert_ended("idle", after, limits().keep_alive_idle);
     };
     tokio::join!(silent, half, dripping, secured_and_silent, half_head, idle);
+}
+
+/// R5: a TLS record that does not end counts as an unfinished head, between requests too.
+#[tokio::test]
+async fn r5_unfinished_records_have_a_budget() {
+    let limits = Limits { head: 2 * MOMENT, keep_alive_idle: 2 * MOMENT, ..limits() };
+    let secure = Secure::start(Limits { partial: 64 << 10, trusted: Vec::new(), ..limits });
+    let record = [&[23, 3, 3, 0x40, 0][..], &[0; 12_000]].concat();
+    let mut held = Vec::new();
+    for nth in 0..12 {
+        let mut stream = secure.secured().await;
+        if nth % 2 == 0 {
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            assert!(answered(&mut stream).await.starts_with("http/1.1 302"));
+        }
+        stream.get_mut().0.write_all(&record).await.unwrap();
+        held.push(stream);
+    }
+    secure.server.until_open(5).await;
+    let mut other = secure.secured().await;
+    other.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    assert!(answered(&mut other).await.starts_with("http/1.1 302"));
+    assert_eq!(secure.server.open(), 6);
+}
+
+/// R4: of an answer that is not read, a TLS session holds one record.
+#[tokio::test]
+async fn r4_tls_holds_little_of_an_answer_that_is_not_read() {
+    let secure = Secure::start(limits());
+    let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = secure.connect_to(address, NAME, None);
+    let state = Shared::new(limits()).add(Arc::default());
+    let accepted = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        secured(stream, &state, &*secure.one).await.expect("a handshake")
+    };
+    let (client, mut server) = tokio::join!(client, accepted);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waits = 0;
+    // Until neither the kernel nor TLS takes more.
+    while waits < 3 {
+        match Pin::new(&mut server).poll_write(&mut cx, &[0; 16 << 10]) {
+            Poll::Ready(written) => assert!(written.unwrap() > 0),
+            Poll::Pending => {
+                waits += 1;
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    let (mut held, session) = (Vec::new(), server.get_mut().1);
+    while session.wants_write() {
+        session.write_tls(&mut held).unwrap();
+    }
+    assert!(held.len() <= 17 << 10, "{} bytes", held.len());
+    drop(client);
 }
 
 /// T1: a client that does not read is cut, although TLS takes some of the answer before the kernel does.
