@@ -69,7 +69,7 @@ pub enum Kind {
     Conflict,
     /// 400, 413, 415: the service rejected the input.
     BadRequest,
-    /// 402: the plan limit is reached, or payment is required.
+    /// 402: the plan limit has been reached, or payment is required.
     PaymentRequired,
     /// 429: too many requests.
     RateLimited,

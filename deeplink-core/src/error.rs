@@ -106,7 +106,7 @@ codes! {
     BatchModeAmbiguous = "batch_mode_ambiguous", 400;
     /// The ID occurs more than once in the batch.
     DuplicateCustomIdInBatch = "duplicate_custom_id_in_batch", 400;
-    /// The plan's limit is reached.
+    /// The plan's limit has been reached.
     QuotaExceeded = "quota_exceeded", 402;
     /// The plan is not available for purchase.
     InvalidTier = "invalid_tier", 400;

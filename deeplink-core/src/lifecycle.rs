@@ -366,7 +366,7 @@ pub struct Converted {
     pub deduped: i64,
     /// 1 if the conversion was stored but its user has no install yet; it is credited once the user has one.
     pub unattributed: i64,
-    /// 1 if the conversion was not stored because the plan's monthly event limit is reached.
+    /// 1 if the conversion was not stored because the plan's monthly event limit had been reached.
     pub failed: i64,
     /// ID of the stored conversion: for a repeat, the ID of the first one; null if nothing was stored.
     pub event_id: Option<EventId>,

@@ -193,7 +193,7 @@ async fn rest(
     let millis = app.clock.monotonic_millis().saturating_sub(started);
     let route = response.extensions().get::<RouteName>().map_or("other", |route| route.0);
     app.metrics.request(&method, route, response.status(), millis);
-    span.in_scope(|| tracing::info!(%method, route, status = response.status().as_u16(), millis, "answered"));
+    span.in_scope(|| tracing::info!(%method, route, status = response.status().as_u16(), millis, "responded"));
     dressed(&app, response, id)
 }
 

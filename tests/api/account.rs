@@ -224,7 +224,7 @@ async fn an_account_has_two_exports_at_a_time() {
         async |session| world.nobody.browse(Method::GET, "/account/settings/export").session(session).send().await;
     let refused = export(&mine).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
-    assert!(refused.text().contains("a download of yours is in progress"), "{}", refused.text());
+    assert!(refused.text().contains("one of your downloads is in progress"), "{}", refused.text());
     assert_eq!(export(&other).await.status, 200);
 
     drop(first);

@@ -75,7 +75,7 @@ async fn x17_no_secret_in_the_logs() {
         }
     }
     let log = logged_since(&mark);
-    assert!(log.matches("answered").count() >= 10, "the requests are logged");
+    assert!(log.matches("responded").count() >= 10, "the requests are logged");
     assert!(log.contains("TRACE hyper"), "and other crates' lines about them");
 }
 

@@ -99,8 +99,8 @@ impl Context {
         // Do not wait again for a keyring that has just failed.
         if kept.instead.is_some() || stores.forget_in_keyring(&to.profile, &origin).await.is_err() {
             self.console.warn(&format!(
-                "an older key may still be in the keyring, as \"{}\" of dl; it works until it is deleted there and \
-                 on the service",
+                "an older key may still be in the keyring, under \"{}\" for dl; it keeps working until you delete it \
+                 there and on the service",
                 account(&to.profile, &origin)
             ));
         }

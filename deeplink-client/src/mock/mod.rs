@@ -233,7 +233,10 @@ impl MockTransport {
         assert!(state.unmatched.is_empty(), "no reply was prepared for {:?}", state.unmatched);
         for route in &state.routes {
             let (method, path, used, prepared) = (&route.method, &route.path, route.used, route.prepared);
-            assert!(used >= prepared, "{method} {path}: {prepared} replies were prepared, {used} requests came");
+            assert!(
+                used >= prepared,
+                "{method} {path}: {prepared} replies were prepared, but {used} requests were received"
+            );
         }
     }
 

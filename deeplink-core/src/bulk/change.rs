@@ -21,11 +21,11 @@ pub struct BulkUpdate {
     /// Fields to set on every link, as in an update of one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub set: Option<UpdateLink>,
-    /// Tags that every link gets in addition to those it has; not together with `set.tags`.
+    /// Tags to add to every link; cannot be combined with `set.tags`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub add_tags: Option<Vec<String>>,
-    /// Tags that every link loses; not together with `set.tags`.
+    /// Tags to remove from every link; cannot be combined with `set.tags`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub remove_tags: Option<Vec<String>>,

@@ -12,8 +12,8 @@ use crate::db::{Access, Db};
 pub(super) enum Command {
     /// Loads the clicks of a journal into the database, each exactly once, and removes its files
     ///
-    /// DIR is the directory `clicks` of a node's data directory, or a copy of it. It must not be in use by a server. With SQLite,
-    /// the database's server must be stopped; it loads its own journal when it starts.
+    /// DIR is the `clicks` directory in a node's data directory, or a copy of it. It must not be in use by a server.
+    /// With SQLite, the database's server must be stopped; it loads its own journal when it starts.
     Load {
         /// Directory of the journal
         #[arg(value_name = "DIR")]

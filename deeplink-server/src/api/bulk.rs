@@ -34,7 +34,7 @@ use crate::state::Shared;
         (status = 201, description = "All created, in the order of the request", body = BulkCreated, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, KeyedBody,
         (status = 400, description = "The batch is invalid; with `invalid_batch`, `errors` lists every invalid row. With `tag_limit`, the account would have more than 1,000 different tags", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 402, description = "The plan's limit has been reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 413, description = "The body is larger than 1 MiB", body = ErrorBody),
     )

@@ -46,7 +46,7 @@ impl Cursor for DeliveryCursor {
     const LIST: &'static str = "deliveries";
 }
 
-/// Lists a webhook's deliveries of the last 30 days, newest first.
+/// Lists a webhook's deliveries from the last 30 days, newest first.
 ///
 /// A cursor contains the filter of its list and may be sent alone. The body of the endpoint's response is shown only
 /// on the account pages.

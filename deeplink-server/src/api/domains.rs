@@ -103,7 +103,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, name: &str) -> Result<Domai
         (status = 201, description = "Added", body = CreatedDomain, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, JsonBody,
         (status = 400, description = "Not a valid domain (`invalid_domain`), or no such role (`invalid_role`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached, or the account already has 1,000 domains, including unverified ones", body = ErrorBody),
+        (status = 402, description = "The plan's limit has been reached, or the account already has 1,000 domains, including unverified ones", body = ErrorBody),
         (status = 409, description = "Already added by this account or verified by another account (`domain_taken`), the account already has a verified alternate domain (`alternate_limit`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]

@@ -45,7 +45,7 @@ pub(super) const DRAWS: usize = 16;
         (status = 201, description = "Created", body = CreatedLink, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         AnyKey, JsonBody,
         (status = 400, description = "A field is invalid, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached", body = ErrorBody),
+        (status = 402, description = "The plan's limit has been reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
         (status = 409, description = "The ID is taken, or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )

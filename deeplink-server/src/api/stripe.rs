@@ -87,7 +87,7 @@ async fn checkout_at(app: &App, stripe: &Stripe, account: &BillingAccount, tier:
     let tenant = account.tenant.as_str();
     let email = users::spokesperson(&mut app.db.read().await?.conn(), &account.tenant, None).await?;
     let email = email.filter(|address| address != users::PLACEHOLDER);
-    let no_price = || ApiError::Internal(format!("the plan {tier} has no price"));
+    let no_price = || ApiError::Internal(format!("the {tier} plan has no price"));
     let return_url = return_url(app);
     // A double click, or a retry after a lost response, makes one page: the parameters stay the same within the hour.
     let hour = app.clock.now().as_millis().div_euclid(HOUR_SECS * 1_000);

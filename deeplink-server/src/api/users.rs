@@ -71,7 +71,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
         (status = 201, description = "Invited", body = InvitedUser, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, NeedsMail, JsonBody,
         (status = 400, description = "Not an email address (`invalid_email`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit is reached, or the account already has 1,000 team members, including pending invitations", body = ErrorBody),
+        (status = 402, description = "The plan's limit has been reached, or the account already has 1,000 team members, including pending invitations", body = ErrorBody),
         (status = 403, description = "No team member has confirmed their address (`user_unverified`), not allowed with an affiliate's credential", body = ErrorBody),
         (status = 409, description = "They are already on the team (`user_exists`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
         (status = 429, description = "The team has sent 50 invitations within an hour", body = ErrorBody, headers(("Retry-After" = u64))),

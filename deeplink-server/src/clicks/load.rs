@@ -326,7 +326,8 @@ impl Loader {
         let removed = if reading.is_torn() {
             journal.set_aside(&segment).map(|aside| {
                 let path = aside.clone().unwrap_or_default();
-                tracing::warn!(path = %path.display(), "journal segment ends in a broken record; loaded up to it");
+                let path = path.display();
+                tracing::warn!(%path, "journal segment ends in a broken record; loaded up to that record");
                 aside.is_some()
             })
         } else {
@@ -375,7 +376,8 @@ impl Loader {
             self.intake.journal.forget(&segment);
         } else {
             if !was_left {
-                tracing::error!(path = %path.display(), %error, "journal segment cannot be read; tried again every minute");
+                let path = path.display();
+                tracing::error!(%path, %error, "journal segment cannot be read; will retry every minute");
             }
             self.intake.journal.leave(&segment);
         }
@@ -401,7 +403,7 @@ impl Loader {
 
 /// The result of a read of the database, unless it takes too long.
 async fn read_in_time<T>(read: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
-    let late = |_| Err(DbError::Unavailable("no answer from the database".to_owned()));
+    let late = |_| Err(DbError::Unavailable("no response from the database".to_owned()));
     timeout(READ_LIMIT, read).await.unwrap_or_else(late)
 }
 

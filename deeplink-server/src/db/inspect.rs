@@ -76,7 +76,7 @@ async fn inspect_connection(mut db: Conn<'_>, now: Timestamp) -> Result<Inspecte
     let applied: Vec<i64> = on!(&mut db, c => sqlx::query_scalar(APPLIED).fetch_all(c).await)?;
     let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
     if let Some(version) = applied.iter().find(|version| !known(version)) {
-        return Err(OpenError::Newer(format!("migration {version} is not known here")));
+        return Err(OpenError::Newer(format!("migration {version} is unknown to this version")));
     }
     let (tenants, links): (i64, i64) = on!(&mut db, c => sqlx::query_as(COUNTS).fetch_one(c).await)?;
     let failed = |error| match error {

@@ -163,7 +163,7 @@ pub(super) async fn answered<T, E: From<DbError>>(
         return outcome;
     }
     conn.close_on_drop();
-    Err(DbError::Unknown(format!("no answer from the database for {limit:?}")).into())
+    Err(DbError::Unknown(format!("no response from the database within {limit:?}")).into())
 }
 
 /// Runs a job on PostgreSQL. The commit does not wait for the disk: a power failure may lose the last second of such

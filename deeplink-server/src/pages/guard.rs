@@ -113,7 +113,8 @@ pub(super) fn text_of(code: &ErrorCode, status: StatusCode) -> (&'static str, &'
         (ErrorCode::StorageFull, _) => ("The service is out of storage", "Nothing was saved. Try again later."),
         (ErrorCode::Overloaded, _) => (
             "Too many requests at once",
-            "Nothing was saved. If a download of yours is in progress, wait until it ends; otherwise, try again in a moment.",
+            "Nothing was saved. If one of your downloads is in progress, wait until it finishes; otherwise, try again \
+             in a moment.",
         ),
         (_, 503) => ("The service is temporarily unavailable", "Nothing was saved. Try again in a moment."),
         (_, 400..500) => ("The request is not valid", "Go back, check what you entered, and try again."),

@@ -40,7 +40,11 @@ const KINDS: [(&str, EventKind, &str); 4] = [
     ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
     ("event_attribute", EventKind::Attribute, "Attributions: the app was opened from a link"),
     ("event_identify", EventKind::Identify, "Identified users: an install was bound to a user"),
-    ("event_conversion", EventKind::Conversion, "Conversions: a user signed up, bought something, or similar"),
+    (
+        "event_conversion",
+        EventKind::Conversion,
+        "Conversions: a user signed up, bought something, or did something similar",
+    ),
 ];
 
 /// A kind of events in words: one, and many.
@@ -100,7 +104,7 @@ const AFFILIATE: &str = "filters.affiliate_id";
 
 /// The fields of a webhook, whose conversions may already be filtered by an affiliate.
 async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<Group>, ApiError> {
-    let hint = "A public URL of yours that starts with https://.";
+    let hint = "The public URL of your endpoint, starting with https://.";
     let url = Field::url("url", "Endpoint URL", hint).required().placeholder("https://hooks.example.com/deeplink");
     let kinds = KINDS.iter().map(|(name, _, label)| Field::checkbox(name, label)).collect();
     let affiliates = api::affiliates::all_of(app, &person.caller).await?;

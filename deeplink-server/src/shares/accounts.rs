@@ -24,14 +24,14 @@ const BODIES: Limits = Limits {
     of_account: 32 << 20,
     of_all: 8 * (32 << 20),
     always: 64 << 10,
-    what: ["too many request bodies of this account in progress", "too many request bodies in progress"],
+    what: ["too many request bodies from this account in progress", "too many request bodies in progress"],
 };
 /// Requests by their estimated size, without their bodies: about 500 per account, and always 30.
 const REQUESTS: Limits = Limits {
     of_account: 8 << 20,
     of_all: 8 * (8 << 20),
     always: 512 << 10,
-    what: ["too many requests of this account in progress", "too many requests in progress"],
+    what: ["too many requests from this account in progress", "too many requests in progress"],
 };
 
 /// Bytes in memory, by account.
@@ -104,12 +104,12 @@ mod tests {
         let bodies = AccountBytes::of_bodies();
         let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
         bodies.take(&tenant(0), OF_ACCOUNT).expect("it fits");
-        assert!(bodies.take(&tenant(0), 1).expect_err("it has its part").contains("of this account"));
+        assert!(bodies.take(&tenant(0), 1).expect_err("it has its part").contains("from this account"));
         for number in 1..8 {
             bodies.take(&tenant(number), OF_ACCOUNT).expect("each has its own");
         }
         bodies.take(&tenant(8), ALWAYS).expect("an account without a body may always have a small one");
-        assert!(!bodies.take(&tenant(8), 10).expect_err("all is taken").contains("of this account"));
+        assert!(!bodies.take(&tenant(8), 10).expect_err("all is taken").contains("from this account"));
         bodies.give_back(&tenant(0), ALWAYS + 10);
         bodies.take(&tenant(8), 10).expect("it was given back");
         bodies.give_back(&tenant(8), ALWAYS + 10);
@@ -130,7 +130,7 @@ mod tests {
             let begun = (0..40).filter(|_| begin(other).is_ok()).count();
             assert_eq!(begun, 30, "of account {other}");
         }
-        assert!(begin(0).expect_err("it has its share").contains("of this account"));
-        assert!(!begin(10).expect_err("all is taken").contains("of this account"));
+        assert!(begin(0).expect_err("it has its share").contains("from this account"));
+        assert!(!begin(10).expect_err("all is taken").contains("from this account"));
     }
 }

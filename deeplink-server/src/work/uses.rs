@@ -19,7 +19,7 @@ pub(super) async fn run(app: Weak<App>) {
         tokio::time::sleep(WRITE_INTERVAL).await;
         let Some(app) = app.upgrade() else { return };
         if let Err(error) = store(&app).await {
-            tracing::warn!(%error, "last-used times of keys could not be stored; they will be updated at the next use");
+            tracing::warn!(%error, "last-used times of keys could not be stored; they will be updated on next use");
         }
     }
 }

@@ -27,8 +27,8 @@ const TOP: u32 = 25;
      did not come from a link are shown separately, as unattributed. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
      above; above 100%, it is a ratio, such as 1.5 per user. Unknown IDs count as zero. Days and hours are in UTC. \
-     With --tz, groups are the days of that time zone, and so are the dates of --from and --to. Clicks are counted by whole hours; an hour that spans midnight counts \
-     toward the earlier day. -o csv has a column for each conversion type.",
+     With --tz, days are in that time zone, and so are the dates in --from and --to. Clicks are counted by whole \
+     hours; an hour that spans midnight counts toward the earlier day. -o csv has a column for each conversion type.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
@@ -58,8 +58,8 @@ pub(crate) struct Stats {
     /// Groups with the most clicks: same as --group-by WHAT --order clicks --limit 25
     #[arg(long, value_name = "WHAT", conflicts_with = "group_by")]
     top: Option<String>,
-    /// Maximum number of groups, 1 to 100; the remaining clicks are counted in the group other. Not allowed with day or
-    /// hour
+    /// Maximum number of groups, 1 to 100; the remaining clicks are counted in a group named other. Not allowed with
+    /// day or hour
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Order of the groups: clicks (most clicks first) or -key (descending)

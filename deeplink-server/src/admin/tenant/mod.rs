@@ -226,7 +226,7 @@ async fn grant(comp: Comp, config: &Config, clock: &Clock) -> Result<(), Failure
     db.close().await;
     let tenant = granted?;
     output::print(&match tier {
-        Some(tier) => format!("{tenant} is granted the plan {tier}\n"),
+        Some(tier) => format!("{tenant} has been granted the {tier} plan\n"),
         None => format!("{tenant} has no granted plan\n"),
     });
     Ok(())

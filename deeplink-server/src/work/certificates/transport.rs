@@ -75,7 +75,7 @@ impl HttpClient for Transport {
             let (parts, body) = request.into_parts();
             // Most of these addresses come from the server.
             if parts.uri.scheme() != Some(&Scheme::HTTPS) {
-                return Err(Error::Str("the ACME server names an address that is not https"));
+                return Err(Error::Str("the ACME server returned a URL that is not https"));
             }
             let body = match body.collect().await {
                 Ok(body) => body.to_bytes(),

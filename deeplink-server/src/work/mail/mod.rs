@@ -93,7 +93,10 @@ pub(super) async fn run(app: Weak<App>) {
         if std::mem::take(&mut first)
             && let Err(error) = release(&app).await
         {
-            tracing::warn!(%error, "emails claimed by the previous run could not be released; they will be sent at their next attempt");
+            tracing::warn!(
+                %error,
+                "emails claimed by the previous run could not be released; they will be sent on the next attempt"
+            );
         }
         if app.stopping.load(Ordering::Relaxed) {
             return;
