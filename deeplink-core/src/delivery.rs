@@ -2,13 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{ErrorCode, Invalid};
 use crate::event::EventKind;
 use crate::id::{DeliveryId, EventId, WebhookId};
 use crate::time::Timestamp;
 use crate::words::{paged, reply, words};
 
-/// Delay before each attempt of a delivery, in milliseconds: the first at once, then four retries after 0, 1, 5 and 25 seconds.
-pub const RETRY_DELAYS_MILLIS: [i64; 5] = [0, 0, 1_000, 5_000, 25_000];
+/// Delays before the first four retries of a delivery, in seconds.
+pub const RETRY_DELAYS_SECS: [i64; 4] = [0, 1, 5, 25];
+/// The same for further ones, if the webhook has them, and for all after these.
+const LATER_RETRY_DELAYS_SECS: [i64; 4] = [120, 600, 1_800, 3_600];
+const LAST_RETRY_DELAY_SECS: i64 = 3 * 3_600;
+/// How long failed deliveries are retried by default, in seconds: four retries, after 0, 1, 5 and 25 seconds.
+pub const DEFAULT_RETRY_SECS: i64 = 31;
+/// The longest time that failed deliveries can be retried, in seconds: three days.
+pub const MAX_RETRY_SECS: i64 = 259_200;
 /// How long one attempt may take, in milliseconds.
 pub const ATTEMPT_TIMEOUT_MILLIS: u64 = 10_000;
 /// Maximum bytes stored of an endpoint's response.
@@ -18,6 +26,20 @@ pub const MAX_PENDING: i64 = 100_000;
 /// How long deliveries are retained, in days.
 pub const DELIVERY_RETENTION_DAYS: i64 = 30;
 
+/// When the next attempt of a delivery is due, in Unix milliseconds, after this many attempts, of which the first began at
+/// `first_at` and the last failed at `failed_at`. `None` if its time for retries, in seconds, is over.
+pub fn next_attempt(attempts: i64, first_at: i64, failed_at: i64, retry_for: i64) -> Option<i64> {
+    let nth = usize::try_from(attempts - 1).ok()?;
+    let all = RETRY_DELAYS_SECS.iter().chain(&LATER_RETRY_DELAYS_SECS);
+    let due_at = failed_at + all.copied().nth(nth).unwrap_or(LAST_RETRY_DELAY_SECS) * 1_000;
+    // The first four depend on the delays alone, however long the attempts take.
+    let after_first = match RETRY_DELAYS_SECS.get(..=nth) {
+        Some(quick) => quick.iter().sum::<i64>() * 1_000,
+        None => due_at - first_at,
+    };
+    (after_first <= retry_for * 1_000).then_some(due_at)
+}
+
 words! {
     /// State of a delivery.
     DeliveryStatus {
@@ -25,7 +47,7 @@ words! {
         Pending = "pending",
         /// The endpoint accepted it.
         Delivered = "delivered",
-        /// All five attempts failed.
+        /// All attempts failed.
         Failed = "failed",
         /// The webhook was disabled, paused or deleted before it was delivered.
         Canceled = "canceled",
@@ -88,7 +110,7 @@ pub struct DeliveryDetail {
     pub status: DeliveryStatus,
     /// The exact request body.
     pub request_body: String,
-    /// The attempts so far, oldest first.
+    /// The attempts so far, oldest first; of more than 12, the first and the latest 11.
     pub attempts: Vec<Attempt>,
     /// Time of the next attempt; null if none is scheduled.
     pub next_attempt_at: Option<Timestamp>,
@@ -127,5 +149,85 @@ paged! {
     DeliveryList {
         /// The deliveries.
         deliveries: DeliveryDetail,
+    }
+}
+
+/// Maximum deliveries that one request replays.
+pub const MAX_REPLAYED: u32 = 1_000;
+
+/// The request body to replay failed deliveries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct ReplayDeliveries {
+    /// Replays deliveries created at this time or later; deliveries are kept for up to 30 days.
+    pub since: Timestamp,
+    /// Status of the deliveries: only `failed`, which is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DeliveryStatus>,
+}
+
+impl ReplayDeliveries {
+    /// All deliveries that failed since this time.
+    pub fn failed_since(since: Timestamp) -> Self {
+        Self { since, status: None }
+    }
+
+    /// Checks the rules of the fields.
+    pub fn check(&self) -> Result<(), Invalid> {
+        match &self.status {
+            None | Some(DeliveryStatus::Failed) => Ok(()),
+            Some(_) => Err(Invalid::field(ErrorCode::BadRequest, "status", "status can only be failed")),
+        }
+    }
+}
+
+reply! {
+    /// Number of deliveries that are sent again.
+    ReplayedDeliveries {
+        /// Number of new deliveries. An event that failed several times is sent once.
+        count: u32,
+        /// Whether any deliveries were left out because there are more than 1,000, or too many are pending.
+        has_more: bool,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_failed_is_sent_again() {
+        let asked = ReplayDeliveries::failed_since(Timestamp::from_millis(0));
+        assert_eq!(asked.check(), Ok(()));
+        assert_eq!(ReplayDeliveries { status: Some(DeliveryStatus::Failed), ..asked.clone() }.check(), Ok(()));
+        let wrong = ReplayDeliveries { status: Some(DeliveryStatus::Delivered), ..asked }.check().expect_err("no");
+        assert_eq!((wrong.code, wrong.field.as_deref()), (ErrorCode::BadRequest, Some("status")));
+    }
+
+    /// The delays between attempts, in seconds, if each takes `took` milliseconds.
+    fn delays(retry_for: i64, took: i64) -> Vec<i64> {
+        let (mut attempts, mut began, mut delays) = (1, 0, Vec::new());
+        while let Some(due_at) = next_attempt(attempts, 0, began + took, retry_for) {
+            delays.push((due_at - began - took) / 1_000);
+            (attempts, began) = (attempts + 1, due_at);
+        }
+        delays
+    }
+
+    #[test]
+    fn retries_end_with_their_time() {
+        assert_eq!(delays(0, 10), [0]);
+        assert_eq!(delays(DEFAULT_RETRY_SECS, 10), [0, 1, 5, 25]);
+        assert_eq!(delays(DEFAULT_RETRY_SECS, 10_000), [0, 1, 5, 25], "however long each attempt takes");
+        assert_eq!(delays(30, 10), [0, 1, 5]);
+        assert_eq!(delays(150, 10), [0, 1, 5, 25]);
+        assert_eq!(delays(152, 10), [0, 1, 5, 25, 120]);
+        assert_eq!(delays(3_600, 10_000), [0, 1, 5, 25, 120, 600, 1_800]);
+        let all = delays(MAX_RETRY_SECS, 10_000);
+        assert_eq!(all[4..9], [120, 600, 1_800, 3_600, 10_800]);
+        assert_eq!(all.len(), 8 + 23);
+        let last = all.iter().sum::<i64>() + 10 * (all.len() as i64);
+        assert!((MAX_RETRY_SECS - 3 * 3_600 - 10..=MAX_RETRY_SECS).contains(&last), "{last}");
     }
 }

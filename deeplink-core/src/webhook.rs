@@ -16,8 +16,9 @@ use crate::url;
 use crate::words::{paged, reply, setters, words};
 
 pub use crate::delivery::{
-    ATTEMPT_TIMEOUT_MILLIS, Attempt, DELIVERY_RETENTION_DAYS, DeliveryDetail, DeliveryList, DeliveryStatus,
-    MAX_PENDING, MAX_RESPONSE_BYTES, RETRY_DELAYS_MILLIS,
+    ATTEMPT_TIMEOUT_MILLIS, Attempt, DEFAULT_RETRY_SECS, DELIVERY_RETENTION_DAYS, DeliveryDetail, DeliveryList,
+    DeliveryStatus, MAX_PENDING, MAX_REPLAYED, MAX_RESPONSE_BYTES, MAX_RETRY_SECS, RETRY_DELAYS_SECS, ReplayDeliveries,
+    ReplayedDeliveries, next_attempt,
 };
 
 /// Maximum webhooks of an account.
@@ -86,18 +87,24 @@ pub struct CreateWebhook {
     /// Filters on the events that are sent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub filters: Option<WebhookFilters>,
+    /// How long failed deliveries are retried, in seconds: 0 to 259,200 (three days); 31 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 259_200, default = 31))]
+    pub retry_for: Option<i64>,
 }
 
 impl CreateWebhook {
     /// A webhook that posts all events of these kinds to this URL.
     pub fn new(url: impl Into<String>, events: impl IntoIterator<Item = EventKind>) -> Self {
         let events = events.into_iter().map(|kind| kind.as_str().to_owned()).collect();
-        Self { url: url.into(), events, filters: None }
+        Self { url: url.into(), events, filters: None, retry_for: None }
     }
 
     setters! {
         /// Sets filters on the events that are sent.
         filters: WebhookFilters,
+        /// Sets how long failed deliveries are retried, in seconds.
+        retry_for: i64,
     }
 
     /// Runs every rule of the service but one: whether it may call an address that is not public.
@@ -111,6 +118,7 @@ impl CreateWebhook {
             url: address(&self.url, allows)?,
             events: kinds(&self.events)?,
             affiliate: self.filters.unwrap_or_default().check()?,
+            retry_for: retry_secs(self.retry_for.unwrap_or(DEFAULT_RETRY_SECS))?,
         })
     }
 }
@@ -125,6 +133,8 @@ pub struct NewWebhook {
     pub events: Vec<EventKind>,
     /// The only affiliate whose conversions are sent, if set.
     pub affiliate: Option<AffiliateId>,
+    /// How long failed deliveries are retried, in seconds.
+    pub retry_for: i64,
 }
 
 /// The request body of an update: absent fields keep their values.
@@ -144,6 +154,10 @@ pub struct UpdateWebhook {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<WebhookFilters>))]
     pub filters: Patch<WebhookFilters>,
+    /// How long failed deliveries are retried, in seconds: 0 to 259,200 (three days).
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>, minimum = 0, maximum = 259_200))]
+    pub retry_for: Patch<i64>,
     /// Whether the webhook is enabled. Disabling it cancels pending deliveries.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
@@ -160,6 +174,8 @@ pub struct WebhookChange {
     pub events: Option<Vec<EventKind>>,
     /// The only affiliate whose conversions are sent from now on; the inner `None` means all conversions.
     pub affiliate: Option<Option<AffiliateId>>,
+    /// How long failed deliveries are retried, in seconds.
+    pub retry_for: Option<i64>,
     /// Whether the webhook is enabled.
     pub active: Option<bool>,
 }
@@ -176,6 +192,8 @@ impl UpdateWebhook {
         url: impl Into<String>,
         /// Sets the filters.
         filters: WebhookFilters,
+        /// Sets how long failed deliveries are retried, in seconds.
+        retry_for: i64,
         /// Enables or disables the webhook.
         active: bool,
     }
@@ -201,12 +219,13 @@ impl UpdateWebhook {
             Patch::Clear => Some(None),
             Patch::Set(filters) => Some(filters.check()?),
         };
+        let retry_for = self.retry_for.required("retry_for")?.map(retry_secs).transpose()?;
         let active = self.active.required("active")?;
-        if url.is_none() && events.is_none() && affiliate.is_none() && active.is_none() {
-            let message = "the update is empty: send at least one of url, events, filters and active";
+        if url.is_none() && events.is_none() && affiliate.is_none() && retry_for.is_none() && active.is_none() {
+            let message = "the update is empty: send at least one of url, events, filters, retry_for and active";
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, message));
         }
-        Ok(WebhookChange { url, events, affiliate, active })
+        Ok(WebhookChange { url, events, affiliate, retry_for, active })
     }
 }
 
@@ -226,6 +245,18 @@ fn address(text: &str, allows: impl Fn(IpAddr) -> bool) -> Result<String, Invali
         return Err(wrong("port must be 80, 443 or at least 1024".into()));
     }
     Ok(url.into())
+}
+
+fn retry_secs(secs: i64) -> Result<i64, Invalid> {
+    if (0..=MAX_RETRY_SECS).contains(&secs) {
+        return Ok(secs);
+    }
+    let message = format!("retry_for must be between 0 and {MAX_RETRY_SECS} seconds");
+    Err(Invalid::field(ErrorCode::BadRequest, "retry_for", message))
+}
+
+fn default_retry_secs() -> i64 {
+    DEFAULT_RETRY_SECS
 }
 
 fn kinds(words: &[String]) -> Result<Vec<EventKind>, Invalid> {
@@ -284,6 +315,9 @@ reply! {
         #[serde(default, skip_serializing_if = "WebhookFilters::is_empty")]
         #[cfg_attr(feature = "openapi", schema(required = false))]
         filters: WebhookFilters,
+        /// How long failed deliveries are retried, in seconds.
+        #[serde(default = "default_retry_secs")]
+        retry_for: i64,
         /// Whether the webhook is enabled.
         active: bool,
         /// When it was created.
@@ -319,46 +353,6 @@ reply! {
         id: WebhookId,
         /// The secret that signs the webhook's events from now on.
         secret: WebhookSecret,
-    }
-}
-
-/// Maximum deliveries that one request replays.
-pub const MAX_REPLAYED: u32 = 1_000;
-
-/// The request body to replay failed deliveries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[non_exhaustive]
-pub struct ReplayDeliveries {
-    /// Replays deliveries created at this time or later; deliveries are kept for up to 30 days.
-    pub since: Timestamp,
-    /// Status of the deliveries: only `failed`, which is the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<DeliveryStatus>,
-}
-
-impl ReplayDeliveries {
-    /// All deliveries that failed since this time.
-    pub fn failed_since(since: Timestamp) -> Self {
-        Self { since, status: None }
-    }
-
-    /// Checks the rules of the fields.
-    pub fn check(&self) -> Result<(), Invalid> {
-        match &self.status {
-            None | Some(DeliveryStatus::Failed) => Ok(()),
-            Some(_) => Err(Invalid::field(ErrorCode::BadRequest, "status", "status can only be failed")),
-        }
-    }
-}
-
-reply! {
-    /// Number of deliveries that are sent again.
-    ReplayedDeliveries {
-        /// Number of new deliveries. An event that failed several times is sent once.
-        count: u32,
-        /// Whether any deliveries were left out because there are more than 1,000, or too many are pending.
-        has_more: bool,
     }
 }
 
@@ -468,6 +462,7 @@ mod tests {
             "https://example.com/".into(),
             vec![EventKind::Click],
             WebhookFilters::new(),
+            DEFAULT_RETRY_SECS,
             true,
             at,
             health,
@@ -480,15 +475,6 @@ mod tests {
         let json = serde_json::to_value(&created).expect("JSON");
         assert_eq!(json["filters"]["affiliate_id"], "aff_0123456789abcdef01234567");
         assert_eq!(serde_json::from_value::<CreatedWebhook>(json).expect("a webhook"), created);
-    }
-
-    #[test]
-    fn only_what_failed_is_sent_again() {
-        let asked = ReplayDeliveries::failed_since(Timestamp::from_millis(0));
-        assert_eq!(asked.check(), Ok(()));
-        assert_eq!(ReplayDeliveries { status: Some(DeliveryStatus::Failed), ..asked.clone() }.check(), Ok(()));
-        let wrong = ReplayDeliveries { status: Some(DeliveryStatus::Delivered), ..asked }.check().expect_err("no");
-        assert_eq!((wrong.code, wrong.field.as_deref()), (ErrorCode::BadRequest, Some("status")));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::noun::{Column, Field, Kind, Noun, column, nouns};
 nouns! {
     /// Webhooks.
     WEBHOOKS("webhooks", id: "id", created: "id") {
-        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "active": Flag,
-            "status" = "health.status": Status, "failing_since" = "health.failing_since": Moment,
+        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "retry_for",
+            "active": Flag, "status" = "health.status": Status, "failing_since" = "health.failing_since": Moment,
             "delivered_at" = "health.delivered_at": Moment, "dropped" = "health.dropped", "created_at": Moment;
         columns: "ID" = "id", "URL" = "url", "EVENTS" = "events", "ACTIVE" = "active", "STATUS" = "status",
             "LAST DELIVERY" = (Spare "delivered_at"), "CREATED" = (Spare "created_at");
@@ -14,8 +14,8 @@ nouns! {
 
     /// A new webhook, with its secret.
     NEW_WEBHOOK("webhooks", id: "id", created: "secret") {
-        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "active": Flag,
-            "created_at": Moment, "secret";
+        fields: "id", "url": Address, "events": Events, "affiliate_id" = "filters.affiliate_id", "retry_for",
+            "active": Flag, "created_at": Moment, "secret";
         columns: "ID" = "id", "SECRET" = "secret";
     }
 

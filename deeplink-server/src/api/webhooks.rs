@@ -64,7 +64,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_
     responses(
         (status = 201, description = "Created; the secret is shown only once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, KeyedBody,
-        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`), or the account already has 2 webhooks (`webhook_limit`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`, `bad_request`), or the account already has 2 webhooks (`webhook_limit`)", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]

@@ -78,6 +78,8 @@ pub(crate) struct StoredWebhook {
     /// In the order of [`EventKind::ALL`].
     pub(crate) events: Vec<EventKind>,
     pub(crate) affiliate: Option<AffiliateId>,
+    /// How long failed deliveries are retried, in seconds.
+    pub(crate) retry_for: i64,
     pub(crate) active: bool,
     /// How often it was re-enabled.
     pub(crate) turn: i64,
@@ -91,7 +93,9 @@ impl StoredWebhook {
     /// The webhook as the API returns it.
     pub(crate) fn detail(self) -> WebhookDetail {
         let filters = self.affiliate.iter().fold(WebhookFilters::new(), |all, id| all.affiliate_id(id.as_str()));
-        WebhookDetail::new(self.id, self.url, self.events, filters, self.active, self.created_at, self.health)
+        WebhookDetail::new(
+            self.id, self.url, self.events, filters, self.retry_for, self.active, self.created_at, self.health,
+        )
     }
 
     /// Whether it subscribes to clicks.
@@ -105,7 +109,7 @@ macro_rules! full {
     ($before:literal, $after:literal) => {
         concat!(
             $before,
-            " id, url, kinds, affiliate_id, active, turn, is_full, failing_since, delivered_at, paused_at, dropped, created_at ",
+            " id, url, kinds, affiliate_id, retry_for, active, turn, is_full, failing_since, delivered_at, paused_at, dropped, created_at ",
             $after
         )
     };
@@ -117,6 +121,7 @@ struct FullRow {
     url: String,
     kinds: i64,
     affiliate_id: Option<String>,
+    retry_for: i64,
     active: bool,
     turn: i64,
     is_full: bool,
@@ -154,6 +159,7 @@ impl TryFrom<FullRow> for StoredWebhook {
                 .transpose()
                 .map_err(|_| corrupt("affiliate_id"))?,
             events: EventKind::ALL.iter().filter(|kind| row.kinds & bit(kind) != 0).cloned().collect(),
+            retry_for: row.retry_for,
             active: row.active,
             turn: row.turn,
             is_full: row.is_full,
@@ -177,13 +183,14 @@ pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, D
 /// Stores a webhook. It gets clicks from now on, but no earlier ones.
 pub(crate) async fn insert(db: &mut Conn<'_>, storing: &StoringWebhook) -> Result<(), DbError> {
     const SQL: &str = "
-        INSERT INTO webhooks (id, tenant_id, url, kinds, affiliate_id, active, sealed, clicks_after, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, TRUE, $6, $7, $8, $8)";
+        INSERT INTO webhooks (id, tenant_id, url, kinds, affiliate_id, active, sealed, clicks_after, created_at, updated_at,
+            retry_for)
+        VALUES ($1, $2, $3, $4, $5, TRUE, $6, $7, $8, $8, $9)";
     let StoringWebhook { id, tenant, new, sealed, created_at } = storing;
     let head = head(db).await?;
     execute!(db, SQL;
         id.as_str(), tenant.as_str(), &new.url, bits(&new.events), new.affiliate.as_ref().map(AffiliateId::as_str),
-        sealed, head, created_at.as_millis())?;
+        sealed, head, created_at.as_millis(), new.retry_for)?;
     Ok(())
 }
 
@@ -226,7 +233,7 @@ pub(crate) async fn update(
     // A sender may be updating the row at the same time; this locks it.
     const LOCK: &str = full!("UPDATE webhooks SET updated_at = $3 WHERE tenant_id = $1 AND id = $2 RETURNING", "");
     const SQL: &str = "
-        UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6,
+        UPDATE webhooks SET url = $3, kinds = $4, affiliate_id = $5, active = $6, retry_for = $10,
             clicks_after = CASE WHEN $7 THEN $8 ELSE clicks_after END,
             failing_since = CASE WHEN url <> $3 THEN NULL ELSE failing_since END,
             failed_at = CASE WHEN $9 OR url <> $3 THEN NULL ELSE failed_at END,
@@ -242,13 +249,14 @@ pub(crate) async fn update(
     after.url = change.url.clone().unwrap_or(after.url);
     after.events = change.events.clone().unwrap_or(after.events);
     after.affiliate = change.affiliate.clone().unwrap_or(after.affiliate);
+    after.retry_for = change.retry_for.unwrap_or(after.retry_for);
     after.active = change.active.unwrap_or(after.active);
     let begins = after.hears_clicks() && !before.hears_clicks();
     let head = if begins { head(db).await? } else { 0 };
     execute!(db, SQL;
         tenant.as_str(), id.as_str(), &after.url, bits(&after.events),
         after.affiliate.as_ref().map(AffiliateId::as_str), after.active, begins, head,
-        after.active && !before.active)?;
+        after.active && !before.active, after.retry_for)?;
     find(db, tenant, id).await
 }
 

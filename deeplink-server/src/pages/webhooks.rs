@@ -8,8 +8,8 @@ use axum::response::Response;
 use deeplink_core::event::EventKind;
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{
-    CreateWebhook, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_WEBHOOKS, UpdateWebhook, WebhookDetail, WebhookFilters,
-    WebhookStatus,
+    CreateWebhook, DEFAULT_RETRY_SECS, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_RETRY_SECS, MAX_WEBHOOKS,
+    UpdateWebhook, WebhookDetail, WebhookFilters, WebhookStatus,
 };
 
 use super::PageResult;
@@ -99,11 +99,33 @@ impl From<WebhookDetail> for WebhookView {
     }
 }
 
+/// Times for retries to choose from, in seconds.
+const RETRY_TIMES: [(i64, &str); 5] = [
+    (31, "31 seconds: four retries"),
+    (3_600, "1 hour"),
+    (6 * 3_600, "6 hours"),
+    (24 * 3_600, "24 hours"),
+    (MAX_RETRY_SECS, "3 days"),
+];
+
+/// The field for how long failed deliveries are retried.
+fn retry_field(stored: i64) -> Field {
+    let known = RETRY_TIMES.iter().any(|(secs, _)| *secs == stored);
+    let other = (!known).then(|| (stored.to_string(), format!("{stored} seconds")));
+    let choices = RETRY_TIMES.iter().map(|(secs, text)| (secs.to_string(), (*text).to_owned())).chain(other);
+    let hint = "Later retries wait 2, 10, 30 and 60 minutes, and then 3 hours each.";
+    Field::choice("retry_for", "Retry failed deliveries for", hint, choices)
+}
+
+fn retry_in(form: &Form) -> i64 {
+    form.value("retry_for").parse().unwrap_or(DEFAULT_RETRY_SECS)
+}
+
 /// The field that filters conversions.
 const AFFILIATE: &str = "filters.affiliate_id";
 
 /// The fields of a webhook, whose conversions may already be filtered by an affiliate.
-async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<Group>, ApiError> {
+async fn groups(app: &App, person: &Person, filter: Option<&str>, retry_for: i64) -> Result<Vec<Group>, ApiError> {
     let hint = "The public URL of your endpoint, starting with https://.";
     let url = Field::url("url", "Endpoint URL", hint).required().placeholder("https://hooks.example.com/deeplink");
     let kinds = KINDS.iter().map(|(name, _, label)| Field::checkbox(name, label)).collect();
@@ -123,7 +145,7 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>) -> Result<Vec<
     Ok(vec![
         Group::plain(vec![url]),
         Group::new("Events", "Choose which events to send.", kinds).standing_for("events"),
-        Group::plain(vec![affiliate]),
+        Group::plain(vec![affiliate, retry_field(retry_for)]),
     ])
 }
 
@@ -162,7 +184,8 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
     let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= MAX_WEBHOOKS);
     let initial = Form::with([("event_conversion", Some("yes"))]);
-    let form = FormView::new(app, groups(app, person, None).await?, &initial, &view);
+    let groups = groups(app, person, None, DEFAULT_RETRY_SECS).await?;
+    let form = FormView::new(app, groups, &initial, &view);
     let frame = Frame::list(app, person, Section::WEBHOOKS, &view);
     let webhooks = all.into_iter().map(WebhookView::from).collect();
     Ok(answer(app, view.outcome(), &frame, &ListPage { frame: &frame, webhooks, is_full, form }))
@@ -170,7 +193,9 @@ async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult 
 
 /// Creates a webhook and shows its secret once.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
-    let asked_in = |form: &Form| CreateWebhook::new(form.value("url"), kinds_in(form)).filters(filters_in(form));
+    let asked_in = |form: &Form| {
+        CreateWebhook::new(form.value("url"), kinds_in(form)).filters(filters_in(form)).retry_for(retry_in(form))
+    };
     let allows = |address| app.config.outbound_allow.contains(address);
     if let Some(refused) = View::checked(&form, stand_in, |form| asked_in(form).check(allows).map(drop)) {
         return list_page(&app, &person, refused).await;
@@ -242,8 +267,10 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let webhook = named(app, person, id).await?;
     let kinds = KINDS.iter().map(|(name, kind, _)| (*name, webhook.events.contains(kind).then_some("yes")));
     let filter = webhook.filters.affiliate_id.as_deref();
-    let stored = Form::with(kinds.chain([("url", Some(&*webhook.url)), (AFFILIATE, filter)]));
-    let form = FormView::new(app, groups(app, person, filter).await?, &stored, &view);
+    let retry_for = webhook.retry_for.to_string();
+    let others = [("url", Some(&*webhook.url)), (AFFILIATE, filter), ("retry_for", Some(&*retry_for))];
+    let stored = Form::with(kinds.chain(others));
+    let form = FormView::new(app, groups(app, person, filter, webhook.retry_for).await?, &stored, &view);
     let frame = Frame::of(app, person, Section::WEBHOOKS, host_of(&webhook.url)).showing(&view);
     let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
     let warnings = warnings(&webhook, &all);
@@ -267,7 +294,9 @@ pub(super) async fn update(
         "yes" => (UpdateWebhook::new().active(true), "webhook-on"),
         "no" => (UpdateWebhook::new().active(false), "webhook-off"),
         _ => {
-            let asked_in = |form: &Form| UpdateWebhook::new().url(form.value("url")).events(kinds_in(form));
+            let asked_in = |form: &Form| {
+                UpdateWebhook::new().url(form.value("url")).events(kinds_in(form)).retry_for(retry_in(form))
+            };
             let allows = |address| app.config.outbound_allow.contains(address);
             if let Some(refused) = View::checked(&form, stand_in, |form| asked_in(form).check(allows).map(drop)) {
                 return page(&app, &person, &id, refused).await;

@@ -49,6 +49,34 @@ async fn w8_a_delivery_is_attempted_five_times_at_the_documented_times() {
     assert!(scene.deliveries(a, &hook).await.iter().all(|one| one.attempts.len() == 5 || one.id.as_str() == other));
 }
 
+/// A webhook's time for retries decides how many there are; a longer one that is set meanwhile counts for what is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retries_go_on_for_as_long_as_the_webhook_says() {
+    let scene = Scene::new().await;
+    let receiver = scene.receiver(Say::Status(500)).await;
+    let a = &scene.world.a;
+    let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+    scene.change(a, &hook, &json!({"retry_for": 0})).await;
+    scene.test(a, &hook).await;
+    scene.settled(&hook, 2, 1).await;
+    assert_eq!(scene.attempts(&hook).await, 2);
+
+    scene.change(a, &hook, &json!({"retry_for": 31})).await;
+    scene.test(a, &hook).await;
+    scene.attempted(&hook, 4).await;
+    scene.change(a, &hook, &json!({"retry_for": 3_600})).await;
+    for (nth, wait) in [1, 5, 25, 120, 600, 1_800].into_iter().enumerate() {
+        let waiting = scene.deliveries(a, &hook).await.remove(0);
+        let next = waiting.next_attempt_at.expect("another attempt").as_millis();
+        assert_eq!(next - scene.world.clock.now().as_millis(), wait * 1_000);
+        scene.world.clock.advance(Duration::from_secs(wait.unsigned_abs()));
+        scene.attempted(&hook, 5 + i64::try_from(nth).expect("few")).await;
+    }
+    scene.settled(&hook, 2, 2).await;
+    let failed = scene.deliveries(a, &hook).await.remove(0);
+    assert_eq!((failed.attempts.len(), failed.next_attempt_at), (8, None), "an hour is over before the next one");
+}
+
 /// W8: any status from 200 to 299 ends it; redirects and 410 are failures, and redirects are not followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w8_any_2xx_ends_it_and_nothing_else_does() {

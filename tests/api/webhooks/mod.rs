@@ -59,7 +59,7 @@ async fn a_webhook_is_made_listed_changed_and_deleted() {
         made.push(shown);
     }
     let expected = json!({
-        "id": made[0]["id"], "url": URL, "events": ["click", "attribute", "conversion"], "active": true,
+        "id": made[0]["id"], "url": URL, "events": ["click", "attribute", "conversion"], "retry_for": 31, "active": true,
         "created_at": made[0]["created_at"],
         "health": {"status": "untried", "failing_since": null, "delivered_at": null, "dropped": 0},
     });
@@ -73,6 +73,8 @@ async fn a_webhook_is_made_listed_changed_and_deleted() {
         (json!({"url": "https://E.IO."}), "url", json!("https://e.io./")),
         (json!({"events": ["attribution"], "id": "x", "secret": "x"}), "events", json!(["attribute"])),
         (json!({"filters": {"affiliate_id": affiliate}}), "filters", json!({"affiliate_id": affiliate})),
+        (json!({"retry_for": 0}), "retry_for", json!(0)),
+        (json!({"retry_for": 259_200}), "retry_for", json!(259_200)),
         (json!({"active": false}), "active", json!(false)),
     ] {
         let reply = world.a.patch(&path, &change).await;
@@ -114,6 +116,10 @@ async fn bodies_are_judged() {
         ("events", json!(["clicks"]), "400 invalid_event events"),
         ("events", json!("click"), "400 bad_request events"),
         ("events", json!([1]), "400 bad_request events[0]"),
+        ("retry_for", json!(-1), "400 bad_request retry_for"),
+        ("retry_for", json!(259_201), "400 bad_request retry_for"),
+        ("retry_for", json!("31"), "400 bad_request retry_for"),
+        ("retry_for", json!(1.5), "400 bad_request retry_for"),
         ("filters", json!([]), "400 bad_request filters"),
         ("filters", json!({"link_id": "x"}), "400 bad_request filters"),
         ("filters", json!({"affiliate_id": 1}), "400 bad_request filters.affiliate_id"),

@@ -1,10 +1,13 @@
 //! `dl webhooks create`.
 
+use std::time::Duration;
+
 use clap::{ArgGroup, Args};
 use deeplink_core::event::EventKind;
 use deeplink_core::webhook::{CreateWebhook, WebhookFilters};
 
 use super::kinds;
+use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
@@ -20,6 +23,7 @@ use crate::{given, output};
     &[
     "dl webhooks create --url https://hooks.example.com/deeplink --all-events",
     "dl webhooks create --url https://hooks.example.com/ --event conversion --out-file s.txt",
+    "dl webhooks create --url https://hooks.example.com/ --all-events --retry-for 3d",
 ]
 ))]
 pub(crate) struct Create {
@@ -35,6 +39,9 @@ pub(crate) struct Create {
     /// Send only conversions attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
+    /// How long to retry failed deliveries, up to 3d [default: 31s, for four retries]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    retry_for: Option<Duration>,
     #[command(flatten)]
     out: SecretOut,
 }
@@ -47,6 +54,9 @@ impl Create {
         if let Some(affiliate) = self.affiliate {
             given::affiliate_id(&affiliate)?;
             wanted = wanted.filters(WebhookFilters::new().affiliate_id(affiliate));
+        }
+        if let Some(length) = self.retry_for {
+            wanted = wanted.retry_for(super::whole_secs(length));
         }
         // Before a key is needed: invalid input fails first.
         wanted.validate()?;

@@ -61,3 +61,8 @@ impl Webhooks {
         matches!(self.action, Action::Listen(_))
     }
 }
+
+/// The whole seconds of a length of time; less than one is none.
+fn whole_secs(length: std::time::Duration) -> i64 {
+    i64::try_from(length.as_secs()).unwrap_or(i64::MAX)
+}

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use deeplink_client::receiver::{Answer, Fault, Post, Target};
 use deeplink_client::webhook::Verifier;
 use deeplink_core::event::{Event, EventKind};
-use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, RETRY_DELAYS_MILLIS};
+use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, RETRY_DELAYS_SECS};
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
@@ -84,12 +84,12 @@ impl Trigger {
         let end = ctx.limit_set().map(|limit| Instant::now() + limit);
         let mut rows = sheet.several();
         let tries =
-            if self.simulate_retries { RETRY_DELAYS_MILLIS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
+            if self.simulate_retries { 1 + RETRY_DELAYS_SECS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
         let mut worst: Option<Failure> = None;
         for number in 1..=tries {
-            let wait =
-                RETRY_DELAYS_MILLIS.get(number - 1).filter(|_| self.simulate_retries).copied().unwrap_or_default();
-            let waited = within(end, tokio::time::sleep(Duration::from_millis(wait.unsigned_abs()))).await;
+            let wait = number.checked_sub(2).filter(|_| self.simulate_retries).and_then(|nth| RETRY_DELAYS_SECS.get(nth));
+            let wait = Duration::from_secs(wait.map_or(0, |secs| secs.unsigned_abs()));
+            let waited = within(end, tokio::time::sleep(wait)).await;
             let (headers, body) = self.attempt(&signer, &body, &id)?;
             let (start, attempt) = (Instant::now(), async { self.ask(ctx, &post, &headers, &body).await });
             let answer = if waited.is_some() { within(end, attempt).await } else { None };

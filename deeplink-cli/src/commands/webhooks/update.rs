@@ -1,11 +1,14 @@
 //! `dl webhooks update`.
 
+use std::time::Duration;
+
 use clap::Args;
 use deeplink_core::event::EventKind;
 use deeplink_core::patch::Patch;
 use deeplink_core::webhook::{UpdateWebhook, WebhookFilters};
 
 use super::kinds;
+use crate::clock::parse_duration;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
@@ -20,6 +23,7 @@ use crate::{given, output};
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",
     "dl webhooks update wh_0123456789abcdef01234567 --event click --event conversion",
+    "dl webhooks update wh_0123456789abcdef01234567 --retry-for 3d",
 ]
 ))]
 pub(crate) struct Update {
@@ -40,6 +44,9 @@ pub(crate) struct Update {
     /// Send all conversions, whatever the affiliate
     #[arg(long, conflicts_with = "affiliate")]
     no_filter: bool,
+    /// How long to retry failed deliveries, from 0s to 3d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    retry_for: Option<Duration>,
     /// Enable (true) or disable (false) the webhook
     #[arg(long, value_name = "BOOL")]
     active: Option<bool>,
@@ -65,11 +72,14 @@ impl Update {
         if self.no_filter {
             update.filters = Patch::Clear;
         }
+        if let Some(length) = self.retry_for {
+            update = update.retry_for(super::whole_secs(length));
+        }
         if let Some(active) = self.active {
             update = update.active(active);
         }
         if update == UpdateWebhook::new() {
-            let hint = "--url, --event, --all-events, --affiliate, --no-filter, --active";
+            let hint = "--url, --event, --all-events, --affiliate, --no-filter, --retry-for, --active";
             return Err(Failure::usage("nothing to change").hint(hint).into());
         }
         update.validate()?;

@@ -5,7 +5,7 @@ use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
 use super::super::{Conn, DbError, execute, on};
-use super::latest_plausible;
+use super::{AttemptRecord, latest_plausible};
 
 /// A delivery whose next attempt is due.
 #[derive(Debug, Clone, FromRow)]
@@ -23,6 +23,13 @@ pub(crate) struct DueDelivery {
     pub(crate) body: Option<String>,
     /// Whether it is a test event.
     pub(crate) is_test: bool,
+}
+
+impl DueDelivery {
+    /// The attempts so far.
+    pub(crate) fn log_records(&self) -> Vec<AttemptRecord> {
+        serde_json::from_str(&self.log).unwrap_or_default()
+    }
 }
 
 /// A webhook's due deliveries, the longest waiting one first; none while its account is suspended.
@@ -68,6 +75,8 @@ pub(crate) struct ActiveWebhook {
     /// How often it was re-enabled. Deliveries of an earlier turn are given up.
     pub(crate) turn: i64,
     pub(crate) is_full: bool,
+    /// How long failed deliveries are retried, in seconds.
+    pub(crate) retry_for: i64,
     /// Whether the last attempt failed, even if the webhook was disabled and re-enabled since.
     pub(crate) is_failing: bool,
 }
@@ -81,13 +90,14 @@ struct Row {
     before_until: Option<i64>,
     turn: i64,
     is_full: bool,
+    retry_for: i64,
     failing_since: Option<i64>,
 }
 
 /// A tenant's active webhooks; none while the account is suspended, so that its deliveries wait.
 pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<ActiveWebhook>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, failing_since FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, retry_for, failing_since FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE
             AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = $1 AND t.suspended_at IS NOT NULL)
         ORDER BY id";
@@ -100,6 +110,7 @@ pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Res
             before: row.sealed_before.zip(row.before_until.map(Timestamp::from_millis)),
             turn: row.turn,
             is_full: row.is_full,
+            retry_for: row.retry_for,
             is_failing: row.failing_since.is_some(),
         })
     };

@@ -67,17 +67,6 @@ pub(crate) struct AttemptRecord {
     pub(crate) answer: String,
 }
 
-impl AttemptRecord {
-    /// A log with this attempt appended.
-    pub(crate) fn appended_to(&self, log: &str) -> String {
-        let this = serde_json::to_string(self).unwrap_or_else(|_| "{}".into());
-        match log.trim_end().strip_suffix(']') {
-            Some(before) if before.len() > 1 => format!("{before},{this}]"),
-            _ => format!("[{this}]"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use deeplink_core::webhook::DeliveryStatus;

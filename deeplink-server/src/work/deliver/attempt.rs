@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deeplink_core::signature::{SERVICE_SIGNATURE, SERVICE_TEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use deeplink_core::time::Timestamp;
-use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, MAX_RESPONSE_BYTES, RETRY_DELAYS_MILLIS};
+use deeplink_core::webhook::{ATTEMPT_TIMEOUT_MILLIS, MAX_RESPONSE_BYTES, next_attempt};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
 
@@ -21,6 +21,8 @@ const NO_ANSWER: &str = "there was no valid response";
 /// The recorded error of a timeout. Connecting has a shorter limit, so this tells no closed port from a filtered one.
 const TIMED_OUT: &str = "there was no response within 10 seconds";
 const NOT_SUCCESS: &str = "the response status is not 2xx";
+/// Attempts that are kept of a delivery: the first and the latest.
+const MAX_KEPT_ATTEMPTS: usize = 12;
 const NOT_SIGNED: &str = "the webhook's secret cannot be decrypted";
 
 /// Makes an attempt.
@@ -85,23 +87,23 @@ fn text(begin: &[u8]) -> String {
     text
 }
 
-/// The update of a delivery after an attempt that ended at `now`: when the next one is due, if there is one.
-pub(super) fn update(due: &DueDelivery, record: &AttemptRecord, now: i64) -> DeliveryUpdate {
+/// The update of a delivery after an attempt that ended at `now`: when the next one is due, if there is one within the
+/// webhook's time for retries, in seconds.
+pub(super) fn update(due: &DueDelivery, record: &AttemptRecord, now: i64, retry_for: i64) -> DeliveryUpdate {
+    let mut log = due.log_records();
+    log.push(record.clone());
     let tries = due.tries + 1;
-    let wait = usize::try_from(tries).ok().and_then(|next| RETRY_DELAYS_MILLIS.get(next));
-    let (state, due_at) = match (&record.error, wait) {
+    let first_at = log.first().map_or(record.at, |first| first.at);
+    let (state, due_at) = match (&record.error, next_attempt(tries, first_at, now, retry_for)) {
         (None, _) => (DeliveryState::Delivered, now),
-        (Some(_), Some(wait)) => (DeliveryState::Pending, now + wait),
+        (Some(_), Some(due_at)) => (DeliveryState::Pending, due_at),
         (Some(_), None) => (DeliveryState::Failed, now),
     };
-    DeliveryUpdate {
-        id: due.id.clone(),
-        expected_attempts: due.tries,
-        tries,
-        state,
-        due_at,
-        log: record.appended_to(&due.log),
+    if log.len() > MAX_KEPT_ATTEMPTS {
+        log.remove(1);
     }
+    let log = serde_json::to_string(&log).unwrap_or_else(|_| "[]".to_owned());
+    DeliveryUpdate { id: due.id.clone(), expected_attempts: due.tries, tries, state, due_at, log }
 }
 
 /// The update of a delivery that is not sent: its event is no longer kept, or it was created before its webhook was
@@ -120,6 +122,7 @@ pub(super) fn canceled_update(due: &DueDelivery, now: i64) -> DeliveryUpdate {
 #[cfg(test)]
 mod tests {
     use deeplink_core::signature::{Signer, WebhookSecret};
+    use deeplink_core::webhook::{DEFAULT_RETRY_SECS, MAX_RETRY_SECS};
 
     use super::super::target::tests::{SECRET, active_webhook, vault};
     use super::*;
@@ -168,7 +171,7 @@ mod tests {
         let mut now = 1_000;
         let mut dues = Vec::new();
         for _ in 0..5 {
-            let update = update(&due, &failed(now), now);
+            let update = update(&due, &failed(now), now, DEFAULT_RETRY_SECS);
             assert_eq!((update.expected_attempts, update.tries), (due.tries, due.tries + 1));
             dues.push((update.state as i64, update.due_at - now));
             now = update.due_at;
@@ -179,11 +182,24 @@ mod tests {
         assert_eq!(log.iter().map(|record| record.at).collect::<Vec<_>>(), [1_000, 1_000, 2_000, 7_000, 32_000]);
         assert_eq!(log[0], failed(1_000));
         let fine = AttemptRecord { at: 1, ms: 2, status: Some(204), error: None, answer: String::new() };
-        let update = update(&DueDelivery { tries: 3, log: "[]".into(), ..due }, &fine, 9);
+        let update = update(&DueDelivery { tries: 3, log: "[]".into(), ..due.clone() }, &fine, 9, DEFAULT_RETRY_SECS);
         assert_eq!(
             (update.state as i64, update.tries, update.log.as_str()),
             (1, 4, r#"[{"at":1,"ms":2,"status":204}]"#)
         );
+
+        // Of many attempts, the first and the latest are kept.
+        due = DueDelivery { tries: 0, log: "[]".into(), ..due };
+        let mut at = 1_000;
+        while let (DeliveryState::Pending, next) = {
+            let update = super::update(&due, &failed(at), at, MAX_RETRY_SECS);
+            due = DueDelivery { tries: update.tries, log: update.log, ..due };
+            (update.state, update.due_at)
+        } {
+            at = next;
+        }
+        assert_eq!((due.tries, due.log_records().len()), (32, MAX_KEPT_ATTEMPTS));
+        assert_eq!([0, MAX_KEPT_ATTEMPTS - 1].map(|nth| due.log_records()[nth].at), [1_000, at]);
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl Target {
         &self.webhook.url
     }
 
+    /// How long failed deliveries are retried, in seconds.
+    pub(super) fn retry_for(&self) -> i64 {
+        self.webhook.retry_for
+    }
+
     /// Whether a delivery of this turn was given up when the webhook was re-enabled. The turn of a newer delivery may
     /// be ahead of the webhook as it was read.
     pub(super) fn is_from_earlier_turn(&self, turn: i64) -> bool {
@@ -63,9 +68,10 @@ impl Target {
 
     /// Whether nothing has changed that affects attempts.
     pub(super) fn is_unchanged(&self, webhook: &ActiveWebhook) -> bool {
-        let ActiveWebhook { id, url, sealed, before, turn, is_full: _, is_failing: _ } = webhook;
+        let ActiveWebhook { id, url, sealed, before, turn, retry_for, is_full: _, is_failing: _ } = webhook;
         let ours = &self.webhook;
-        (id, url, sealed, before, turn) == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn)
+        (id, url, sealed, before, turn, retry_for)
+            == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn, &ours.retry_for)
     }
 
     /// Cancels attempts that have not begun.
@@ -112,6 +118,7 @@ pub(super) mod tests {
             before: None,
             turn: 0,
             is_full: false,
+            retry_for: 31,
             is_failing: false,
             id,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deeplink_core::id::{TenantId, WebhookId};
 use deeplink_core::time::Timestamp;
+use deeplink_core::webhook::DEFAULT_RETRY_SECS;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
@@ -209,15 +210,16 @@ impl TenantTask {
             }
             return Ok(());
         };
-        let mut has_many_queued = false;
+        let (mut has_many_queued, mut retry_for) = (false, DEFAULT_RETRY_SECS);
         if let Some(queue) = queue {
+            retry_for = queue.target.retry_for();
             queue.in_flight -= 1;
             queue.limit.record(record.status.is_some(), record.ms);
             has_many_queued = queue.has_many_queued();
         }
         due.body = None;
         let now = self.context.app.clock.now();
-        let update = attempt::update(&due, &record, now.as_millis());
+        let update = attempt::update(&due, &record, now.as_millis(), retry_for);
         let may_pause = has_many_queued || update.state == DeliveryState::Failed;
         let outcome = AttemptOutcome { at: now, succeeded: record.error.is_none(), may_pause };
         self.store(webhook, update, Some(outcome)).await;
