@@ -2,6 +2,7 @@
 
 use crate::billing::SubscriptionStatus;
 use crate::time::Timestamp;
+use crate::webhook::MAX_WEBHOOKS;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +65,7 @@ impl Tier {
             max_events_per_month: Some(events),
             max_domains: domains,
             max_team_members: members,
-            max_webhooks: Some(2),
+            max_webhooks: Some(MAX_WEBHOOKS),
             analytics_retention_days: Some(days),
         }
     }

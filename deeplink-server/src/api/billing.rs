@@ -51,7 +51,9 @@ pub(crate) async fn status_for(app: &App, caller: &Caller) -> Result<BillingStat
     let (quotas, now) = (app.config.enforce_quotas, app.clock.now());
     let status =
         app.report(caller, move |mut db, tenant| async move { status_of(&mut db, &tenant, quotas, now).await }.boxed());
-    status.await?.ok_or_else(|| tenants::missing(&caller.tenant).into())
+    let mut status = status.await?.ok_or_else(|| tenants::missing(&caller.tenant))?;
+    status.limits = app.config.limits_of(&status.effective_tier);
+    Ok(status)
 }
 
 /// An account's plan and usage; `None` if there is no such account.

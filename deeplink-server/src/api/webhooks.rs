@@ -11,8 +11,7 @@ use deeplink_core::routes;
 use deeplink_core::signature::WebhookSecret;
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{
-    CreateWebhook, CreatedWebhook, MAX_WEBHOOKS, RotatedSecret, UpdateWebhook, WebhookChange, WebhookDetail,
-    WebhookList,
+    CreateWebhook, CreatedWebhook, RotatedSecret, UpdateWebhook, WebhookChange, WebhookDetail, WebhookList,
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
@@ -64,7 +63,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_
     responses(
         (status = 201, description = "Created; the secret is shown only once", body = CreatedWebhook, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, KeyedBody,
-        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`, `bad_request`), or the account already has 2 webhooks (`webhook_limit`)", body = ErrorBody),
+        (status = 400, description = "A field is invalid (`invalid_url`, `empty_events`, `invalid_event`, `bad_request`), or the account has the maximum number of webhooks (`webhook_limit`; 2 unless the service allows more)", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
     )
 )]
@@ -92,7 +91,8 @@ pub(crate) async fn create_for(
     let sealed = app.vault.seal("webhooks", id.as_str(), secret.expose().as_bytes());
     let entry = app.audited(&caller, AuditAction::WebhookCreated).of_url(&id, &new.url);
     let storing = StoringWebhook { id, tenant: caller.tenant.clone(), new, sealed, created_at: now };
-    app.once(once, Create { caller, storing, secret, leads_inside, entry }).await
+    let limit = app.config.webhook_limit.into();
+    app.once(once, Create { caller, limit, storing, secret, leads_inside, entry }).await
 }
 
 /// Whether a webhook's host resolves to a non-public address. A name that does not resolve yet may still be set up;
@@ -121,6 +121,8 @@ async fn refuse_foreign(tx: &mut Conn<'_>, caller: &Caller, affiliate: Option<&A
 
 struct Create {
     caller: Arc<Caller>,
+    /// Maximum webhooks of the account.
+    limit: i64,
     storing: StoringWebhook,
     secret: WebhookSecret,
     /// The result of the DNS lookup; checked after the idempotency key, so that a repeat is answered.
@@ -136,9 +138,9 @@ impl Work for Create {
         refuse_inside(self.leads_inside)?;
         self.caller.hold(tx).await?;
         refuse_foreign(tx, &self.caller, storing.new.affiliate.as_ref()).await?;
-        if webhooks::count(tx, &storing.tenant).await? >= MAX_WEBHOOKS {
-            let message = "this account already has 2 webhooks, the maximum; delete one first";
-            return Err(ApiError::Plain(ErrorCode::WebhookLimit, message));
+        if webhooks::count(tx, &storing.tenant).await? >= self.limit {
+            let message = format!("this account already has {} webhooks, the maximum; delete one first", self.limit);
+            return Err(Invalid::whole(ErrorCode::WebhookLimit, message).into());
         }
         webhooks::insert(tx, storing).await?;
         self.entry.store(tx).await?;

@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use deeplink_core::plan::{self, Tier};
 use deeplink_core::webhook::DELIVERY_RETENTION_DAYS;
 use ipnet::IpNet;
 use lettre::message::Mailbox;
@@ -111,6 +112,8 @@ pub struct Config {
     pub enforce_quotas: bool,
     /// Rate limits.
     pub limits: Limits,
+    /// Maximum webhooks of an account.
+    pub webhook_limit: u32,
     /// Memory for the link cache, in MiB.
     pub link_cache_mb: u32,
     /// Days after which links of a tenant without a verified domain expire; 0 = never.
@@ -235,6 +238,7 @@ impl Config {
                 payments_per_minute: setting("DEEPLINK_LIMIT_PAYER", &settings.limit_payer, limit)?,
                 wallets_per_hour: 20,
             },
+            webhook_limit: setting("DEEPLINK_WEBHOOK_LIMIT", &settings.webhook_limit, |text| number(text, 1, 100))?,
             link_cache_mb: setting("DEEPLINK_LINK_CACHE_MB", &settings.link_cache_mb, |text| number(text, 1, 65_536))?,
             unverified_link_ttl_days: setting(
                 "DEEPLINK_UNVERIFIED_LINK_TTL_DAYS",
@@ -244,6 +248,11 @@ impl Config {
             retention_days: setting("DEEPLINK_RETENTION_DAYS", &settings.retention_days, days)?,
             log: setting("DEEPLINK_LOG", &settings.log, log_filter)?,
         })
+    }
+
+    /// The limits of a plan on this service.
+    pub(crate) fn limits_of(&self, tier: &Tier) -> plan::Limits {
+        plan::Limits { max_webhooks: Some(self.webhook_limit.into()), ..tier.limits() }
     }
 
     /// The defaults, with everything in one directory, a free port and a long database timeout: for servers inside tests.

@@ -181,6 +181,9 @@ pub struct Settings {
     /// Per-request payments per minute for each IP address; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_PAYER", value_name = "N", default_value = "60")]
     pub(super) limit_payer: String,
+    /// Maximum webhooks of an account, 1 to 100
+    #[arg(long, global = true, env = "DEEPLINK_WEBHOOK_LIMIT", value_name = "N", default_value = "2")]
+    pub(super) webhook_limit: String,
     /// Memory for the link cache, in MiB
     #[arg(long, global = true, env = "DEEPLINK_LINK_CACHE_MB", value_name = "MIB", default_value = "32")]
     pub(super) link_cache_mb: String,

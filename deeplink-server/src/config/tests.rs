@@ -23,6 +23,7 @@ fn defaults_are_as_documented() {
     assert!(config.admin_listen.is_none() && config.public_url.is_none() && config.master_keys.is_empty());
     assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
     assert_eq!((config.limits.misses_per_minute, config.limits.signups_per_hour), (600, 5));
+    assert_eq!(config.webhook_limit, 2);
     assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
     assert_eq!((config.log.as_str(), config.database_timeout), ("info", Duration::from_secs(2)));
 }

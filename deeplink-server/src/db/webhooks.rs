@@ -94,7 +94,14 @@ impl StoredWebhook {
     pub(crate) fn detail(self) -> WebhookDetail {
         let filters = self.affiliate.iter().fold(WebhookFilters::new(), |all, id| all.affiliate_id(id.as_str()));
         WebhookDetail::new(
-            self.id, self.url, self.events, filters, self.retry_for, self.active, self.created_at, self.health,
+            self.id,
+            self.url,
+            self.events,
+            filters,
+            self.retry_for,
+            self.active,
+            self.created_at,
+            self.health,
         )
     }
 

@@ -79,7 +79,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
     };
     let status = report.status();
     let used = Usage::new(usage.links, usage.events_this_month, usage.domains, usage.people, usage.webhooks);
-    let plan = Plan::of(&usage.tier, app.config.enforce_quotas, &used);
+    let plan = Plan::of(&app.config.limits_of(&usage.tier), &usage.tier, app.config.enforce_quotas, &used);
     let page = Overview { frame: &frame, steps, report, plan, base };
     Ok(answer(&app, status, &frame, &page))
 }

@@ -59,8 +59,7 @@ impl Item {
 
 impl Plan {
     /// A plan's limits with an account's usage.
-    pub(super) fn of(tier: &Tier, is_limited: bool, usage: &Usage) -> Self {
-        let limits = tier.limits();
+    pub(super) fn of(limits: &Limits, tier: &Tier, is_limited: bool, usage: &Usage) -> Self {
         let item = |name, used: i64, limit: Option<i64>| {
             let limit = limit.filter(|_| is_limited).map(Count::from);
             Item { name, used: used.into(), limit }
@@ -107,7 +106,7 @@ struct Offer {
 }
 
 impl Offer {
-    fn of(tier: &'static Tier, price: Option<Price>) -> Self {
+    fn of(tier: &'static Tier, limits: Limits, price: Option<Price>) -> Self {
         let Limits {
             max_links,
             max_events_per_month,
@@ -115,7 +114,7 @@ impl Offer {
             max_team_members,
             max_webhooks,
             analytics_retention_days,
-        } = tier.limits();
+        } = limits;
         let many = |limit: Option<i64>, what: &str| match limit {
             Some(limit) => format!("{} {what}", Count::from(limit)),
             None => format!("Unlimited {what}"),
@@ -182,7 +181,7 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
             || standing.is_subscribed()
             || status.comp_active
             || !offers.is_empty(),
-        plan: Plan::of(&status.effective_tier, status.quotas_enforced, &status.usage),
+        plan: Plan::of(&status.limits, &status.effective_tier, status.quotas_enforced, &status.usage),
         lead: standing.lead(),
         facts: standing.facts(),
         is_paid: standing.is_subscribed(),
@@ -202,7 +201,7 @@ async fn offers(app: &App, status: &BillingStatus) -> Vec<Offer> {
     let Ok(stripe) = app.stripe() else { return Vec::new() };
     let present = status.plan_tier.rank().max(status.effective_tier.rank());
     let tiers = Tier::ALL.iter().filter(|tier| tier.rank() > present);
-    join_all(tiers.map(async |tier| Offer::of(tier, price(app, stripe, tier).await))).await
+    join_all(tiers.map(async |tier| Offer::of(tier, app.config.limits_of(tier), price(app, stripe, tier).await))).await
 }
 
 /// What a plan costs. A page without it is better than no page: the processor's page shows it too.

@@ -8,8 +8,8 @@ use axum::response::Response;
 use deeplink_core::event::EventKind;
 use deeplink_core::time::Timestamp;
 use deeplink_core::webhook::{
-    CreateWebhook, DEFAULT_RETRY_SECS, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_RETRY_SECS, MAX_WEBHOOKS,
-    UpdateWebhook, WebhookDetail, WebhookFilters, WebhookStatus,
+    CreateWebhook, DEFAULT_RETRY_SECS, DELIVERY_RETENTION_DAYS, DeliveryStatus, MAX_RETRY_SECS, UpdateWebhook,
+    WebhookDetail, WebhookFilters, WebhookStatus,
 };
 
 use super::PageResult;
@@ -182,7 +182,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 
 async fn list_page(app: &Shared, person: &Person, view: View<'_>) -> PageResult {
     let all = api::webhooks::list_for(app, &person.caller, PageRequest::at(None)).await?.webhooks;
-    let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= MAX_WEBHOOKS);
+    let is_full = i64::try_from(all.len()).is_ok_and(|count| count >= app.config.webhook_limit.into());
     let initial = Form::with([("event_conversion", Some("yes"))]);
     let groups = groups(app, person, None, DEFAULT_RETRY_SECS).await?;
     let form = FormView::new(app, groups, &initial, &view);

@@ -256,6 +256,26 @@ async fn w2_there_are_two_webhooks() {
     create(&world.b).await;
 }
 
+/// The operator decides how many webhooks an account can have; the plan, the page and the refusal say so.
+#[tokio::test]
+async fn an_operator_may_allow_more_webhooks() {
+    let world = spawn_with(|config| (config.webhook_limit, config.billing) = (3, true)).await;
+    for _ in 0..3 {
+        create(&world.a).await;
+    }
+    let refused = world.a.post(WEBHOOKS, &of(&["click"])).await;
+    assert_eq!(refused.outcome(), "400 webhook_limit");
+    assert_eq!(refused.member("error"), "this account already has 3 webhooks, the maximum; delete one first");
+    let status = world.a.get("/v1/billing/status").await.json();
+    assert_eq!((&status["limits"]["max_webhooks"], &status["usage"]["webhooks"]), (&json!(3), &json!(3)));
+    let session = world.session_of(&world.a).await;
+    let page = async || world.nobody.browse(Method::GET, "/account/webhooks").session(&session).send().await.text();
+    assert!(page().await.contains("maximum number of webhooks"));
+    let id = listed(&world.a).await[0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(world.a.delete(&format!("{WEBHOOKS}/{id}")).await.status, 204);
+    assert!(!page().await.contains("maximum number of webhooks"));
+}
+
 #[tokio::test]
 async fn a_repeat_shows_the_same_secret_and_makes_no_second_webhook() {
     let world = spawn().await;

@@ -87,7 +87,8 @@ impl Trigger {
             if self.simulate_retries { 1 + RETRY_DELAYS_SECS.len() } else { usize::try_from(self.repeat).unwrap_or(1) };
         let mut worst: Option<Failure> = None;
         for number in 1..=tries {
-            let wait = number.checked_sub(2).filter(|_| self.simulate_retries).and_then(|nth| RETRY_DELAYS_SECS.get(nth));
+            let wait =
+                number.checked_sub(2).filter(|_| self.simulate_retries).and_then(|nth| RETRY_DELAYS_SECS.get(nth));
             let wait = Duration::from_secs(wait.map_or(0, |secs| secs.unsigned_abs()));
             let waited = within(end, tokio::time::sleep(wait)).await;
             let (headers, body) = self.attempt(&signer, &body, &id)?;

@@ -300,7 +300,9 @@ async fn status_in(db: &Db, account: Account, config: &Config, clock: &Clock) ->
     let mut reader = db.read().await?;
     let tenant = account.find(&mut reader.conn()).await?;
     let status = api::billing::status_of(&mut reader.conn(), &tenant, config.enforce_quotas, clock.now()).await?;
-    status.ok_or_else(|| missing(&tenant))
+    let mut status = status.ok_or_else(|| missing(&tenant))?;
+    status.limits = config.limits_of(&status.effective_tier);
+    Ok(status)
 }
 
 /// A plan as lines of a name and a value.
