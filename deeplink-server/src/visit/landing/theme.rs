@@ -8,8 +8,9 @@ use deeplink_core::colour::Rgb;
 const DEFAULT: Rgb = Rgb([0x3b, 0x63, 0xf0]);
 /// The card's background in light and dark mode, as in `page.css`.
 const CARDS: [Rgb; 2] = [Rgb([0xff, 0xff, 0xff]), Rgb([0x19, 0x19, 0x1c])];
-/// Contrasts with both cards.
-const EDGE: &str = "#808080";
+/// How much of the button's color its outline has, in percent; the rest is that of its label. It contrasts with the card where
+/// the button does not.
+const EDGE_BRAND: u16 = 55;
 /// The contrast that WCAG 2.2 (1.4.11) requires for the outline of a control.
 const OUTLINE_CONTRAST: f64 = 3.0;
 
@@ -31,13 +32,22 @@ impl<'a> Theme<'a> {
         let brand = chosen.map_or(DEFAULT, |(_, colour)| colour);
         Self { brand, on_brand: readable_on(brand), chosen: chosen.map(|(text, _)| text) }
     }
+
+    fn edge(self) -> Rgb {
+        let mixed = |at: usize| {
+            let [brand, label] = [self.brand, self.on_brand].map(|colour| u16::from(colour.0[at]));
+            u8::try_from((brand * EDGE_BRAND + label * (100 - EDGE_BRAND)) / 100).unwrap_or(u8::MAX)
+        };
+        Rgb([0, 1, 2].map(mixed))
+    }
 }
 
 /// As CSS declarations: the colors, and an outline if they hardly contrast with the card.
 impl fmt::Display for Theme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edge = self.edge().to_string();
         let [light, dark] =
-            CARDS.map(|card| if self.brand.contrast(card) < OUTLINE_CONTRAST { EDGE } else { "transparent" });
+            CARDS.map(|card| if self.brand.contrast(card) < OUTLINE_CONTRAST { &*edge } else { "transparent" });
         write!(f, "--brand:{};--on-brand:{};--edge-light:{light};--edge-dark:{dark}", self.brand, self.on_brand)
     }
 }
@@ -82,12 +92,17 @@ mod tests {
         for card in CARDS {
             assert!(include_str!("../../../templates/page.css").contains(&format!("--card: {}", short(card))));
             assert!(DEFAULT.contrast(card) >= OUTLINE_CONTRAST, "the default needs no line");
-            assert!(Rgb::parse(EDGE).expect("a colour").contrast(card) >= OUTLINE_CONTRAST);
+            for step in 0..0x1000 {
+                let theme = format!("#{step:03x}");
+                let theme = Theme::of(Some(&theme));
+                let best = theme.brand.contrast(card).max(theme.edge().contrast(card));
+                assert!(best >= OUTLINE_CONTRAST, "{step:03x}: {best}");
+            }
         }
         for (brand, edges) in [
-            ("#fff", "--edge-light:#808080;--edge-dark:transparent"),
-            ("#ff0", "--edge-light:#808080;--edge-dark:transparent"),
-            ("#000", "--edge-light:transparent;--edge-dark:#808080"),
+            ("#fff", "--edge-light:#8c8c8c;--edge-dark:transparent"),
+            ("#ff0", "--edge-light:#8c8c00;--edge-dark:transparent"),
+            ("#000", "--edge-light:transparent;--edge-dark:#727272"),
             ("#3b63f0", "--edge-light:transparent;--edge-dark:transparent"),
         ] {
             assert!(Theme::of(Some(brand)).to_string().ends_with(edges), "{brand}");

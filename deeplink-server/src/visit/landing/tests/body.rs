@@ -51,12 +51,12 @@ fn what_is_said_without_a_button() {
     let ios_only = leading(Destinations { ios_deep_link: Some("shop://x"), ..NOWHERE });
     let android_only = leading(Destinations { android_deep_link: Some("shop://x"), ..NOWHERE });
     for (agent, link, text) in [
-        (LINUX, NOTHING, "This link has no destination."),
-        (IPHONE, NOTHING, "This link has no destination."),
+        (LINUX, NOTHING, "This link doesn’t lead anywhere."),
+        (IPHONE, NOTHING, "This link doesn’t lead anywhere."),
         (LINUX, ios_only, "Open this link on your phone."),
         (MAC, ios_only, "Open this link on your phone."),
         (IPHONE, android_only, "This link opens an Android app."),
-        (ANDROID, ios_only, "This link opens an iPhone and iPad app."),
+        (ANDROID, ios_only, "This link opens an app for iPhone and iPad."),
     ] {
         let page = dom(agent, &link, NO_TEXTS);
         assert!(page.by_id("open").is_none());

@@ -33,7 +33,7 @@ fn every_word_is_in_the_visitors_language() {
         words(Language::De, IPHONE, &EVERYTHING),
         [
             "In der App öffnen",
-            "Beim Antippen wird auch dieser Link kopiert, damit die App ihn nach der Installation öffnen kann.",
+            "Beim Antippen wird der Link zusätzlich kopiert, damit die App ihn nach der Installation öffnen kann.",
             "Weiter zu shop.example.com",
             "Laden im App Store",
             "Der Ersteller dieses Links ist nicht verifiziert.",
