@@ -94,7 +94,7 @@ async fn the_home_page_says_what_this_is_and_where_to_go() {
         "href=\"/signin\"",
         "href=\"/docs/\"",
         "dl links create https://example.com/",
-        &format!("dl login --with-key --base-url {base}"),
+        &format!("--with-key</span> <span class=\"option\">--base-url</span> {base}"),
         "href=\"/favicon.svg\"",
     ] {
         assert!(page.contains(part), "{part}: {page}");

@@ -169,7 +169,7 @@ async fn a_chart_reads_its_values_to_a_mouse_and_to_the_keyboard() {
             let days: usize = browser.eval("document.querySelectorAll('.plot rect').length").await;
             let width = (right - left) / f64::from(u32::try_from(days).expect("a month"));
             // The first, the one before the last, which has three clicks, and the last.
-            for (x, ends) in [(left + 1.0, ": 0"), (right - 1.5 * width, ": 3"), (right - 1.0, ": 0")] {
+            for (x, ends) in [(left + 1.0, ": 0 clicks"), (right - 1.5 * width, ": 3 clicks"), (right - 1.0, ": 0 clicks")] {
                 browser.point_at(x, y).await;
                 browser.until(&format!("!{tip}.hidden && {tip}.textContent.endsWith('{ends}')")).await;
                 // The column is marked from top to bottom, even one of 0,.
@@ -187,7 +187,7 @@ async fn a_chart_reads_its_values_to_a_mouse_and_to_the_keyboard() {
             browser.point_at(left, 1.0).await;
             browser.until(&format!("{tip}.hidden || matchMedia('(pointer: coarse)').matches")).await;
             let () = browser.eval("(document.querySelector('.plot').focus(), null)").await;
-            for (key, code, said) in [("End", 35, ": 0"), ("ArrowLeft", 37, ": 3"), ("ArrowLeft", 37, ": 2")] {
+            for (key, code, said) in [("End", 35, ": 0 clicks"), ("ArrowLeft", 37, ": 3 clicks"), ("ArrowLeft", 37, ": 2 clicks")] {
                 press(browser, key, code).await;
                 browser.until(&format!("!{tip}.hidden && {tip}.textContent.endsWith('{said}')")).await;
                 browser.until(&format!("document.getElementById('said').textContent === {tip}.textContent")).await;

@@ -50,7 +50,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
         Step {
             is_done: usage.keys > 0,
             title: "Create a secret key",
-            text: "For the API and the dl command-line tool.",
+            text: "For the API and the command-line tool.",
             path: "/account/keys",
         },
         Step {
@@ -61,8 +61,8 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
         },
         Step {
             is_done: usage.verified_domains > 0,
-            title: "Add your domain",
-            text: "Links on your own domain carry your brand, open your apps directly and never expire.",
+            title: if usage.domains > 0 { "Verify your domain" } else { "Add your domain" },
+            text: "Links on your own domain carry your brand, open your apps, and never expire.",
             path: "/account/domains",
         },
     ];

@@ -232,19 +232,24 @@ fn scaled(count: i64, whole: i64, full: i64) -> i64 {
     i64::try_from(part).unwrap_or(full).clamp(1, full)
 }
 
-/// A share in percent with one decimal; `None` if it is more than the whole.
+/// A number of tenths, with its decimal unless that is 0.
+fn decimal(tenths: i128) -> String {
+    if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
+}
+
+/// A share in percent; `None` if it is more than the whole.
 fn percent(count: i64, whole: i64) -> Option<String> {
     if count > whole {
         return None;
     }
     let tenths = (i128::from(count) * 1_000 + i128::from(whole) / 2).checked_div(i128::from(whole))?;
-    Some(format!("{}.{}%", tenths / 10, tenths % 10))
+    Some(format!("{}%", decimal(tenths)))
 }
 
-/// A ratio with one decimal; `None` if `whole` is 0.
+/// A ratio; `None` if `whole` is 0.
 fn ratio(count: i64, whole: i64) -> Option<String> {
     let tenths = (i128::from(count) * 10 + i128::from(whole) / 2).checked_div(i128::from(whole))?;
-    Some(format!("{}.{}", tenths / 10, tenths % 10))
+    Some(decimal(tenths))
 }
 
 /// The change in percent; `None` if there was nothing before.
@@ -252,7 +257,7 @@ fn change(now: i64, before: i64) -> Option<String> {
     let difference = (i128::from(now) - i128::from(before)).abs() * 1_000;
     let tenths = (difference + i128::from(before) / 2).checked_div(i128::from(before))?;
     let sign = if now < before { "\u{2212}" } else { "+" };
-    Some(format!("{sign}{}.{}%", tenths / 10, tenths % 10))
+    Some(format!("{sign}{}%", decimal(tenths)))
 }
 
 impl Charts {
@@ -520,14 +525,14 @@ mod tests {
         assert_eq!(shape, [(1, 100, 0), (11, 0, 100), (21, 99, 1)]);
         assert_eq!((charts.width(), charts.max.to_string().as_str()), (30, "1,000"));
         assert_eq!(charts.busiest.as_deref(), Some("19 Nov 2026"));
-        let of_users = [("Users", Some("33.3% of installs")), ("Conversions", Some("0.0% of users"))];
+        let of_users = [("Users", Some("33.3% of installs")), ("Conversions", Some("0% of users"))];
         assert_eq!(
             shares(&charts.steps),
             [[("Clicks", None), ("Installs", Some("0.3% of clicks"))], of_users].concat()
         );
-        assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50.0%")));
+        assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50%")));
         assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
-        assert_eq!(shares(&charts.hosts), [("No referrer", Some("100.0%"))]);
+        assert_eq!(shares(&charts.hosts), [("No referrer", Some("100%"))]);
         assert!(charts.has_no_host);
         assert_eq!(shares(&charts.countries), [("DE", Some("89.9%")), ("Unknown", Some("10.1%"))]);
         let links: Vec<_> = charts.links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref())).collect();
@@ -539,10 +544,10 @@ mod tests {
         let links: Vec<_> = links.iter().map(|bar| (bar.name.as_str(), bar.href.as_deref(), bar.count.0)).collect();
         assert_eq!((links.len(), links[0]), (12, ("link-0", Some("/account/links/link-0"), 20)));
         assert_eq!(links[10..], [("Other", Some("/account/links/Other"), 1), ("Other links", None, 845)]);
-        let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10.0%"))];
-        assert_eq!(shares(&charts.browsers), [&[("App WebView", Some("50.0%"))][..], &chrome].concat());
-        assert_eq!(shares(&charts.apps), [("Instagram", Some("50.0%"))]);
-        assert_eq!(shares(&charts.devices), [("Unknown", Some("100.0%"))]);
+        let chrome = [("Chrome", Some("40.1%")), ("Unknown", Some("10%"))];
+        assert_eq!(shares(&charts.browsers), [&[("App WebView", Some("50%"))][..], &chrome].concat());
+        assert_eq!(shares(&charts.apps), [("Instagram", Some("50%"))]);
+        assert_eq!(shares(&charts.devices), [("Unknown", Some("100%"))]);
         assert!(charts.has_unknown);
     }
 

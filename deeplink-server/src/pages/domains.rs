@@ -65,7 +65,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
         Field::choice(
             "role",
             "Used for",
-            "Most accounts only need the first. iPhones open an app only from a link to a different domain, which is what the second is for.",
+            "Most accounts only need “Short links”. iPhones open an app only from a link to a different domain, so “Opening apps from landing pages” needs a domain of its own.",
             roles,
         ),
     ];
@@ -251,7 +251,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(name): Path<String>) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let lead = if domain.verified {
-        "Links on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The links keep working under this service’s own domain."
+        "Addresses on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The same links keep working on this service’s own domain."
     } else {
         "It is not verified, so no links are affected. You can add it again later, with a new verification token."
     };

@@ -22,15 +22,16 @@ pub(super) async fn by_device(app: &App, address: &Address) -> Result<Vec<Answer
         let why = address.explain(app, &ExplainQuery::from(device)).await?;
         let target = why.target_of(device);
         let what = what(&why, target.is_some());
+        let reason = reason(&why, device);
         let same =
-            |known: &&mut Answer| known.what == what && known.target.as_deref() == target && known.reason == why.reason;
+            |known: &&mut Answer| known.what == what && known.target.as_deref() == target && known.reason == reason;
         match answers.iter_mut().find(same) {
             Some(known) => known.devices.extend([", ", device.label]),
             None => answers.push(Answer {
                 devices: device.label.to_owned(),
                 what,
                 target: target.map(str::to_owned),
-                reason: why.reason,
+                reason,
             }),
         }
     }
@@ -38,6 +39,15 @@ pub(super) async fn by_device(app: &App, address: &Address) -> Result<Vec<Answer
         "All devices".clone_into(&mut all.devices);
     }
     Ok(answers)
+}
+
+/// The reason, with the page's apostrophes. The API's is that of the headers, which an iPad shares with a Mac.
+fn reason(why: &Explanation, device: SampleVisitor) -> String {
+    if device.is_ipad && why.ipad_target.is_some() {
+        return "An iPad sends the same headers as a Mac, so the page itself detects it and shows this button."
+            .to_owned();
+    }
+    why.reason.replace('\'', "’")
 }
 
 fn what(why: &Explanation, has_target: bool) -> &'static str {

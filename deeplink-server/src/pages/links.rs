@@ -118,7 +118,7 @@ pub(super) async fn rows(
 }
 
 const ALL: &str = "Your links, newest first. Clicks are from the last 30 days.";
-const FOUND: &str = "Links that contain this text, newest first. Clicks are from the last 30 days.";
+const FOUND: &str = "Links whose ID, name, title, tags, URLs or metadata contain this text, newest first. Clicks are from the last 30 days.";
 const TAGGED: &str = "Matching links, newest first. Clicks are from the last 30 days.";
 
 /// The list, or those of its links that contain a text or have a tag; newest first.
@@ -226,7 +226,7 @@ const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
     let hint = "The last part of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
-    let id = Field::line("custom_id", "ID (optional)", hint).max_length(64).placeholder("spring-sale");
+    let id = Field::line("custom_id", "ID", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
     groups.extend(more_groups());
     groups.push(owner_group(&person.who.zone));
@@ -276,7 +276,7 @@ fn more_groups() -> [Group; 3] {
 
 fn owner_group(zone: &Zone) -> Group {
     let expiry = format!(
-        "Optional, in {} time. Until your account has a verified domain, links also expire automatically.",
+        "Optional. The time is in {}. Until your account has a verified domain, links also expire automatically.",
         time::zone_name(zone)
     );
     let states = [("true", "Enabled"), ("false", "Disabled")];

@@ -276,7 +276,7 @@ impl Standing {
         if !self.status.quotas_enforced {
             return kept;
         }
-        format!("{kept} After the plan ends, the limits of the {} plan apply.", name_of(self.tier_afterwards()))
+        format!("After the plan ends, the limits of the {} plan apply. {kept}", name_of(self.tier_afterwards()))
     }
 
     /// Whether a payment is missing.
@@ -308,9 +308,12 @@ impl Standing {
                 "Thank you. Your plan changes as soon as the payment is confirmed, usually within a minute.".to_owned()
             }
             _ if self.is_on_hold() => {
-                "Your subscription is on hold: it is unpaid, paused, or for a price that this service does not \
-                 recognize. To fix this, open “Manage billing”."
-                    .into()
+                let limits = format!(", so the limits of the {} plan apply", name_of(holds));
+                let limits = if self.status.quotas_enforced { limits } else { String::new() };
+                format!(
+                    "Your subscription is on hold{limits}. To pay or resume it, open “Manage billing”. If that does \
+                     not help, contact the operator of this service."
+                )
             }
             SubscriptionStatus::Canceled => format!("Your subscription has ended. {}", self.kept("was")),
             _ if !self.is_granting() => {

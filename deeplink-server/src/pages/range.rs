@@ -138,7 +138,7 @@ impl Range {
 
     /// The buttons: the value in the query, the label, and whether it is this range.
     pub(super) fn choices(&self) -> Vec<(&'static str, &'static str, bool)> {
-        let is_this = |name| self.error.is_none() && self.name == name;
+        let is_this = |name| self.name == name;
         NAMED.iter().map(|(name, _, label, _)| (*name, *label, is_this(*name))).collect()
     }
 
@@ -161,6 +161,7 @@ impl Range {
         match (self.is_open, self.days) {
             (true, 1) => "by this time yesterday".to_owned(),
             (false, 1) => "the day before".to_owned(),
+            _ if self.name == "12m" => "in the previous 12 months".to_owned(),
             (_, days) => format!("in the previous {days} days"),
         }
     }
@@ -223,7 +224,7 @@ fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, 
     let first = date(from, "From")?;
     let end = if to.is_empty() { now } else { date(to, "To")? };
     if first > end {
-        return Err("Choose an end date after the start date.".to_owned());
+        return Err("Choose an end date on or after the start date.".to_owned());
     }
     if first > now {
         return Err("These dates are in the future.".to_owned());
@@ -286,14 +287,14 @@ mod tests {
         for (query, error) in [
             ("from=1.11.2026&to=2026-11-02", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-01&to=2026-02-30", "“To” is not a date such as 2026-11-20."),
-            ("from=2026-11-02&to=2026-11-01", "Choose an end date after the start date."),
+            ("from=2026-11-02&to=2026-11-01", "Choose an end date on or after the start date."),
             ("from=&to=2026-11-01", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-21&to=2026-11-22", "These dates are in the future."),
             ("from=2025-10-16&to=2026-11-20", "The range is longer than 400 days."),
         ] {
             let range = read(query);
             assert_eq!((range.error.as_deref(), &*range.title()), (Some(error), "Last 30 days"), "{query}");
-            assert!(range.is_own() && range.choices().iter().all(|choice| !choice.2), "{query}");
+            assert!(range.is_own() && range.choices().contains(&(DEFAULT, "30 days", true)), "{query}");
             assert!(query.contains(&range.entered[0]) && query.contains(&range.entered[1]), "{query}");
         }
     }

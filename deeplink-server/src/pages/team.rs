@@ -62,7 +62,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
     let mut groups = Vec::new();
     if app.config.mail_at(&app.public_url).is_some() {
         let hint = "They get an email with a link that is valid for 7 days. Invite them again to send a new one.";
-        let field = Field::email("email", "Email address", hint).required().placeholder("you@example.com");
+        let field = Field::email("email", "Email address", hint).required().placeholder("name@example.com");
         groups.push(Group::plain(vec![field]));
     }
     let form = FormView::new(app, groups, &Form::default(), &view);

@@ -135,17 +135,14 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>, retry_for: i64
     let deleted = filter.filter(|id| affiliates.iter().all(|one| one.id.as_str() != *id));
     let deleted = deleted.map(|id| (id.to_owned(), "Deleted affiliate".to_owned()));
     let existing = affiliates.into_iter().map(|one| (one.id.to_string(), one.name));
-    let choices = all.into_iter().chain(existing).chain(deleted);
-    let affiliate = Field::choice(
-        AFFILIATE,
-        "Conversions",
-        "Choose an affiliate to send only conversions from its links.",
-        choices,
-    );
+    let choices: Vec<_> = all.into_iter().chain(existing).chain(deleted).collect();
+    let hint = "Choose an affiliate to send only conversions from its links.";
+    let is_choice = choices.len() > 1;
+    let affiliate = is_choice.then(|| Field::choice(AFFILIATE, "Conversions", hint, choices));
     Ok(vec![
         Group::plain(vec![url]),
         Group::new("Events", "Choose which events to send.", kinds).standing_for("events"),
-        Group::plain(vec![affiliate, retry_field(retry_for)]),
+        Group::plain(affiliate.into_iter().chain([retry_field(retry_for)]).collect()),
     ])
 }
 
@@ -303,8 +300,8 @@ pub(super) async fn update(
             }
             let asked = asked_in(&form);
             let filters = filters_in(&form);
-            // A deleted affiliate that is stored can be kept, but not set.
-            let asked = if filters == stored.filters { asked } else { asked.filters(filters) };
+            // A deleted affiliate that is stored can be kept, but not set. An account without affiliates has no field.
+            let asked = if filters == stored.filters || !form.has(AFFILIATE) { asked } else { asked.filters(filters) };
             (asked, "webhook-saved")
         }
     };

@@ -126,7 +126,9 @@ async fn settings_name_the_account() {
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let page = text_of(&visitor.get("/account/settings").await);
-    for part in [world.a.tenant.as_str(), "a@example.com", world.a.base(), "dl login --with-key --base-url"] {
+    for part in
+        [world.a.tenant.as_str(), "a@example.com", world.a.base(), "<span class=\"option\">--base-url</span> http"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
 }

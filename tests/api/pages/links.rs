@@ -129,7 +129,7 @@ async fn a_link_that_was_taken_down_says_why() {
 /// A link says when and why it expires, and how to keep it: the setting only to those who run the service themselves.
 #[tokio::test]
 async fn a_link_says_why_it_expires() {
-    const DOMAIN: &str = "<a href=\"/account/domains\">Add your own domain</a>, and links never expire.";
+    const DOMAIN: &str = "<a href=\"/account/domains\">Verify your own domain</a>, and links never expire.";
     const SETTING: &str = "<code>DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0</code> does the same for new links.";
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
@@ -202,7 +202,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     let found = visitor.get("/account/links?q=%20LINK-0%20").await;
     let page = text_of(&found);
     assert_eq!(page.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 10);
-    assert!(page.contains("value=\"LINK-0\"") && page.contains("Links that contain this text"), "{page}");
+    assert!(page.contains("value=\"LINK-0\"") && page.contains("contain this text, newest first"), "{page}");
     let all = visitor.get("/account/links?q=link-").await.text();
     let next = all.split("href=\"/account/links?q=link-&#38;cursor=").nth(1).and_then(|rest| rest.split('"').next());
     let second = visitor.get(&format!("/account/links?q=link-&cursor={}", next.expect("a next page"))).await.text();
@@ -210,6 +210,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert!(second.contains("href=\"/account/links?q=link-\">Newest<"), "{second}");
     let none = text_of(&visitor.get("/account/links?q=%3Cb%3Enowhere").await);
     assert!(none.contains("No link contains “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
+    assert!(none.contains("href=\"/account/new-link\">New link"), "{none}");
     assert_eq!(visitor.get(&format!("/account/links?q={}", "x".repeat(2_049))).await.status, 400);
 }
 
@@ -234,8 +235,8 @@ async fn a_link_explains_what_each_device_gets() {
     world.a.make("spring-42").await;
     assert_eq!(
         card("spring-42").await,
-        ["All devices: Redirect to https://example.com/spring-42 | \
-          The web page is the link's only destination, so everyone is redirected to it."]
+        ["All devices: Redirect to: https://example.com/spring-42 | \
+          The web page is the link’s only destination, so everyone is redirected to it."]
     );
     let body = json!({
         "custom_id": "get-app", "ios_deep_link": "myapp://sale?a=1&b=2",
@@ -244,11 +245,14 @@ async fn a_link_explains_what_each_device_gets() {
     world.a.make_of(&body).await;
     let rows = card("get-app").await;
     assert_eq!(rows.len(), 6, "{rows:?}");
-    assert!(rows[0].starts_with("iPhone: Landing page with a button to myapp://sale?a=1&#38;b=2 | "), "{rows:?}");
-    assert!(rows[1].starts_with("iPad: Landing page with a button to myapp://sale?a=1&#38;b=2 | "), "{rows:?}");
+    assert!(rows[0].starts_with("iPhone: Landing page with a button to: myapp://sale?a=1&#38;b=2 | "), "{rows:?}");
+    assert!(
+        rows[1].starts_with("iPad: Landing page with a button to: myapp://sale?a=1&#38;b=2 | An iPad sends"),
+        "{rows:?}"
+    );
     assert!(rows[3].starts_with("Mac: Landing page without a main button | "), "{rows:?}");
     assert!(
-        rows[5].starts_with("Instagram on an iPhone: Landing page with a button to https://apps.apple.com"),
+        rows[5].starts_with("Instagram on an iPhone: Landing page with a button to: https://apps.apple.com"),
         "{rows:?}"
     );
     assert_eq!(world.a.put("/v1/links/get-app", &json!({"enabled": false})).await.status, 200);

@@ -226,7 +226,7 @@ async fn pages_draw_what_links_led_to() {
         (
             "/account?range=today".to_owned(),
             "Today",
-            "<b>4</b> clicks <span class=\"mute\">+300.0%, 1 by this time yesterday",
+            "<b>4</b> clicks <span class=\"mute\">+300%, 1 by this time yesterday",
             0,
         ),
         (
@@ -238,7 +238,7 @@ async fn pages_draw_what_links_led_to() {
         (
             "/account?range=12m".to_owned(),
             "Last 12 months",
-            "<b>5</b> clicks <span class=\"mute\">0 in the previous 364 days",
+            "<b>5</b> clicks <span class=\"mute\">0 in the previous 12 months",
             52,
         ),
         (
@@ -259,7 +259,8 @@ async fn pages_draw_what_links_led_to() {
         let refused = visitor.get(&format!("{path}?from={today}&to={yesterday}")).await;
         assert_eq!(refused.status, 400, "{path}");
         assert!(
-            text_of(&refused).contains("Choose an end date after the start date.") && refused.text().contains(&today),
+            text_of(&refused).contains("Choose an end date on or after the start date.")
+                && refused.text().contains(&today),
             "{path}"
         );
         assert_eq!(visitor.get(&format!("{path}?range=none")).await.status, 200, "{path}");

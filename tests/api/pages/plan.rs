@@ -90,7 +90,7 @@ async fn is_on_hold(visitor: &Visitor<'_>) {
         "Your plan: Free",
         "<div><dt>Team members</dt><dd><b>1</b> <span class=\"option\">of 1<",
         "On hold",
-        "is on hold: it is unpaid, paused, or for a price that this service does not recognize.",
+        "is on hold, so the limits of the Free plan apply.",
         "Manage billing",
         "Cancel subscription",
         "Change your plan in the billing portal",
@@ -219,7 +219,14 @@ async fn a_plan_is_bought_managed_and_canceled() {
 
     let question = text_of(&visitor.get(CANCEL).await);
     let until = format!("You keep the plan until {}; it will not renew.", day(&scene, 30));
-    for text in ["Cancel your subscription?", "<bdi>Pro</bdi>", &until, KEPT, "the Free plan", "Keep subscription"] {
+    for text in [
+        "Cancel your subscription?",
+        "<bdi>Pro</bdi>",
+        &until,
+        KEPT,
+        "of the Free plan apply. No link,",
+        "Keep subscription",
+    ] {
         assert!(question.contains(text), "{text}: {question}");
     }
     for _ in 0..2 {

@@ -40,6 +40,7 @@ async fn every_error_has_its_text_and_none_is_echoed() {
     for (query, part) in [("invite=accepted", "joined the team"), ("signed_out=1", "You are signed out.")] {
         let page = stranger.get(&format!("/signin?{query}")).await;
         assert!(text_of(&page).contains(part) && !page.text().contains("role=\"alert\""), "{query}");
+        assert!(!text_of(&page).contains("New here?"), "{query}: they have an account");
     }
     assert!(!stranger.get("/signin?invite=other").await.text().contains("role="), "other values are ignored");
 }
@@ -190,6 +191,7 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
     for reply in [stranger.get("/signin").await, stranger.post("/signin", &[("email", "a@example.com")]).await] {
         assert_eq!(reply.status, 503);
         assert!(text_of(&reply).contains("is not set up on this service") && !reply.text().contains("<form"));
+        assert!(text_of(&reply).contains("Go to the home page"));
         assert!(text_of(&reply).contains("Sign in"), "the page to sign in on, not an error page: {}", text_of(&reply));
     }
     // Closed sign-up does not change what is sent.

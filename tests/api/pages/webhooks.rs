@@ -113,10 +113,16 @@ async fn saving_keeps_the_filter_of_an_affiliate_that_is_deleted() {
     let stored = async || world.a.get("/v1/webhooks").await.json()["webhooks"][0].clone();
     let now = stored().await;
     assert_eq!((&now["url"], &now["filters"]["affiliate_id"]), (&json!("https://e.io/"), &json!(affiliate)));
+    let without_field = [("url", "https://e.io/"), ("event_conversion", "yes")];
+    assert_eq!(visitor.post(&path, &without_field).await.status, 303);
+    assert_eq!(stored().await["filters"]["affiliate_id"], affiliate);
     assert_eq!(save("", "https://e.io/").await, 303);
     assert!(stored().await.get("filters").is_none(), "no filter is stored");
     assert!(!visitor.get(&path).await.text().contains("Deleted affiliate"));
     assert_eq!(save(affiliate, "https://e.io/").await, 404, "it can be kept but not selected");
+    assert!(visitor.get(LIST).await.text().contains("All conversions"));
+    assert_eq!(world.a.delete(&format!("/v1/affiliates/{}", world.a2.affiliate_id())).await.status, 204);
+    assert!(!visitor.get(LIST).await.text().contains("All conversions"), "there is nothing to choose");
 }
 
 /// Allowed but probably unintended settings get a note: a filter without an event that it filters, and the same URL
@@ -232,7 +238,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     let page = visitor.get(&format!("{list}/{delivery}")).await;
     let text = text_of(&page);
     for shown in [
-        "Delivery: conversion",
+        "<h1>Conversion</h1>",
         "HTTP 500",
         "No valid response",
         "HTTP 200",
