@@ -22,7 +22,7 @@
     open.href = data.ios.open;
     // Below the creator's call to action, if there is one.
     open.lastElementChild.textContent = data.ios.label;
-    // An iPad needs no second App Store, no Google Play (`android-store`), and no code for another phone.
+    // An iPad needs no second App Store, no Google Play (android-store), and no code for another phone.
     for (const a of document.querySelectorAll("[id$=-store]")) if (a.id < "b" || a.href === open.href) a.remove();
     const code = find("qr");
     if (code) code.parentNode.hidden = true;

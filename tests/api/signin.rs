@@ -262,7 +262,8 @@ async fn s11_token_pages_keep_the_token_to_themselves() {
         assert!(hostile.status == 303 && !hostile.header("location").contains("svg"), "{}", hostile.header("location"));
         let page = world.nobody.get(&format!("{path}?token={token}&next=%2F%22%3E%3Cb%3E")).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
-        let text = page.text();
+        // The namespace of pictures in the style is no address.
+        let text = page.text().replace("http://www.w3.org/2000/svg", "");
         assert!(!text.contains("<b>") && text.matches(token.as_str()).count() == 1, "{text}");
         assert_eq!(text.contains("name=\"next\" value=\"/%22%3E%3Cb%3E\""), path == CALLBACK, "{text}");
         assert!(!text.contains("http") && !text.contains("<script"), "{text}");

@@ -637,7 +637,7 @@ mod tests {
     #[test]
     fn more_than_all_is_not_a_share() {
         let charts = charts("", &numbers(&[("2026-11-20", 2)], &[("buy", 4)]));
-        let expected = [Some("1.5 per click"), Some("33.3% of installs"), Some("4.0 per user")];
+        let expected = [Some("1.5 per click"), Some("33.3% of installs"), Some("4 per user")];
         assert_eq!(charts.steps.iter().map(|step| step.share.as_deref()).collect::<Vec<_>>()[1..], expected);
     }
 

@@ -266,7 +266,7 @@ async fn a_delivery_is_shown_and_sent_again() {
     assert!(tested.header("location").ends_with("?done=event-sent"), "{}", tested.text());
     let shown = visitor.get(&list).await;
     assert_eq!(shown.text().matches("/deliveries/dlv_").count(), 3, "{}", shown.text());
-    for said in ["Last response", "HTTP 200", "Test", "Test, resent"] {
+    for said in ["Last response", "HTTP 200", "(test)", "(test, resent)"] {
         assert!(text_of(&shown).contains(said), "{said}: {}", shown.text());
     }
     let replayed = text_of(&visitor.get(&places[0]).await);
