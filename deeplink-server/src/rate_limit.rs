@@ -68,10 +68,15 @@ impl Limiter {
 
     /// The same for a client's address, with an IPv6 address cut to its /64, and its IPv6 site, which has a limit of its own.
     pub(crate) fn check_address(&self, address: IpAddr, now_millis: u64) -> Result<(), u64> {
-        self.check(&address, now_millis)?;
+        self.check_address_with("", address, now_millis)
+    }
+
+    /// The same for a client's uses of a key.
+    pub(crate) fn check_address_with(&self, key: &str, address: IpAddr, now_millis: u64) -> Result<(), u64> {
+        self.check(&(key, address), now_millis)?;
         let Some(site) = site_of(address) else { return Ok(()) };
-        let checked = self.check_every(self.interval / ADDRESSES_PER_SITE, &site, now_millis);
-        checked.inspect_err(|_| self.give_back(&address))
+        let checked = self.check_every(self.interval / ADDRESSES_PER_SITE, &(key, site), now_millis);
+        checked.inspect_err(|_| self.give_back(&(key, address)))
     }
 
     /// Counts a use with this interval.
@@ -101,9 +106,9 @@ impl Limiter {
 
     /// Gives back a use that [`Limiter::check_address`] counted.
     pub(crate) fn give_address_back(&self, address: IpAddr) {
-        self.give_back(&address);
+        self.give_back(&("", address));
         if let Some(site) = site_of(address) {
-            self.give_back_every(self.interval / ADDRESSES_PER_SITE, &site);
+            self.give_back_every(self.interval / ADDRESSES_PER_SITE, &("", site));
         }
     }
 

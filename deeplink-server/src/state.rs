@@ -220,6 +220,16 @@ impl App {
         })
     }
 
+    /// A permit for a DNS lookup that a request waits for.
+    pub(crate) fn dns_permit(&self, share: &Share) -> Result<Permit, ApiError> {
+        let used_up = ApiError::Plain(
+            ErrorCode::Overloaded,
+            "this account has too many DNS lookups in progress; try again in a second",
+        );
+        let refusal = || if self.lookups.is_used_up(share) { used_up } else { DbError::Overloaded.into() };
+        self.lookups.try_acquire(share.clone()).ok_or_else(refusal)
+    }
+
     /// Takes an account's share of lists and reports and, with `waiting`, its whole queue: further reads wait, or are
     /// refused.
     pub(crate) fn hold_reports(&self, tenant: &TenantId, waiting: bool) -> HeldReports {

@@ -81,7 +81,8 @@ fn banner(app: &App, key: &SecretKey, link: &Link, one_time: &OneTimeLink) -> St
     let key = key.expose();
     format!(
         "
-Because this is the first start, an account was created. Its secret key is shown only once:
+Because this is the first start, an account was created. Its secret key is
+shown only once:
 
   {key}
 

@@ -19,7 +19,7 @@ use http::{HeaderMap, StatusCode};
 use crate::caller::Caller;
 use crate::db::audit::NewEntry;
 use crate::db::webhooks::{self, StoredWebhook, StoringWebhook};
-use crate::db::{Conn, DbError, affiliates};
+use crate::db::{Conn, affiliates};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, IdempotencyKey, JsonBody, KeyedBody, NotFound, PageQuery, Paged};
@@ -98,7 +98,7 @@ pub(crate) async fn create_for(
 /// Whether a webhook's host resolves to a non-public address. A name that does not resolve yet may still be set up;
 /// each delivery checks it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
-    let _permit = app.lookups.try_acquire(caller.share()).ok_or(DbError::Overloaded)?;
+    let _permit = app.dns_permit(&caller.share())?;
     Ok(app.http.leads_inside(url).await)
 }
 

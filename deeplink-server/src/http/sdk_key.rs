@@ -65,7 +65,7 @@ async fn publishable(parts: &Parts, app: &App) -> Result<Arc<Caller>, ApiError> 
     let client = app.client_of(parts);
     let caller = known(app, client, &hash, now).await?;
     let of_client = ApiError::limited("too many requests from this IP address with this publishable key");
-    app.limits.reports.check(&(&hash, client), now).map_err(of_client)?;
+    app.limits.reports.check_address_with(&hash, client, now).map_err(of_client)?;
     let of_key = ApiError::limited("too many requests with this publishable key");
     app.limits.key_reports.check(&hash, now).map_err(of_key)?;
     key_in_query(parts)?;

@@ -25,8 +25,9 @@ use crate::http::NO_STORE;
 use crate::shares::limit::Permit;
 use crate::state::Shared;
 
-/// Records that are in memory at once.
-const PAGE_SIZE: u32 = 250;
+/// Records that are in memory at once: at most 1 MB, and usually much less. Each part of the file counts as unread until the
+/// client accepts it, so larger ones would be refused to others.
+const PAGE_SIZE: u32 = 64;
 /// How often a page is asked for while the account's share of lists is in use.
 const TRIES: u32 = 30;
 const RETRY_DELAY: Duration = Duration::from_secs(1);

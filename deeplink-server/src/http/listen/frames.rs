@@ -52,6 +52,16 @@ impl FrameScan {
         self.open_head || self.header_len > 0 || self.of_head && self.payload_left > 0
     }
 
+    /// Whether a frame with the beginning of a head has arrived, and the rest has not.
+    pub(super) fn has_open_head(&self) -> bool {
+        self.open_head && self.payload_left == 0
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub(super) fn in_frame(&self) -> bool {
+        self.header_len > 0 || self.payload_left > 0
+    }
+
     fn frame(&mut self) {
         let [high, middle, low, kind, flags, ..] = self.header;
         self.payload_left = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);

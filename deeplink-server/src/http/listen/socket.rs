@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::frames::FrameScan;
 use super::framing::HeadScan;
-use super::state::{Command, ConnectionState};
+use super::state::{Command, ConnectionState, OPEN_HEAD_BYTES};
 
 /// Bytes that a connection sends before others have their turn. The kernel would take some megabytes at once, and copying
 /// those for a few clients that read fast delays all answers.
@@ -50,6 +50,7 @@ pub(super) struct Socket<S: Transport> {
     frames: Option<FrameScan>,
     // What was last reported, so that only changes are.
     half_head: bool,
+    is_partial: bool,
     blocked: bool,
     /// Our side has been closed.
     shut: bool,
@@ -65,6 +66,7 @@ impl<S: Transport> Socket<S> {
             scan: HeadScan::new(),
             frames: None,
             half_head: false,
+            is_partial: false,
             blocked: false,
             shut: false,
             sent: 0,
@@ -79,13 +81,15 @@ impl<S: Transport> Socket<S> {
             }
             None => self.scan_http1(bytes),
         };
-        match (in_head, self.half_head) {
-            (false, _) => self.state.completed(0),
-            (true, false) => self.state.completed(bytes.len()),
-            // Below TLS, they were reported as they came.
-            (true, true) if S::BUFFERS => {}
+        let is_partial = in_head || self.frames.as_ref().is_some_and(FrameScan::in_frame);
+        match (is_partial, self.is_partial) {
+            _ if self.frames.as_ref().is_some_and(FrameScan::has_open_head) => self.state.holds(OPEN_HEAD_BYTES),
+            (false, _) => self.state.holds(0),
+            (true, false) => self.state.holds(bytes.len()),
+            // Below TLS, some were reported when they came, but a record is decoded at once and read in parts.
             (true, true) => self.state.received(bytes.len()),
         }
+        self.is_partial = is_partial;
         if in_head != self.half_head {
             self.half_head = in_head;
             self.state.half_head(in_head);

@@ -47,6 +47,8 @@ const REQUEST_BYTES: usize = 16 << 10;
 /// Bytes of one header line over HTTP/2. One that is in the client's compression table costs it one byte to send and some
 /// 200 to hold, so bytes received do not bound the memory of request heads, as they do over HTTP/1.
 const HEADER_BYTES: usize = 200;
+/// Bytes of an HTTP/2 head whose first frame was decoded: few bytes can name many fields of the compression table.
+pub(super) const OPEN_HEAD_BYTES: usize = 128 << 10;
 /// Bytes of an incomplete request head that are not counted: most heads are shorter.
 const MANY_PARTIAL: usize = 4 << 10;
 /// Bytes over HTTP/2 that a client must accept within the limit for accepting none: more than one at a time.
@@ -109,7 +111,7 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     half_head: AtomicBool,
-    /// Bytes received of a request head or TLS record that is not complete.
+    /// Bytes received of a request head, frame or TLS record that is not complete.
     partial: AtomicU32,
     /// The body of a request over HTTP/1 was dropped before its end.
     unread_body: AtomicBool,
@@ -201,20 +203,20 @@ impl ConnectionState {
         }
     }
 
-    /// Bytes were received that may not complete a request head or TLS record.
+    /// Bytes were received that do not complete a request head, frame or TLS record.
     pub(super) fn received(&self, bytes: usize) {
         let more = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.partial.store(self.partial.load(Relaxed).saturating_add(more), Relaxed);
     }
 
-    /// A request head or TLS record was completed by as many bytes less these, which belong to the next.
-    pub(super) fn completed(&self, rest: usize) {
+    /// It holds this much of an incomplete request head, frame or TLS record now; 0 if everything is complete.
+    pub(super) fn holds(&self, rest: usize) {
         if self.partial.load(Relaxed) > 0 || rest > 0 {
             self.partial.store(u32::try_from(rest).unwrap_or(u32::MAX), Relaxed);
         }
     }
 
-    /// How many bytes it holds of an incomplete request head or TLS record, and since when, if they are many.
+    /// How many bytes it holds of an incomplete request head, frame or TLS record, and since when, if they are many.
     pub(super) fn partial(&self) -> Option<(usize, u64)> {
         let bytes = usize::try_from(self.partial.load(Relaxed)).unwrap_or(usize::MAX);
         let is_waiting = !self.is_busy() || self.speaks_http2() && self.half_head.load(Relaxed);
@@ -224,7 +226,7 @@ impl ConnectionState {
 
     /// The TLS handshake is complete; no byte of a request was received yet.
     pub(super) fn secured(&self) {
-        self.completed(0);
+        self.holds(0);
         self.half_head.store(false, Relaxed);
         self.enter(Phase::Silent);
     }

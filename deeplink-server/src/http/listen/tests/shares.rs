@@ -144,9 +144,15 @@ async fn r5_long_unfinished_heads_have_a_budget() {
     // A frame of 16,000 bytes with a head, of which 12,000 arrive.
     let frame = [0, 0x3e, 0x80, 1, 4, 0, 0, 0, 1];
     let frame = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice(), &frame, &[0; 12_000]].concat();
-    for long in [line, frame] {
+    // A whole frame, whose 4,000 bytes each name a field of the static table.
+    let named = [0, 0x0f, 0xa0, 1, 0, 0, 0, 0, 1];
+    let start = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice();
+    let named = [start, &named, &[0x90; 4_000]].concat();
+    // A frame that is no head.
+    let other = [start, &[0, 0x3e, 0x80, 0x2a, 0, 0, 0, 0, 0], &[0; 12_000]].concat();
+    for (long, partial) in [(line, 64 << 10), (frame, 64 << 10), (named, 700 << 10), (other, 64 << 10)] {
         let patient = Limits { head: 2 * MOMENT, keep_alive_idle: 2 * MOMENT, ..limits() };
-        let server = Server::start(Limits { partial: 64 << 10, trusted: Vec::new(), ..patient });
+        let server = Server::start(Limits { partial, trusted: Vec::new(), ..patient });
         let short = server.send(&HEAD[..20]).await;
         let mut held = Vec::new();
         for _ in 0..12 {
