@@ -78,8 +78,10 @@ async fn retries_go_on_for_as_long_as_the_webhook_says() {
         scene.attempted(&hook, 5 + i64::try_from(nth).expect("few")).await;
     }
     scene.settled(&hook, 2, 2).await;
-    let failed = scene.deliveries(a, &hook).await.remove(0);
-    assert_eq!((failed.attempts.len(), failed.next_attempt_at), (8, None), "an hour is over before the next one");
+    let mut ended: Vec<_> = scene.deliveries(a, &hook).await;
+    ended.sort_by_key(|delivery| delivery.attempts.len());
+    let ended: Vec<_> = ended.iter().map(|delivery| (delivery.attempts.len(), delivery.next_attempt_at)).collect();
+    assert_eq!(ended, [(2, None), (8, None)], "an hour is over before the next one");
 }
 
 /// W8: any status from 200 to 299 ends it; redirects and 410 are failures, and redirects are not followed.

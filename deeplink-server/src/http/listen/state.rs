@@ -205,8 +205,9 @@ impl ConnectionState {
 
     /// Bytes were received that do not complete a request head, frame or TLS record.
     pub(super) fn received(&self, bytes: usize) {
-        let more = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.partial.store(self.partial.load(Relaxed).saturating_add(more), Relaxed);
+        // Parts of a body may follow each other without a pause between frames; buffers hold no more than this.
+        let all = usize::try_from(self.partial.load(Relaxed)).unwrap_or(usize::MAX).saturating_add(bytes);
+        self.partial.store(u32::try_from(all.min(OPEN_HEAD_BYTES)).unwrap_or(u32::MAX), Relaxed);
     }
 
     /// It holds this much of an incomplete request head, frame or TLS record now; 0 if everything is complete.

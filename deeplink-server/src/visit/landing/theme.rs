@@ -42,13 +42,14 @@ impl<'a> Theme<'a> {
     }
 }
 
-/// As CSS declarations: the colors, and an outline if they hardly contrast with the card.
+/// As CSS rules: the colors, and an outline if they hardly contrast with the card.
 impl fmt::Display for Theme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let edge = self.edge().to_string();
         let [light, dark] =
             CARDS.map(|card| if self.brand.contrast(card) < OUTLINE_CONTRAST { &*edge } else { "transparent" });
-        write!(f, "--brand:{};--on-brand:{};--edge-light:{light};--edge-dark:{dark}", self.brand, self.on_brand)
+        write!(f, ":root{{--brand:{};--on-brand:{};--edge:{light}}}", self.brand, self.on_brand)?;
+        if dark == light { Ok(()) } else { write!(f, "@media(prefers-color-scheme:dark){{:root{{--edge:{dark}}}}}") }
     }
 }
 
@@ -100,10 +101,10 @@ mod tests {
             }
         }
         for (brand, edges) in [
-            ("#fff", "--edge-light:#8c8c8c;--edge-dark:transparent"),
-            ("#ff0", "--edge-light:#8c8c00;--edge-dark:transparent"),
-            ("#000", "--edge-light:transparent;--edge-dark:#727272"),
-            ("#3b63f0", "--edge-light:transparent;--edge-dark:transparent"),
+            ("#fff", ";--edge:#8c8c8c}@media(prefers-color-scheme:dark){:root{--edge:transparent}}"),
+            ("#ff0", ";--edge:#8c8c00}@media(prefers-color-scheme:dark){:root{--edge:transparent}}"),
+            ("#000", ";--edge:transparent}@media(prefers-color-scheme:dark){:root{--edge:#727272}}"),
+            ("#3b63f0", ";--edge:transparent}"),
         ] {
             assert!(Theme::of(Some(brand)).to_string().ends_with(edges), "{brand}");
         }

@@ -216,7 +216,7 @@ fn the_button_is_painted_in_the_apps_colour() {
     ] {
         let app = DisplayApp { theme_color, ..DisplayApp::default() };
         let page = dom(LINUX, &EVERYTHING, Given { apps: Apps { display: app, ..Apps::default() }, ..NO_TEXTS });
-        assert!(page.all("style")[0].text().contains(&format!(":root{{ {css};")), "{theme_color:?}");
+        assert!(page.all("style")[0].text().contains(&format!(":root{{{css};")), "{theme_color:?}");
     }
 }
 
