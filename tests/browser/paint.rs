@@ -45,7 +45,8 @@ const PAINT: &str = "new Promise((done) => requestAnimationFrame(() => requestAn
     done({
       at: last.startTime, what: last.element?.tagName ?? '', picture: last.url, bytes: page.encodedBodySize,
       whole: page.responseEnd, first: performance.getEntriesByName('first-contentful-paint')[0].startTime,
-      fetched: resources.map((of) => of.name).sort(),
+      // The icon may be fetched again for the tab, before or after this.
+      fetched: [...new Set(resources.map((of) => of.name))].sort(),
       blocking: [
         ...resources.filter((of) => of.renderBlockingStatus === 'blocking').map((of) => of.name),
         ...[...document.querySelectorAll('link[rel=stylesheet], script[src], style + link[rel=preload]')].map((e) => e.outerHTML),
