@@ -38,10 +38,10 @@ use crate::outbound::stripe::Stripe;
 use crate::qr::Codes;
 use crate::qr::logos::Logos;
 use crate::rate_limit::Limiter;
-use crate::shares::Share;
 use crate::shares::accounts::AccountBytes;
 use crate::shares::budget::Used;
 use crate::shares::limit::{Permit, ShareLimit};
+use crate::shares::{Share, Turn};
 use crate::stream::Streams;
 use crate::threats::Threats;
 use crate::ttl_cache::TtlCache;
@@ -193,7 +193,7 @@ impl App {
         let tenant = caller.tenant.clone();
         let place = async |limit: &Arc<ShareLimit>| {
             let share = Share::from(&tenant);
-            let place = limit.acquire(share.clone(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
+            let place = limit.acquire(share.clone().into(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
             let late = |_| if limit.is_used_up(&share) { share_is_used_up() } else { DbError::Overloaded.into() };
             timeout_at(until, place).await.map_err(late)
         };
@@ -314,7 +314,7 @@ impl App {
     /// Writes a request's changes, then does what must follow the commit: see [`Db::write_then`].
     pub(crate) async fn write<C, T, E, F, A>(
         self: &Arc<Self>,
-        share: impl Into<Share>,
+        turn: impl Into<Turn>,
         context: C,
         work: F,
         committed: A,
@@ -328,7 +328,7 @@ impl App {
     {
         let (app, span) = (Arc::clone(self), tracing::Span::current());
         let committed = move |context: &C, value: &T| span.in_scope(|| committed(&app, context, value));
-        self.db.write_then(share, context, work, committed).await
+        self.db.write_then(turn, context, work, committed).await
     }
 
     /// Expires the cached branding, association files and links of a tenant, after its domains or apps changed.

@@ -48,7 +48,7 @@ pub(crate) async fn create(
     let judged = judged(&caller, asked)?;
     let tenant = caller.tenant.clone();
     let work = Create { app: Arc::clone(&app), caller, judged, now: app.clock.now() };
-    let answer = app.once(once, work).await?;
+    let answer = app.once(once.of_rows(work.judged.batch.len()), work).await?;
     let is_replay = answer.is_replay();
     answer.rebuilt(|kept| {
         // As for one link: see `links::create_for`.

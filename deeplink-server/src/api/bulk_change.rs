@@ -47,7 +47,7 @@ pub(crate) async fn update(
     let now = app.clock.now();
     let ids: Vec<String> = change.link_ids.iter().map(|(_, id)| id.clone()).collect();
     let update = Update { app: Arc::clone(&app), caller: Arc::clone(&caller), change, now };
-    let answer = app.once(once, update).await?;
+    let answer = app.once(once.of_rows(ids.len()), update).await?;
     // The links as they are now, also for a repeat: they can be two megabytes, too much to keep for each key.
     let links = details(&app, &caller.tenant, &ids, now).await?;
     answer.rebuilt(|()| BulkUpdated { links })
@@ -82,7 +82,7 @@ pub(crate) async fn delete(
     let (once, asked) = Once::json::<BulkDelete>(request, &caller, BULK_BODY_LIMIT).await?;
     let ids = asked.check()?;
     let now = app.clock.now();
-    app.once(once, Delete { caller, ids, now }).await
+    app.once(once.of_rows(ids.len()), Delete { caller, ids, now }).await
 }
 
 struct Update {

@@ -8,6 +8,7 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use deeplink_doubles::machine;
 use futures_util::FutureExt;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -77,14 +78,22 @@ async fn what_follows_a_commit_does_not_need_its_caller() {
     let mut random = Random::system();
     let mut new_id = || TenantId::new(now, &mut random);
     let (follows, followed) = tokio::sync::oneshot::channel();
+    let gate = Arc::new(Semaphore::new(0));
     let write = db.write_then(
         Share::Service,
-        new_id(),
-        move |tx, id| tenants::insert(tx, id, now).boxed(),
-        move |id: &TenantId, ()| follows.send(id.clone()).expect("the test receives"),
+        (new_id(), Arc::clone(&gate)),
+        move |tx, (id, gate)| {
+            async move {
+                gate.acquire().await.expect("a gate").forget();
+                tenants::insert(tx, id, now).await
+            }
+            .boxed()
+        },
+        move |_, ()| follows.send(()).expect("the test receives"),
     );
     // The first poll starts the write; it is not polled again.
-    assert!(write.now_or_never().is_none());
+    assert!(write.now_or_never().is_none(), "it cannot be done before the gate opens");
+    gate.add_permits(1);
     timeout(TEST_DATABASE_TIMEOUT, followed).await.expect("in time").expect("it follows");
     assert_eq!(number(&db, "SELECT COUNT(*) FROM tenants").await, 1, "the commit came first");
     let panicked = db.write_then(

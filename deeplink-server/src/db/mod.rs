@@ -83,8 +83,8 @@ use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool}
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::shares::Share;
 use crate::shares::limit::ShareLimit;
+use crate::shares::{Share, Turn};
 
 pub use error::DbError;
 use jobs::job;
@@ -271,21 +271,21 @@ impl Db {
     /// stored. An accepted write completes even if the caller is gone. `work` runs only SQL: no network, no sleep, and
     /// never another `write`. On PostgreSQL it runs again after a deadlock: hence `Fn`, and a `context` that it
     /// borrows. A write that exceeds its share, or cannot begin in time, is refused and does not run.
-    pub(crate) async fn write<C, T, E, F>(&self, share: impl Into<Share>, context: C, work: F) -> Result<T, E>
+    pub(crate) async fn write<C, T, E, F>(&self, turn: impl Into<Turn>, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
         E: WriteError,
         F: WriteWork<C, T, E>,
     {
-        self.write_then(share, context, work, |_, _| ()).await
+        self.write_then(turn, context, work, |_, _| ()).await
     }
 
     /// The same, with a callback to run after COMMIT, such as dropping a cached row. The task that commits runs it
     /// before it answers, whether or not the caller still waits. It must be short: on SQLite other writes wait for it.
     pub(crate) async fn write_then<C, T, E, F, A>(
         &self,
-        share: impl Into<Share>,
+        turn: impl Into<Turn>,
         context: C,
         work: F,
         committed: A,
@@ -298,11 +298,12 @@ impl Db {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         match &*self.0 {
-            Kind::Sqlite { writer, .. } => writer.write(share.into(), context, work, committed).await,
+            Kind::Sqlite { writer, .. } => writer.write(turn.into(), context, work, committed).await,
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
                 let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
-                let share = share.into();
-                let place = places.acquire(share.clone(), MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
+                let turn = turn.into();
+                let share = turn.share.clone();
+                let place = places.acquire(turn, MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
                 let race = Arc::new(CommitRace::default());
                 let (writers, task_race) = (writers.clone(), Arc::clone(&race));
                 let (task_places, task_share) = (Arc::clone(places), share.clone());
@@ -352,7 +353,7 @@ impl Db {
             Kind::Sqlite { writer, .. } => writer.push_relaxed(job),
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
                 let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
-                let place = places.acquire(share, MAX_WAITING_WRITES).ok_or(DbError::Overloaded)?;
+                let place = places.acquire(share.into(), MAX_WAITING_WRITES).ok_or(DbError::Overloaded)?;
                 let writers = writers.clone();
                 // Spawned for the reason given in `write_then`; the job reports its own outcome.
                 tokio::spawn(async move {

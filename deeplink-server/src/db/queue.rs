@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::jobs::Job;
 use super::{DbError, MAX_WAITING_WRITES, used_up};
-use crate::shares::{Share, Turns};
+use crate::shares::{Turn, Turns};
 
 /// With this many writes of its own before it, a write that is not begun in time is told that its share is used up.
 const MANY: usize = 16;
@@ -45,14 +45,14 @@ impl Queue {
     }
 
     /// Adds a write, unless its share of pending writes is used up.
-    pub(super) fn push(&self, share: Share, job: Box<dyn Job>, deadline: Instant) -> Result<(), DbError> {
-        let refusal = used_up(&share);
+    pub(super) fn push(&self, turn: Turn, job: Box<dyn Job>, deadline: Instant) -> Result<(), DbError> {
+        let refusal = used_up(&turn.share);
         let mut state = self.state();
         if state.is_closed {
             return Err(DbError::Unavailable("the server is stopping".into()));
         }
-        let is_behind_many = share.is_the_callers() && state.turns.len_of(&share) >= MANY;
-        if !state.turns.push(share, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_many }) {
+        let is_behind_many = turn.share.is_the_callers() && state.turns.len_of(&turn.share) >= MANY;
+        if !state.turns.push(turn, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_many }) {
             return Err(refusal);
         }
         drop(state);

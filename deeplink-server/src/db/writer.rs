@@ -20,7 +20,7 @@ use super::error::{is_busy, is_io};
 use super::jobs::{Job, copy, job, run_alone, run_in_savepoint};
 use super::queue::Queue;
 use super::{DbError, WriteError, WriteWork};
-use crate::shares::Share;
+use crate::shares::Turn;
 
 /// Maximum writes per transaction.
 const MAX_BATCH: usize = 64;
@@ -72,7 +72,7 @@ impl Writer {
         Ok(Self { commit_timeout, queue, relaxed, failed, foreign, ended })
     }
 
-    pub(super) async fn write<C, T, E, F, A>(&self, share: Share, context: C, work: F, committed: A) -> Result<T, E>
+    pub(super) async fn write<C, T, E, F, A>(&self, turn: Turn, context: C, work: F, committed: A) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -81,7 +81,7 @@ impl Writer {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         let (job, answer) = job(context, work, committed);
-        self.queue.push(share, job, Instant::now() + self.commit_timeout)?;
+        self.queue.push(turn, job, Instant::now() + self.commit_timeout)?;
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 

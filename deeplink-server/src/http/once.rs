@@ -22,7 +22,7 @@ use crate::caller::{Actor, Caller, Charge};
 use crate::db::replies::{self, Claim, Reply, SEALED};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
-use crate::shares::Share;
+use crate::shares::Turn;
 use crate::state::{App, Shared};
 use crate::vault::Vault;
 
@@ -74,7 +74,7 @@ impl App {
         }
         let now = self.clock.now();
         let answered = self.write(
-            once.share.clone(),
+            once.turn.clone(),
             (once, work, self.vault.clone()),
             move |tx, (once, work, vault)| once.answer(tx, now, work, vault).boxed(),
             |app, (_, work, _), answered| {
@@ -95,8 +95,8 @@ pub(crate) struct Once {
     keeps: Keeps,
     /// What the request is paid with.
     charge: Option<Arc<Charge>>,
-    /// Whose share of the writes it takes.
-    share: Share,
+    /// Its turn among the writes.
+    turn: Turn,
 }
 
 /// What is kept of a reply.
@@ -117,8 +117,13 @@ struct Key {
 
 impl Once {
     /// For a request that cannot be repeated.
-    pub(crate) fn none(share: impl Into<Share>) -> Self {
-        Self { key: None, keeps: Keeps::Whole, charge: None, share: share.into() }
+    pub(crate) fn none(turn: impl Into<Turn>) -> Self {
+        Self { key: None, keeps: Keeps::Whole, charge: None, turn: turn.into() }
+    }
+
+    /// The same for a batch of rows, which takes a longer turn among the writes.
+    pub(crate) fn of_rows(self, rows: usize) -> Self {
+        Self { turn: self.turn.of_rows(rows), ..self }
     }
 
     /// Whether the request can be repeated.
@@ -159,8 +164,8 @@ impl Once {
 
     /// Reads the key, and the payment. The key is scoped to the tenant, the credential's scope, the method and the path.
     fn of(method: &Method, headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
-        let (charge, share) = (caller.charge().cloned(), caller.share());
-        let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(share) }) };
+        let (charge, turn) = (caller.charge().cloned(), caller.share().into());
+        let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(turn) }) };
         let scope = match (&caller.affiliate, &caller.by) {
             (Some(affiliate), _) => affiliate.as_str(),
             (None, Actor::User(user)) => user.as_str(),
@@ -169,7 +174,7 @@ impl Once {
         };
         let id = sha256_hex(&format!("{}\n{scope}\n{method}\n{path}\n{key}", caller.tenant));
         let key = Key { id, request: hex::encode(Sha256::digest(body)) };
-        Ok(Self { key: Some(key), keeps: Keeps::Whole, charge, share })
+        Ok(Self { key: Some(key), keeps: Keeps::Whole, charge, turn })
     }
 
     /// A form that was shown to a user. `id` is the form's own, generated when it was shown; the same form with other

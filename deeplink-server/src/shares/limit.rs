@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::{Share, Turns};
+use super::{Share, Turn, Turns};
 
 /// Limits concurrency, overall and for each share.
 #[derive(Debug)]
@@ -75,21 +75,21 @@ impl ShareLimit {
     }
 
     /// Waits for a permit for this share: first come, first served within a share, while shares with free permits take
-    /// turns. Returns `None` at once if `waiting` requests of this share are already waiting.
+    /// turns by cost. Returns `None` at once if `waiting` requests of this share are already waiting.
     pub(crate) fn acquire(
         self: &Arc<Self>,
-        share: Share,
+        turn: Turn,
         waiting: usize,
     ) -> Option<impl Future<Output = Permit> + use<>> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state();
-        if self.take(&mut state, &share) {
+        if self.take(&mut state, &turn.share) {
             // The receiver is held in this function.
-            let _ = sender.send(self.permit(share));
+            let _ = sender.send(self.permit(turn.share));
         } else {
-            state.waiting.forget(&share, |waiting| waiting.permit.is_closed());
-            let next = Waiting { share: share.clone(), permit: sender };
-            if !state.waiting.push(share, waiting, next) {
+            state.waiting.forget(&turn.share, |waiting| waiting.permit.is_closed());
+            let next = Waiting { share: turn.share.clone(), permit: sender };
+            if !state.waiting.push(turn, waiting, next) {
                 return None;
             }
         }
@@ -174,11 +174,11 @@ mod tests {
     #[tokio::test]
     async fn who_waits_gets_the_permit_that_is_given_back() {
         let limit = ShareLimit::new(2, 1);
-        let wait = |n| limit.acquire(tenant(n), 1).expect("room in the line");
+        let wait = |n| limit.acquire(tenant(n).into(), 1).expect("room in the line");
         let (first, second) = (wait(1).await, wait(2).await);
         let (mut other, mut again) = (std::pin::pin!(wait(3)), std::pin::pin!(wait(1)));
         assert!(other.as_mut().now_or_never().is_none() && again.as_mut().now_or_never().is_none());
-        assert!(limit.acquire(tenant(1), 1).is_none(), "one waits already");
+        assert!(limit.acquire(tenant(1).into(), 1).is_none(), "one waits already");
         drop(second);
         assert!(again.as_mut().now_or_never().is_none(), "its share is taken");
         let third = other.await;
@@ -197,7 +197,7 @@ mod tests {
         let polls = Arc::<AtomicUsize>::default();
         let mut waiting: Vec<_> = (0..100)
             .map(|number| {
-                let wait = limit.acquire(tenant(1), 200).expect("room in the line");
+                let wait = limit.acquire(tenant(1).into(), 200).expect("room in the line");
                 let (order, polls) = (Arc::clone(&order), Arc::clone(&polls));
                 let mut wait = Box::pin(wait);
                 tokio::spawn(std::future::poll_fn(move |context| {
@@ -256,9 +256,9 @@ mod tests {
     async fn a_share_without_a_permit_is_served_first_from_the_reserve() {
         let limit = ShareLimit::with_reserve(2, 2, 1);
         let held = limit.try_acquire(tenant(1)).expect("a permit");
-        let mut more = Box::pin(limit.acquire(tenant(1), 2).expect("room"));
+        let mut more = Box::pin(limit.acquire(tenant(1).into(), 2).expect("room"));
         assert!((&mut more).now_or_never().is_none(), "the last is for others");
-        drop(limit.acquire(tenant(2), 2).expect("room").await);
+        drop(limit.acquire(tenant(2).into(), 2).expect("room").await);
         assert!((&mut more).now_or_never().is_none());
         drop(held);
         drop(more.await);
@@ -268,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn shares_take_turns_and_whoever_has_gone_takes_no_room() {
         let limit = ShareLimit::new(2, 2);
-        let wait = |n| limit.acquire(tenant(n), 2);
+        let wait = |n| limit.acquire(tenant(n).into(), 2);
         let held = [limit.try_acquire(tenant(1)), limit.try_acquire(tenant(1))];
         let (first, gone, other) = (wait(1).expect("room"), wait(1).expect("room"), wait(2).expect("room"));
         assert!(wait(1).is_none(), "two wait already");

@@ -1,5 +1,5 @@
 //! Shares of scarce resources: which share a request or a task uses, how many of each may wait, and how the shares take
-//! turns.
+//! turns by cost.
 
 pub(crate) mod accounts;
 pub(crate) mod budget;
@@ -9,6 +9,9 @@ mod turns;
 use deeplink_core::id::TenantId;
 
 pub(crate) use turns::Turns;
+
+/// As many rows of a batch cost what one item does.
+const ROWS_AT_THE_COST_OF_ONE: usize = 8;
 
 /// The share that something uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,5 +43,32 @@ impl Share {
 impl From<&TenantId> for Share {
     fn from(tenant: &TenantId) -> Self {
         Self::Account(tenant.clone())
+    }
+}
+
+/// A share, and the cost of what it is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    pub(crate) share: Share,
+    /// 1 for what concerns one row or few.
+    cost: u32,
+}
+
+impl Turn {
+    /// The same for a batch of rows. It costs less than as many single ones, which wait for the disk too.
+    pub(crate) fn of_rows(self, rows: usize) -> Self {
+        Self { cost: u32::try_from(rows.div_ceil(ROWS_AT_THE_COST_OF_ONE).max(1)).unwrap_or(u32::MAX), ..self }
+    }
+}
+
+impl From<Share> for Turn {
+    fn from(share: Share) -> Self {
+        Self { share, cost: 1 }
+    }
+}
+
+impl From<&TenantId> for Turn {
+    fn from(tenant: &TenantId) -> Self {
+        Share::from(tenant).into()
     }
 }

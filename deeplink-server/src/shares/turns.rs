@@ -1,28 +1,48 @@
-//! A queue in which shares take turns.
+//! A queue in which shares take turns by what their items cost: weighted fair queueing (Demers, Keshav and Shenker 1989).
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::Share;
+use super::{Share, Turn};
 
 /// Maximum number of waiting items. Beyond it an account with an item waiting can add nothing, and others one each:
 /// opening many accounts takes nothing from shares that belong to no account, such as sign-ins and the service's own
 /// tasks.
 const MAX_WAITING: usize = 4_096;
+/// Units of virtual time for a cost of 1, so that it can be divided by the number of shares.
+const UNIT: u64 = 1 << 16;
 
-/// Waiting items, first come, first served within a share; the shares take turns.
+/// Waiting items, first come, first served within a share. Among the shares the item is next that would be done first if
+/// all were worked on at once, each at the same speed: a small item never waits for large ones of many others.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
-    /// The waiting items of each share; never empty.
-    waiting: HashMap<Share, VecDeque<T>>,
-    /// The shares with waiting items, the next one first.
-    order: VecDeque<Share>,
+    lines: HashMap<Share, Line<T>>,
+    /// The shares with waiting items, by when the first of them would be done, and then by arrival.
+    order: BTreeMap<Place, Share>,
+    /// The virtual time: how far a share would be that always had items waiting.
+    now: u64,
+    arrivals: u64,
     len: usize,
+}
+
+type Place = (u64, u64);
+
+/// The waiting items of a share; never empty.
+#[derive(Debug)]
+struct Line<T> {
+    items: VecDeque<Item<T>>,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct Item<T> {
+    begins: u64,
+    ends: u64,
+    item: T,
 }
 
 impl<T> Turns<T> {
     pub(crate) fn new() -> Self {
-        Self { waiting: HashMap::new(), order: VecDeque::new(), len: 0 }
+        Self { lines: HashMap::new(), order: BTreeMap::new(), now: 0, arrivals: 0, len: 0 }
     }
 
     /// Number of waiting items.
@@ -32,76 +52,75 @@ impl<T> Turns<T> {
 
     /// Number of waiting items of a share.
     pub(crate) fn len_of(&self, share: &Share) -> usize {
-        self.waiting.get(share).map_or(0, VecDeque::len)
+        self.lines.get(share).map_or(0, |line| line.items.len())
     }
 
-    /// Adds an item to a share, of which at most `most` may wait; `false` if there is no room.
-    pub(crate) fn push(&mut self, share: Share, most: usize, item: T) -> bool {
+    /// Adds an item, unless `most` of its share are waiting; `false` if there is no room.
+    pub(crate) fn push(&mut self, Turn { share, cost }: Turn, most: usize, item: T) -> bool {
+        let waiting = self.lines.get(&share);
         let is_full = self.len >= MAX_WAITING && share.is_the_callers();
-        match self.waiting.entry(share) {
-            Entry::Occupied(mut queue) => {
-                if queue.get().len() >= most || is_full {
-                    return false;
-                }
-                queue.get_mut().push_back(item);
-            }
-            Entry::Vacant(_) if most == 0 => return false,
-            Entry::Vacant(entry) => {
-                self.order.push_back(entry.key().clone());
-                entry.insert(VecDeque::from([item]));
-            }
+        if waiting.map_or(0, |line| line.items.len()) >= most || (waiting.is_some() && is_full) {
+            return false;
+        }
+        let begins = waiting.and_then(|line| line.items.back()).map_or(self.now, |last| last.ends);
+        let item = Item { begins, ends: begins + u64::from(cost) * UNIT, item };
+        if let Some(line) = self.lines.get_mut(&share) {
+            line.items.push_back(item);
+        } else {
+            self.line_up(share, VecDeque::from([item]), None);
         }
         self.len += 1;
         true
     }
 
-    /// Takes the next item among the shares that `may` allows; a share that is skipped moves to the end.
+    /// Takes the next item among the shares that `may` allows.
     pub(crate) fn next(&mut self, may: impl Fn(&Share) -> bool) -> Option<T> {
-        for _ in 0..self.order.len() {
-            let share = self.order.pop_front()?;
-            if !may(&share) {
-                self.order.push_back(share);
-                continue;
-            }
-            let queue = self.waiting.get_mut(&share)?;
-            let item = queue.pop_front();
-            if queue.is_empty() {
-                self.waiting.remove(&share);
-            } else {
-                self.order.push_back(share);
-            }
-            self.len -= 1;
-            return item;
-        }
-        None
+        let share = self.order.values().find(|share| may(share))?.clone();
+        let shares = self.lines.len() as u64;
+        let mut line = self.lines.remove(&share)?;
+        self.order.remove(&line.place);
+        let Item { begins, ends, item } = line.items.pop_front()?;
+        self.now = (self.now + (ends - begins) / shares).max(begins);
+        self.line_up(share, line.items, Some(line.place));
+        self.len -= 1;
+        Some(item)
     }
 
     /// Drops a share's items that are gone.
     pub(crate) fn forget(&mut self, share: &Share, is_gone: impl Fn(&T) -> bool) {
-        let Some(queue) = self.waiting.get_mut(share) else { return };
-        let before = queue.len();
-        queue.retain(|item| !is_gone(item));
-        self.len -= before - queue.len();
-        if queue.is_empty() {
-            self.waiting.remove(share);
-            self.order.retain(|other| other != share);
-        }
+        let Some(mut line) = self.lines.remove(share) else { return };
+        self.order.remove(&line.place);
+        let before = line.items.len();
+        line.items.retain(|waiting| !is_gone(&waiting.item));
+        self.len -= before - line.items.len();
+        self.line_up(share.clone(), line.items, Some(line.place));
     }
 
     /// Takes the items that `is_over` from the front of each share.
     pub(crate) fn take_over(&mut self, is_over: impl Fn(&T) -> bool) -> Vec<T> {
+        let has_any = |line: &Line<T>| line.items.front().is_some_and(|first| is_over(&first.item));
+        let shares: Vec<Share> =
+            self.lines.iter().filter(|(_, line)| has_any(line)).map(|(share, _)| share.clone()).collect();
         let mut over = Vec::new();
-        self.waiting.retain(|_, queue| {
-            while queue.front().is_some_and(&is_over) {
-                over.extend(queue.pop_front());
+        for share in shares {
+            let Some(mut line) = self.lines.remove(&share) else { continue };
+            self.order.remove(&line.place);
+            while line.items.front().is_some_and(|first| is_over(&first.item)) {
+                over.extend(line.items.pop_front().map(|first| first.item));
             }
-            !queue.is_empty()
-        });
-        if !over.is_empty() {
-            self.len -= over.len();
-            self.order.retain(|share| self.waiting.contains_key(share));
+            self.line_up(share, line.items, Some(line.place));
         }
+        self.len -= over.len();
         over
+    }
+
+    /// Puts a share in its place among the others, if any of its items wait: the one before, if its first item is the same.
+    fn line_up(&mut self, share: Share, items: VecDeque<Item<T>>, before: Option<Place>) {
+        let Some(first) = items.front() else { return };
+        self.arrivals += 1;
+        let place = before.filter(|(ends, _)| *ends == first.ends).unwrap_or((first.ends, self.arrivals));
+        self.order.insert(place, share.clone());
+        self.lines.insert(share, Line { items, place });
     }
 }
 
@@ -113,6 +132,10 @@ mod tests {
         Share::Wallet(number.to_string())
     }
 
+    fn turn(number: usize) -> Turn {
+        share(number).into()
+    }
+
     fn all<T>(turns: &mut Turns<T>) -> Vec<T> {
         std::iter::from_fn(|| turns.next(|_| true)).collect()
     }
@@ -121,24 +144,28 @@ mod tests {
     fn shares_take_turns_and_each_keeps_its_order() {
         let mut turns = Turns::new();
         for (of, item) in [(1, "a1"), (1, "a2"), (1, "a3"), (2, "b1"), (3, "c1"), (2, "b2")] {
-            assert!(turns.push(share(of), 3, item));
+            assert!(turns.push(turn(of), 3, item));
         }
-        assert!(!turns.push(share(1), 3, "one too many") && !turns.push(share(9), 0, "no room at all"));
+        assert!(!turns.push(turn(1), 3, "one too many") && !turns.push(turn(9), 0, "no room at all"));
         assert_eq!(turns.next(|share| *share == self::share(2)), Some("b1"), "the first one's turn has not come");
-        assert_eq!(all(&mut turns), ["c1", "a1", "b2", "a2", "a3"]);
-        assert_eq!((turns.len(), turns.waiting.len(), turns.order.len()), (0, 0, 0));
+        assert_eq!(all(&mut turns), ["a1", "c1", "b2", "a2", "a3"]);
+        assert_eq!((turns.len(), turns.lines.len(), turns.order.len()), (0, 0, 0));
     }
 
     #[test]
     fn r2_a_full_queue_has_room_for_one_of_each_account_and_for_what_is_nobodys() {
         let mut turns = Turns::new();
         for number in 0..MAX_WAITING {
-            assert!(turns.push(share(number % 16), 256, number));
+            assert!(turns.push(turn(number % 16), 256, number));
         }
-        assert!(turns.push(share(16), 256, 0) && !turns.push(share(16), 256, 1), "one, and no more");
-        assert!(!turns.push(share(0), 1_000, 0));
+        assert!(turns.push(turn(16), 256, 0) && !turns.push(turn(16), 256, 1), "one, and no more");
+        assert!(!turns.push(turn(0), 1_000, 0));
         for number in 0..3 {
-            assert_eq!(turns.push(Share::Service, 2, number), number < 2, "the service's own share is unchanged");
+            assert_eq!(
+                turns.push(Share::Service.into(), 2, number),
+                number < 2,
+                "the service's own share is unchanged"
+            );
         }
         assert_eq!(all(&mut turns).len(), MAX_WAITING + 1 + 2);
     }
@@ -147,7 +174,7 @@ mod tests {
     fn what_is_over_or_gone_takes_no_room() {
         let mut turns = Turns::new();
         for (of, item) in [(1, 1), (1, 5), (1, 2), (2, 3), (3, 9)] {
-            assert!(turns.push(share(of), 3, item));
+            assert!(turns.push(turn(of), 3, item));
         }
         let mut over = turns.take_over(|item| *item < 4);
         over.sort_unstable();
@@ -157,5 +184,52 @@ mod tests {
         turns.forget(&share(4), |_| true);
         assert_eq!((turns.len(), turns.order.len()), (1, 1));
         assert_eq!(all(&mut turns), [2]);
+    }
+    /// R2: however many others have a batch waiting, what is small comes soon, and each batch in the end.
+    #[test]
+    fn r2_small_items_do_not_wait_for_the_large_ones_of_many_shares() {
+        let mut turns = Turns::new();
+        let large = |number| Turn::from(share(number)).of_rows(100);
+        for number in 1..=200 {
+            assert!(turns.push(large(number), 3, number));
+        }
+        let (mut waits, mut done, mut batches) = (Vec::new(), Vec::new(), 200);
+        while done.len() < 400 {
+            // One small item at a time, while each batch that is done is followed by the next of its share.
+            assert!(turns.push(turn(0), 3, 0));
+            let before = done.len();
+            while let Some(number @ 1..) = turns.next(|_| true) {
+                done.push(number);
+                assert!(turns.push(large(number), 3, number));
+                batches += 1;
+                assert!(batches < 1_000, "the small one never comes");
+            }
+            waits.push(done.len() - before);
+            // What the small item leaves of the time is for the batches.
+            let number = turns.next(|_| true).expect("a batch");
+            done.push(number);
+            assert!(turns.push(large(number), 3, number));
+        }
+        // As many are done, or begun earlier, in the time that a small one takes when all have their part.
+        assert!(waits.iter().all(|waited| *waited <= 30), "{waits:?}");
+        let mut first = done[..200].to_vec();
+        first.sort_unstable();
+        assert_eq!(first, (1..=200).collect::<Vec<_>>(), "each has its turn before any has its second");
+    }
+
+    /// Nothing large waits for ever beside small items that never end.
+    #[test]
+    fn a_large_item_comes_beside_small_ones_that_never_end() {
+        let mut turns = Turns::new();
+        assert!(turns.push(Turn::from(share(0)).of_rows(100), 3, 0));
+        for number in 1..=64 {
+            assert!(turns.push(turn(number), 3, number));
+        }
+        let mut before = 0;
+        while let Some(number @ 1..) = turns.next(|_| true) {
+            before += 1;
+            assert!(before < 2_000 && turns.push(turn(number), 3, number));
+        }
+        assert!(before > 64, "each small one came first");
     }
 }
