@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::reading::{Chunk, Reading, SegmentText};
 use super::record::HEADER;
 use super::segment::Segment;
-use super::{Intake, earlier, lock};
+use super::{Intake, earlier};
 use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, JournalState, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
@@ -60,7 +60,7 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
                         None => woken.await,
                     }
                     // Until now, nothing was waiting.
-                    *lock(&loader.intake.caught_up) = Instant::now();
+                    loader.intake.note_caught_up(Instant::now());
                 }
                 intake.is_idle.store(false, Ordering::SeqCst);
             }
@@ -101,7 +101,7 @@ impl Loader {
         let began = Instant::now();
         match self.round(asked).await {
             Ok(loaded) => {
-                *lock(&self.intake.caught_up) = began;
+                self.intake.note_caught_up(began);
                 if std::mem::take(&mut self.has_failed) {
                     self.intake.is_failing.store(false, Ordering::Relaxed);
                     tracing::info!("database accepts clicks again");
@@ -298,9 +298,9 @@ impl Loader {
         }
     }
 
-    /// Records that the segment is no longer waiting: no more of it will be counted soon.
-    fn note_gone(&self, segment: &Segment) {
-        if segment.is_own && !segment.was_left() {
+    /// Records that the segment, which is closed, is no longer waiting: no more of it will be counted soon.
+    fn note_gone(&self, segment: &Segment, was_left: bool) {
+        if segment.is_own && !was_left {
             let counted = segment.accepted_at(segment.length());
             self.intake.progress.send_modify(|progress| progress.counted = counted);
         }
@@ -335,7 +335,7 @@ impl Loader {
         };
         self.reading = None;
         self.note_loaded();
-        self.note_gone(&segment);
+        self.note_gone(&segment, segment.was_left());
         self.intake.note_left_behind();
         let (id, path) = (segment.id, path.unwrap_or_default());
         let had_file = match removed {
@@ -370,17 +370,18 @@ impl Loader {
         }
         self.count().await?;
         self.reading = None;
-        self.note_gone(&segment);
         if is_gone {
             tracing::error!(path = %path.display(), %error, "journal segment was removed by another program");
             self.intake.journal.forget(&segment);
         } else {
             if !was_left {
                 let path = path.display();
-                tracing::error!(%path, %error, "journal segment cannot be read; will retry every minute");
+                tracing::error!(%path, %error, "journal segment cannot be read; will retry later");
             }
             self.intake.journal.leave(&segment);
         }
+        // Only now, because until it is closed a visit may append to it.
+        self.note_gone(&segment, was_left);
         self.intake.note_left_behind();
         Ok(())
     }

@@ -55,8 +55,9 @@ const LATE: Duration = Duration::from_secs(10);
 const SYNC_INTERVAL: Duration = Duration::from_millis(800);
 /// How often writing to files is retried after it has failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// How often segments that could not be read are tried again.
+/// How soon segments that could not be read are tried again; twice as long after each attempt, up to the maximum.
 const LEFT_INTERVAL: Duration = Duration::from_mins(1);
+const MAX_LEFT_INTERVAL: Duration = Duration::from_hours(1);
 /// How long a report waits for earlier clicks to be counted.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -346,6 +347,13 @@ impl Intake {
         }
     }
 
+    /// Notes that the log held everything that was in the journal at this time, unless segments cannot be read.
+    fn note_caught_up(&self, at: Instant) {
+        if !self.journal.has_left() {
+            *lock(&self.caught_up) = at;
+        }
+    }
+
     /// Time since the log last held everything that was in the journal.
     fn behind_for(&self) -> Duration {
         lock(&self.caught_up).elapsed()
@@ -365,21 +373,25 @@ impl Intake {
 /// Syncs the journal while it grows, and retries writing to files after it has failed.
 async fn sync(intake: Arc<Intake>) {
     let (mut has_failed, mut warned_at, mut taken_back_at) = (false, Instant::now(), Instant::now());
+    let mut left_interval = LEFT_INTERVAL;
     loop {
         let lacks_files = intake.journal.lacks_files();
         sleep(if lacks_files { RETRY_INTERVAL } else { SYNC_INTERVAL }).await;
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
         }
-        if taken_back_at.elapsed() >= LEFT_INTERVAL {
+        if taken_back_at.elapsed() >= left_interval {
             taken_back_at = Instant::now();
+            // A broken disk takes its time for each attempt.
+            left_interval =
+                if intake.journal.has_left() { (left_interval * 2).min(MAX_LEFT_INTERVAL) } else { LEFT_INTERVAL };
             if intake.journal.take_back() {
                 intake.wake.notify_one();
             }
         }
         // Checked here, because the loader may be waiting for a write.
         let behind = intake.behind_for();
-        if behind >= LATE && warned_at.elapsed() >= LATE && intake.behind_bytes() > 0 {
+        if behind >= LATE && warned_at.elapsed() >= LATE && intake.behind_bytes() > 0 && !intake.journal.has_left() {
             warned_at = Instant::now();
             tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
         }

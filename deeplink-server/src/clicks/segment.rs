@@ -1,6 +1,7 @@
 //! A part of the journal: a file, or memory while no file can be written.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -106,25 +107,26 @@ impl Segment {
     }
 }
 
-/// The segments that earlier processes left, oldest first.
-pub(super) fn left_behind(folder: &Path) -> io::Result<VecDeque<Arc<Segment>>> {
+/// The segments that earlier processes left, oldest first, and the files that cannot be opened.
+pub(super) fn left_behind(folder: &Path) -> io::Result<(VecDeque<Arc<Segment>>, Vec<PathBuf>)> {
     let mut paths = files(folder, SUFFIX)?;
     paths.sort();
-    let mut left = VecDeque::new();
+    let (mut left, mut unopened) = (VecDeque::new(), Vec::new());
     for path in paths {
         match opened(&path) {
             Ok(segment) => left.extend(segment.map(Arc::new)),
-            // It stays for the next start; the others and the service must not wait for it.
+            // The others and the service must not wait for it.
             Err(error) => {
-                tracing::error!(path = %path.display(), %error, "segment of the click journal cannot be read; left as it is");
+                tracing::error!(path = %path.display(), %error, "journal segment cannot be read; will retry later");
+                unopened.push(path);
             }
         }
     }
-    Ok(left)
+    Ok((left, unopened))
 }
 
 /// A segment that an earlier process left; `None` if the file is none.
-fn opened(path: &Path) -> io::Result<Option<Segment>> {
+pub(super) fn opened(path: &Path) -> io::Result<Option<Segment>> {
     let (mut start, file) = ([0; HEADER_BYTES], File::open(path)?);
     let length = file.metadata()?.len();
     let start = &mut start[..HEADER_BYTES.min(usize::try_from(length).unwrap_or(HEADER_BYTES))];
@@ -139,6 +141,16 @@ fn opened(path: &Path) -> io::Result<Option<Segment>> {
         }
     }
     Ok(None)
+}
+
+/// Whether a file has the name of a segment: 15 digits, `-` and 16 hex digits before the suffix.
+pub(super) fn is_named(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    stem.split_once('-').is_some_and(|(millis, id)| {
+        (millis.len(), id.len()) == (15, 16)
+            && millis.bytes().all(|byte| byte.is_ascii_digit())
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 /// The files of one kind in a folder.

@@ -4,6 +4,7 @@
 //! written, the same bytes are kept in memory. The loader takes segments in order and removes each once its clicks are
 //! in the database.
 
+mod left;
 mod sync;
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 
 use self::sync::{Unsynced, sync_folder};
 use super::record::{ClickRecord, HEADER, TextRecord, header, put_click, put_text};
-use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, UNREADY, files, left_behind};
+use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, UNREADY, files, is_named, left_behind};
 use super::texts::TextRef;
 use super::{Click, lock};
 use crate::clock::Clock;
@@ -63,6 +64,8 @@ struct State {
     waiting: VecDeque<Arc<Segment>>,
     /// Segments that could not be read.
     left: Vec<Arc<Segment>>,
+    /// Files of earlier processes that could not even be opened.
+    unopened: Vec<PathBuf>,
     /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
@@ -110,9 +113,9 @@ impl Journal {
             sync_folder(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
         }
         let lock = Some(locked(folder)?);
-        let waiting = left_behind(folder).map_err(|error| at(folder, &error))?;
+        let (waiting, unopened) = left_behind(folder).map_err(|error| at(folder, &error))?;
         // Copies that the process was writing when it died; what they were made from is still there, or in the database.
-        for path in files(folder, UNREADY)? {
+        for path in files(folder, UNREADY)?.iter().filter(|path| is_named(path)) {
             drop(std::fs::remove_file(path));
         }
         // The process that left them may not have synced their ends.
@@ -127,6 +130,7 @@ impl Journal {
             open: None,
             waiting,
             left: Vec::new(),
+            unopened,
             cannot_write: false,
             in_memory: 0,
             memory_bytes: 0,
@@ -175,7 +179,8 @@ impl Journal {
     pub(super) fn waiting(&self) -> Waiting {
         let state = lock(&self.state);
         let bytes = state.all().map(|segment| segment.length().saturating_sub(HEADER)).sum();
-        Waiting { segments: state.all().count(), bytes, in_memory: state.in_memory }
+        let segments = state.all().count() + state.unopened.len();
+        Waiting { segments, bytes, in_memory: state.in_memory }
     }
 
     /// The oldest segment.
@@ -219,29 +224,9 @@ impl Journal {
         Ok(Some(aside))
     }
 
-    /// Leaves a segment that cannot be read as it is, until [`Journal::take_back`] or the next start.
-    pub(super) fn leave(&self, segment: &Arc<Segment>) {
-        segment.was_left.store(true, Ordering::Relaxed);
-        self.take_out(segment);
-        lock(&self.state).left.push(Arc::clone(segment));
-    }
-
     /// Removes a segment whose file is gone.
     pub(super) fn forget(&self, segment: &Arc<Segment>) {
         self.take_out(segment);
-    }
-
-    /// Makes the segments that were left wait again, before the others. `false` if there are none.
-    pub(super) fn take_back(&self) -> bool {
-        let mut state = lock(&self.state);
-        let left = std::mem::take(&mut state.left);
-        if left.is_empty() {
-            return false;
-        }
-        // The loader takes another segment once it has read a closed one.
-        state.close();
-        left.into_iter().rev().for_each(|segment| state.waiting.push_front(segment));
-        true
     }
 
     fn take_out(&self, segment: &Arc<Segment>) -> Option<PathBuf> {
@@ -302,6 +287,7 @@ impl Journal {
         let lost = if saved.is_err() { state.in_memory } else { 0 };
         state.waiting.clear();
         state.left.clear();
+        state.unopened.clear();
         drop(state);
         // What cannot be synced is rewritten the second time.
         if let Err(error) = self.sync().or_else(|_| self.sync()) {

@@ -31,13 +31,14 @@ impl Journal {
         };
         let mut synced = Ok(());
         let mut can_rewrite = true;
+        let (mut failed, mut skipped) = (Vec::new(), Vec::new());
         for Unsynced { segment, file } in unsynced {
             let done = match &file {
                 Some(file) => self.sync_file(file),
-                None if can_rewrite => self.rewrite(&segment).inspect_err(|_| can_rewrite = false),
                 // One attempt says enough about the disk: each writes up to a whole segment.
+                None if can_rewrite => self.rewrite(&segment).inspect_err(|_| can_rewrite = false),
                 None => {
-                    lock(&self.state).unsynced.push(Unsynced { segment, file });
+                    skipped.push(Unsynced { segment, file });
                     continue;
                 }
             };
@@ -47,9 +48,12 @@ impl Journal {
                 if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.segment, &segment)) {
                     state.close();
                 }
-                state.unsynced.push(Unsynced { segment, file: None });
+                drop(state);
+                failed.push(Unsynced { segment, file: None });
             }
         }
+        // Those that were skipped come first next time, so that one that cannot be copied holds up no other.
+        lock(&self.state).unsynced.extend(skipped.into_iter().chain(failed));
         // Also those of files that were rewritten.
         let has_new_names = std::mem::take(&mut lock(&self.state).has_new_names);
         if has_new_names && let Err(error) = sync_folder(&self.folder) {
