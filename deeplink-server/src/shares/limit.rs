@@ -109,6 +109,8 @@ impl ShareLimit {
 
     /// Hands free permits to waiters.
     fn hand_out(self: &Arc<Self>, state: &mut State) {
+        // Those that have gone use up nothing of their share's turns.
+        drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         while state.free > 0 {
             let State { held, waiting, free } = state;
             let held = |share: &Share| held.get(share).copied().unwrap_or(0);
