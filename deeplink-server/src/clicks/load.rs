@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::reading::{Chunk, Reading, SegmentText};
 use super::record::HEADER;
 use super::segment::Segment;
-use super::{Intake, earlier};
+use super::{Intake, earlier, lock};
 use crate::db::clicks::{self, AppendPosition, Claim, Group, Head, JournalState, NewClick, NewText};
 use crate::db::{Conn, Db, DbError};
 use crate::shares::Share;
@@ -60,7 +60,7 @@ pub(super) async fn run(intake: Arc<Intake>, db: Db) {
                         None => woken.await,
                     }
                     // Until now, nothing was waiting.
-                    loader.intake.note_caught_up(Instant::now());
+                    *lock(&loader.intake.caught_up) = Instant::now();
                 }
                 intake.is_idle.store(false, Ordering::SeqCst);
             }
@@ -101,7 +101,7 @@ impl Loader {
         let began = Instant::now();
         match self.round(asked).await {
             Ok(loaded) => {
-                self.intake.note_caught_up(began);
+                *lock(&self.intake.caught_up) = began;
                 if std::mem::take(&mut self.has_failed) {
                     self.intake.is_failing.store(false, Ordering::Relaxed);
                     tracing::info!("database accepts clicks again");

@@ -176,7 +176,11 @@ impl Clicks {
             stored_total: intake.stored.load(Ordering::Relaxed),
             dropped_total: intake.journal.dropped(),
             behind_bytes,
-            behind_seconds: if behind_bytes == 0 { 0 } else { intake.behind_for().as_secs() },
+            behind_seconds: match intake.journal.left_for() {
+                Some(left) => left.max(intake.behind_for()).as_secs(),
+                None if behind_bytes == 0 => 0,
+                None => intake.behind_for().as_secs(),
+            },
             segments: waiting.segments,
             in_memory: waiting.in_memory,
         }
@@ -347,14 +351,7 @@ impl Intake {
         }
     }
 
-    /// Notes that the log held everything that was in the journal at this time, unless segments cannot be read.
-    fn note_caught_up(&self, at: Instant) {
-        if !self.journal.has_left() {
-            *lock(&self.caught_up) = at;
-        }
-    }
-
-    /// Time since the log last held everything that was in the journal.
+    /// Time since the log last held everything that was in the journal and could be read.
     fn behind_for(&self) -> Duration {
         lock(&self.caught_up).elapsed()
     }
@@ -380,23 +377,27 @@ async fn sync(intake: Arc<Intake>) {
         if intake.journal.close_old(SEGMENT_AGE) {
             intake.wake.notify_one();
         }
-        if taken_back_at.elapsed() >= left_interval {
-            taken_back_at = Instant::now();
-            // A broken disk takes its time for each attempt.
-            left_interval =
-                if intake.journal.has_left() { (left_interval * 2).min(MAX_LEFT_INTERVAL) } else { LEFT_INTERVAL };
-            if intake.journal.take_back() {
-                intake.wake.notify_one();
-            }
+        let has_left = intake.journal.left_for().is_some();
+        if !has_left || intake.journal.has_left_anew() {
+            (left_interval, taken_back_at) = (LEFT_INTERVAL, Instant::now());
+        }
+        let is_due = has_left && taken_back_at.elapsed() >= left_interval;
+        if is_due {
+            (left_interval, taken_back_at) = ((left_interval * 2).min(MAX_LEFT_INTERVAL), Instant::now());
         }
         // Checked here, because the loader may be waiting for a write.
         let behind = intake.behind_for();
-        if behind >= LATE && warned_at.elapsed() >= LATE && intake.behind_bytes() > 0 && !intake.journal.has_left() {
+        let has_more = || intake.behind_bytes() > intake.journal.waiting().left_bytes;
+        if behind >= LATE && warned_at.elapsed() >= LATE && has_more() {
             warned_at = Instant::now();
             tracing::warn!(seconds = behind.as_secs(), "the database is behind the click journal");
         }
         let shared = Arc::clone(&intake);
         let synced = spawn_blocking(move || {
+            // A broken disk takes its time for each attempt.
+            if is_due && shared.journal.take_back() {
+                shared.wake.notify_one();
+            }
             if shared.journal.lacks_files() {
                 drop(shared.journal.leave_memory());
             }

@@ -66,6 +66,9 @@ struct State {
     left: Vec<Arc<Segment>>,
     /// Files of earlier processes that could not even be opened.
     unopened: Vec<PathBuf>,
+    /// Since when there have been any of both.
+    left_since: Option<Instant>,
+    has_left_anew: bool,
     /// Set when a file cannot be written, cleared when one can.
     cannot_write: bool,
     in_memory: u64,
@@ -100,6 +103,8 @@ pub(super) struct Waiting {
     pub(super) segments: usize,
     /// Including the loaded part of the first one.
     pub(super) bytes: u64,
+    /// Of these, the bytes of segments that could not be read.
+    pub(super) left_bytes: u64,
     /// Clicks in memory only.
     pub(super) in_memory: u64,
 }
@@ -131,6 +136,8 @@ impl Journal {
             waiting,
             left: Vec::new(),
             unopened,
+            left_since: None,
+            has_left_anew: false,
             cannot_write: false,
             in_memory: 0,
             memory_bytes: 0,
@@ -180,7 +187,9 @@ impl Journal {
         let state = lock(&self.state);
         let bytes = state.all().map(|segment| segment.length().saturating_sub(HEADER)).sum();
         let segments = state.all().count() + state.unopened.len();
-        Waiting { segments, bytes, in_memory: state.in_memory }
+        let left = state.all().filter(|segment| segment.was_left());
+        let left_bytes = left.map(|segment| segment.length().saturating_sub(HEADER)).sum();
+        Waiting { segments, bytes, left_bytes, in_memory: state.in_memory }
     }
 
     /// The oldest segment.

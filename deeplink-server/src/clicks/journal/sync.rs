@@ -31,7 +31,7 @@ impl Journal {
         };
         let mut synced = Ok(());
         let mut can_rewrite = true;
-        let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+        let (mut failed, mut skipped, mut uncopied) = (Vec::new(), Vec::new(), Vec::new());
         for Unsynced { segment, file } in unsynced {
             let done = match &file {
                 Some(file) => self.sync_file(file),
@@ -49,11 +49,12 @@ impl Journal {
                     state.close();
                 }
                 drop(state);
-                failed.push(Unsynced { segment, file: None });
+                let list = if file.is_some() { &mut failed } else { &mut uncopied };
+                list.push(Unsynced { segment, file: None });
             }
         }
-        // Those that were skipped come first next time, so that one that cannot be copied holds up no other.
-        lock(&self.state).unsynced.extend(skipped.into_iter().chain(failed));
+        // One that cannot be copied holds up no other next time.
+        lock(&self.state).unsynced.extend(skipped.into_iter().chain(failed).chain(uncopied));
         // Also those of files that were rewritten.
         let has_new_names = std::mem::take(&mut lock(&self.state).has_new_names);
         if has_new_names && let Err(error) = sync_folder(&self.folder) {
