@@ -1,8 +1,11 @@
-//! The first run on a developer's machine: creates an account and a sample link, and prints commands to try.
+//! What a start on a developer's machine prints. The first creates an account and a sample link, and prints commands to try.
 //!
 //! The key goes to stdout once and never through the logger, because logs are kept.
 
+use std::path::Path;
+
 use deeplink_core::error::Invalid;
+use deeplink_core::id::TenantId;
 use deeplink_core::link::{Action, AgentContext, CreateLink, NewLink};
 use deeplink_core::secret::SecretKey;
 use futures_util::FutureExt;
@@ -11,7 +14,7 @@ use super::Failure;
 use crate::api::links::new_link;
 use crate::api::one_time_links::url;
 use crate::caller::{Actor, Caller};
-use crate::config::MailTransport;
+use crate::config::{DEFAULT_DATA_DIR, MailTransport};
 use crate::db::accounts::{self, NewAccount};
 use crate::db::links::{self, Inserted, Link};
 use crate::db::one_time_links::{self, OneTimeLink};
@@ -21,13 +24,15 @@ use crate::shares::Share;
 use crate::state::{App, Shared};
 
 /// Creates an account if there is none and this is a loopback server on SQLite. Returns the text to print.
-pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
-    if tenants::any(&mut app.db.read().await?.conn()).await? {
-        return Ok(None);
+pub(super) async fn prepare(app: &Shared) -> Result<String, Failure> {
+    let is_local = app.db.is_sqlite() && app.is_loopback;
+    let accounts = tenants::first_two(&mut app.db.read().await?.conn()).await?;
+    if !accounts.is_empty() {
+        return Ok(if is_local { again(app, &accounts) } else { String::new() });
     }
-    if !app.db.is_sqlite() || !app.is_loopback {
+    if !is_local {
         tracing::info!("no account yet; create one with: deeplink-server tenant create --email you@example.com");
-        return Ok(None);
+        return Ok(String::new());
     }
     let wrong = |error: Invalid| Failure::Refused(error.to_string());
     let email = PLACEHOLDER.parse().map_err(wrong)?;
@@ -43,7 +48,43 @@ pub(super) async fn prepare(app: &Shared) -> Result<Option<String>, Failure> {
     let one_time = app.random(|random| OneTimeLink::draw(account.owner.tenant.clone(), now, random));
     let banner = banner(app, &account.key.key, &link, &one_time);
     store(app, account, link, one_time).await?;
-    Ok(Some(banner))
+    Ok(banner)
+}
+
+/// What a later start prints.
+fn again(app: &App, accounts: &[TenantId]) -> String {
+    if !app.config.sessions {
+        return String::new();
+    }
+    let account = if let [only] = accounts { only.as_str() } else { "ID_OR_EMAIL" };
+    format!(
+        "
+To sign in to an account in a browser, without an email:
+
+  {command}
+
+Data: {data}
+{mails}Press Ctrl-C to stop the server.
+
+",
+        command = sign_in_command(app, account),
+        data = app.config.data_dir.display(),
+        mails = mails(app),
+    )
+}
+
+/// The command that prints a sign-in link, as it can be run where this server was started.
+fn sign_in_command(app: &App, account: &str) -> String {
+    let program =
+        std::env::args().next().filter(|path| path.contains('/')).unwrap_or_else(|| "deeplink-server".to_owned());
+    let data = &app.config.data_dir;
+    let options = if *data == Path::new(DEFAULT_DATA_DIR) {
+        String::new()
+    } else {
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
+        format!(" \\\n    --data-dir {}", data.display())
+    };
+    format!("{program} tenant signin \\\n    --tenant {account}{options}")
 }
 
 /// A link that shows what a browser and an agent get.
@@ -125,13 +166,13 @@ sent. The link works once, within {hours} hours:
 
   {url}
 
-To print another link:
+To print another sign-in link:
 
-  deeplink-server tenant signin --tenant {tenant}
+  {command}
 
 ",
         hours = one_time_links::LINK_HOURS,
-        tenant = one_time.tenant,
+        command = sign_in_command(app, one_time.tenant.as_str()),
         url = url(&app.public_url, &one_time.token),
     )
 }

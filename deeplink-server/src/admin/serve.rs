@@ -23,7 +23,7 @@ pub(super) async fn run(config: Config, clock: Clock) -> Result<(), Failure> {
     }
     // One write, so that a program that waits for the first line gets the rest with it.
     let banner = first_run::prepare(running.app()).await?;
-    output::print(&format!("listening on http://{}\n{}", running.address, banner.unwrap_or_default()));
+    output::print(&format!("listening on http://{}\n{}", running.address, banner));
     let failed = tokio::select! {
         () = signals.next() => false,
         () = running.failed() => true,

@@ -26,6 +26,7 @@ use ipnet::IpNet;
 use lettre::message::Mailbox;
 use url::{Host, Url};
 
+pub(crate) use settings::DEFAULT_DATA_DIR;
 use settings::{optional, or_default, setting};
 use values::{
     address, country_source, either, home_url, host_name, key_ids, log_filter, master_keys, name_server, number,

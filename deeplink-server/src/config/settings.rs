@@ -2,6 +2,9 @@
 
 use clap::CommandFactory;
 
+/// Where everything is stored unless the settings say otherwise.
+pub(crate) const DEFAULT_DATA_DIR: &str = "./data";
+
 /// What `--help` says about the variables that have no flag.
 pub const SECRETS_HELP: &str = "\
 Secrets (environment variables only; to read one from a file, set NAME_FILE to the file's path instead):
@@ -28,7 +31,7 @@ Secrets (environment variables only; to read one from a file, set NAME_FILE to t
 #[command(next_help_heading = "Settings")]
 pub struct Settings {
     /// Directory for the key file, the click journal, mail files and, by default, the database
-    #[arg(long, global = true, env = "DEEPLINK_DATA_DIR", value_name = "DIR", default_value = "./data")]
+    #[arg(long, global = true, env = "DEEPLINK_DATA_DIR", value_name = "DIR", default_value = DEFAULT_DATA_DIR)]
     pub(super) data_dir: String,
     /// Address to listen on; port 0 picks a free port
     #[arg(long, global = true, env = "DEEPLINK_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]

@@ -101,10 +101,11 @@ pub(crate) async fn delete_empty(db: &mut Conn<'_>, tenant: &TenantId) -> Result
     Ok(())
 }
 
-/// Whether there is any account.
-pub(crate) async fn any(db: &mut Conn<'_>) -> Result<bool, DbError> {
-    const SQL: &str = "SELECT id FROM tenants WHERE deleted_at IS NULL LIMIT 1";
-    Ok(on!(db, c => sqlx::query_scalar::<_, String>(SQL).fetch_optional(c).await)?.is_some())
+/// The first two accounts, or fewer if there are no more.
+pub(crate) async fn first_two(db: &mut Conn<'_>) -> Result<Vec<TenantId>, DbError> {
+    const SQL: &str = "SELECT id FROM tenants WHERE deleted_at IS NULL ORDER BY id LIMIT 2";
+    let found: Vec<String> = on!(db, c => sqlx::query_scalar(SQL).fetch_all(c).await)?;
+    found.iter().map(|id| id.parse().map_err(|_| DbError::corrupt("tenants", "id", id))).collect()
 }
 
 /// Whether the deletion of an account has begun.

@@ -40,9 +40,7 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     let id = url.rsplit('/').next().expect("an id");
     let entry = banner.split_whitespace().find(|word| word.contains("/signin/once?token=")).expect("a link to sign in");
     assert!(entry.starts_with(&format!("http://{address}/")), "{banner}");
-    for part in
-        ["works once, within 24 hours", "deeplink-server tenant signin --tenant tnt_", "expire 30 days after", EXPIRY]
-    {
+    for part in ["works once, within 24 hours", "deeplink-server tenant signin \\\n", "expire 30 days after", EXPIRY] {
         assert!(banner.contains(part), "{part}: {banner}");
     }
     // URLs and commands are not broken.
@@ -71,7 +69,33 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     assert_eq!(server.tap(id), 302);
     assert_eq!(server.post("/v1/links", Some(&key), "{}").status, 201);
     let second = server.stop();
-    assert_eq!(second, "", "the second start says where it listens and no more");
+    assert!(
+        !second.contains("dl_live_") && second.contains("\nData: ./data\nEmails: files in ./data/mail\n"),
+        "{second}"
+    );
+    assert!(home.ok(&printed(&second)).contains("/signin/once?token="));
+    home.ok(&["tenant", "create", "--email", "eve@example.com"]);
+    assert!(home.serve().stop().contains("--tenant ID_OR_EMAIL\n"), "which account, is not said");
+}
+
+/// The arguments of the command that a start prints.
+fn printed(banner: &str) -> Vec<&str> {
+    let (_, command) = banner.split_once("deeplink-server tenant ").expect("a command");
+    let (command, _) = command.split_once("\n\n").expect("its end");
+    std::iter::once("tenant").chain(command.split_whitespace().filter(|word| *word != "\\")).collect()
+}
+
+/// The printed command is for the database that the server uses, wherever that is.
+#[test]
+fn the_printed_command_names_the_data_directory() {
+    let home = Home::on_sqlite();
+    let first = home.serve_with(&["--data-dir", "elsewhere"]).stop();
+    let again = home.serve_with(&["--data-dir", "elsewhere"]).stop();
+    for banner in [first, again] {
+        let command = printed(&banner);
+        assert!(command.last().is_some_and(|folder| folder.starts_with('/')), "{banner}");
+        assert!(home.ok(&command).contains("/signin/once?token="), "{banner}");
+    }
 }
 
 #[test]
