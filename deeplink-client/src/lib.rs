@@ -108,8 +108,8 @@ pub use deeplink_core::lifecycle::{
     Attribute, Convert, Converted, Done, Identify, InstallContext, TrackClick, TrackedClick,
 };
 pub use deeplink_core::link::{
-    Action, AgentContext, CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkStatus, ResolvedLink,
-    ServiceMeta, SocialPreview, UpdateLink,
+    Action, AgentContext, CreateLink, CreatedLink, LinkChange, LinkContent, LinkDetail, LinkFilter, LinkHistory,
+    LinkList, LinkStatus, LinkVersion, ResolvedLink, RestoreLink, ServiceMeta, SocialPreview, UpdateLink,
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;

@@ -156,6 +156,10 @@ routes! {
     DELETE_TAG = "delete_tag" DELETE "/v1/tags/{tag}" SecretKey;
     /// Returns a QR code for a link.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
+    /// Lists the versions of a link.
+    LINK_HISTORY = "link_history" GET "/v1/links/{link_id}/history" SecretKey;
+    /// Restores an earlier version of a link, or a deleted link.
+    RESTORE_LINK = "restore_link" POST "/v1/links/{link_id}/restore" SecretKey;
     /// Explains what a visitor to a link would get, and why.
     EXPLAIN_LINK = "explain_link" GET "/v1/links/{link_id}/explain" LinkWriter;
     /// Returns a link's clicks over time.

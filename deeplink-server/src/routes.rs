@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, bulk_change, callback, credentials, deliveries,
     domain_verify, domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites,
-    key_requests, lifecycle, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin, signup, sources,
-    stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
+    key_requests, lifecycle, link_history, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin,
+    signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::x402;
@@ -54,6 +54,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(whoami::get))
         .routes(routes!(qr::get))
         .routes(routes!(explanations::get))
+        .routes(routes!(link_history::list))
+        .routes(routes!(link_history::restore))
         // Secret keys; reading also for affiliates
         .routes(routes!(links::get, links::update, links::delete))
         .routes(routes!(timeseries::get))

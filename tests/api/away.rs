@@ -23,6 +23,7 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/analytics/stats?link_ids=spring-42"),
         ask("/v1/links/spring-42/qr.png"),
         ask("/v1/links/spring-42/explain"),
+        ask("/v1/links/spring-42/history"),
         ask("/v1/tags"),
         ask("/v1/domains"),
         ask("/v1/apps"),

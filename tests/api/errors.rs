@@ -106,6 +106,7 @@ async fn x1_malformed_bodies_are_refused_alike_everywhere() {
             let expected = match &*operation.id {
                 "issue_secret_key" if OBJECTS.contains(&name) => [201, 409],
                 "test_webhook" if OBJECTS.contains(&name) => [200, 200],
+                "restore_link" if OBJECTS.contains(&name) => [404, 404],
                 _ => [400, 400],
             };
             assert!(expected.contains(&reply.status), "{} with {name}: {}", operation.id, reply.text());
@@ -417,6 +418,8 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/analytics/stats?link_ids=spring-42"),
         world.a.ask(Method::GET, "/v1/links/spring-42/qr.svg"),
         world.a.ask(Method::GET, "/v1/links/spring-42/explain"),
+        world.a.ask(Method::GET, "/v1/links/spring-42/history"),
+        world.a.ask(Method::POST, "/v1/links/spring-42/restore").json(&json!({})),
         world.a.ask(Method::GET, "/v1/domains"),
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "go.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),

@@ -26,6 +26,7 @@ mod home;
 mod idempotency;
 mod isolation;
 mod lifecycle;
+mod link_history;
 mod link_owners;
 mod links;
 mod lists;

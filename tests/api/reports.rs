@@ -8,10 +8,11 @@ use serde_json::json;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 19] = [
+const LISTS: [&str; 20] = [
     "billing_status",
     "export_account",
     "funnel",
+    "link_history",
     "link_stats",
     "link_timeseries",
     "list_affiliates",
@@ -31,9 +32,11 @@ const LISTS: [&str; 19] = [
 ];
 
 /// Pages that do so.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 14] = [
     "/account",
     "/account/links",
+    "/account/links/spring-42/history",
+    "/account/deleted-links",
     "/account/domains",
     "/account/apps",
     "/account/keys",

@@ -137,6 +137,7 @@ async fn every_page_fits_every_screen_without_content() {
             ("settings", "/account/settings"),
             ("delete-account", "/account/settings/delete"),
             ("audit", "/account/audit"),
+            ("deleted-links", "/account/deleted-links"),
             ("nothing", "/account/links/no-such-link"),
         ];
         look_at_all(browser, "empty", &pages).await;
@@ -179,6 +180,11 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         }
         world.clock.advance(Duration::from_hours(24));
     }
+    for name in ["Spring sale, poster", "Spring sale"] {
+        owner.put("/v1/links/spring-sale", &json!({"name": name})).await;
+    }
+    owner.make_of(&json!({"custom_id": "winter-sale", "name": "Winter sale"})).await;
+    assert_eq!(owner.delete("/v1/links/winter-sale").await.status, 204);
     world.claim_domain(&owner, "open.example.com", Role::Alternate).await;
     let app =
         json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse"});
@@ -232,6 +238,8 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
             ("delete", "/account/links/spring-sale/delete".to_owned()),
+            ("link-history", "/account/links/spring-sale/history".to_owned()),
+            ("deleted-links", "/account/deleted-links".to_owned()),
             ("domains", "/account/domains".to_owned()),
             ("domain", "/account/domains/go.example.com".to_owned()),
             ("delete-domain", "/account/domains/go.example.com/delete".to_owned()),
@@ -309,6 +317,9 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
         owner.make_of(&link).await;
     }
     let id = format!("a{}", "x".repeat(63));
+    owner.put(&format!("/v1/links/{id}"), &json!({"enabled": true, "tags": []})).await;
+    let deleted = format!("b{}", "x".repeat(63));
+    assert_eq!(owner.delete(&format!("/v1/links/{deleted}")).await.status, 204);
     assert_eq!(world.nobody.browse(http::Method::GET, &format!("/r/{id}")).send().await.status, 200);
     let touch = json!({"link_id": id, "install_id": "i", "app_version": "1"});
     assert_eq!(owner.post("/v1/lifecycle/attribute", &touch).await.status, 200);
@@ -346,6 +357,8 @@ async fn every_page_fits_every_screen_with_the_longest_content() {
             ("link-arabic", format!("/account/links/c{}", "x".repeat(63))),
             ("edit", format!("/account/links/{id}/edit")),
             ("delete", format!("/account/links/{id}/delete")),
+            ("link-history", format!("/account/links/{id}/history")),
+            ("deleted-links", "/account/deleted-links".to_owned()),
             ("domains", "/account/domains".to_owned()),
             ("domain", format!("/account/domains/{domain}")),
             ("apps", "/account/apps".to_owned()),

@@ -16,6 +16,8 @@ fn nothing_is_sent_by_any_command() {
         ),
         ("links update spring-42 --unset metadata", "PUT /v1/links/spring-42\n{\"metadata\":null}\n"),
         ("links delete spring-1", "DELETE /v1/links/spring-1\n"),
+        ("links restore spring-1", "POST /v1/links/spring-1/restore\n{}\n"),
+        ("links restore spring-1 --version 3", "POST /v1/links/spring-1/restore\n{\"version\":3}\n"),
         ("links delete spring-1 spring-2", "DELETE /v1/links/bulk\n{\"link_ids\":[\"spring-1\",\"spring-2\"]}\n"),
         ("links get spring-1 spring-2", "GET /v1/links/spring-1\nGET /v1/links/spring-2\n"),
         ("links list --limit 5", "GET /v1/links?limit=5\n"),

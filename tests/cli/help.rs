@@ -10,7 +10,7 @@ use crate::webhooks::{DELIVERY, WEBHOOK, of_webhooks};
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{
     Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, explanation,
-    of_billing, of_people, qr_code, verification,
+    history, of_billing, of_people, qr_code, verification,
 };
 
 /// Every command without subcommands.
@@ -101,6 +101,7 @@ fn every_example_works() {
         ("POST", "/v1/domains/go.example.com/verify") => Answer::json(200, &verification(None)),
         (_, "/.well-known/apple-app-site-association") => Answer::json(200, &association()),
         (_, "/.well-known/assetlinks.json") => Answer::json(200, &asset_links()),
+        ("POST", path) if path.ends_with("/restore") => Answer::json(200, &deeplink_testing::double::link("spring-42")),
         ("POST", _) => Answer::json(
             201,
             &serde_json::json!({"link_id": "spring-42", "url": "https://go.example.com/spring-42", "expires_at": null}),
@@ -118,6 +119,7 @@ fn every_example_works() {
             }),
         ),
         (_, path) if path.ends_with("/explain") => explanation(),
+        (_, path) if path.ends_with("/history") => history(),
         (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),
         (_, path) if path.ends_with("/qr.svg") => qr_code(QrFormat::Svg),
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
@@ -271,6 +273,8 @@ fn every_route_has_a_command() {
         "delete_tag" => "tags delete spring --yes",
         // Without -q it gets the link too, to warn of an expired one.
         "link_qr" => "links qr spring-42 -q",
+        "link_history" => "links history spring-42",
+        "restore_link" => "links restore spring-42",
         "explain_link" => "links explain spring-42 --as iphone",
         "link_timeseries" => "links timeseries spring-42",
         "link_stats" => "links stats spring-42",

@@ -139,6 +139,14 @@ pub(super) use {column, nouns};
 
 const DESTINATIONS: &[&str] = &["web_url", "ios_deep_link", "ios_store_url", "android_deep_link", "android_store_url"];
 
+const VERSION_DESTINATIONS: &[&str] = &[
+    "content.web_url",
+    "content.ios_deep_link",
+    "content.ios_store_url",
+    "content.android_deep_link",
+    "content.android_store_url",
+];
+
 nouns! {
     /// Links, as lists and details show them.
     LINKS("links", id: "link_id", created: "url") {
@@ -152,6 +160,15 @@ nouns! {
             "owner_expires_at": Moment, "expired_url": Destination, "tags": Words;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at";
+    }
+
+    /// Versions of a link.
+    LINK_VERSIONS("versions", id: "version", created: "version") {
+        fields: "version": Count, "change", "changed_at": Moment, "actor_type", "actor", "bulk": Flag,
+            "content": Object, "content.web_url": Destination, "content.ios_deep_link": Destination,
+            "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words;
+        columns: "VERSION" = "version", "CHANGE" = "change", "AT" = "changed_at", "BY" = "actor_type", "WHO" = "actor",
+            "LED TO" = (Destinations VERSION_DESTINATIONS);
     }
 
     /// The reply to a create.

@@ -1,10 +1,10 @@
-//! Links: create, list, get, update, delete, draw as QR codes, explain, count clicks.
+//! Links: create, list, get, update, delete, restore, draw as QR codes, explain, count clicks.
 
 use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
 use deeplink_core::explanation::{ExplainQuery, Explanation};
 use deeplink_core::funnel::LinkStats;
-use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, UpdateLink};
+use deeplink_core::link::{CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkHistory, RestoreLink, UpdateLink};
 use deeplink_core::qr::{QrFormat, QrOptions};
 use deeplink_core::routes;
 use deeplink_core::stats::{Timeseries, TimeseriesQuery};
@@ -12,7 +12,7 @@ use deeplink_core::stats::{Timeseries, TimeseriesQuery};
 use crate::call::{self, Call};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::page::LinkPages;
+use crate::page::{LinkPages, Listing, Pages};
 use crate::{clock, decode};
 
 /// The operations on links; see [`crate::Client::links`].
@@ -195,6 +195,34 @@ impl Links {
     pub fn qr(&self, link_id: impl AsRef<str>, format: QrFormat, options: &QrOptions) -> Call<Bytes> {
         let draft = call::draft(&routes::LINK_QR, &[link_id.as_ref(), format.as_str()]);
         Call::new(&self.0, draft, decode::image).query(options).valid(options.check())
+    }
+
+    /// The versions of a link, newest first: what it was before each change. Also of a link that was deleted in the last 30
+    /// days.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// for version in dl.links().history("spring-42").await? {
+    ///     println!("{} {} by {:?}: {:?}", version.changed_at, version.change, version.actor, version.content.web_url);
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn history(&self, link_id: impl AsRef<str>) -> Pages<Listing<LinkHistory>> {
+        Pages::listing(&self.0, &routes::LINK_HISTORY, Some(link_id.as_ref()))
+    }
+
+    /// Restores a version of a link, by default what it was before its last change, or a link that was deleted in the last 30
+    /// days.
+    ///
+    /// ```
+    /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
+    /// use deeplink_client::RestoreLink;
+    /// let link = dl.links().restore("spring-42", RestoreLink::new().version(3)).await?;
+    /// assert_eq!(link.link_id, "spring-42");
+    /// # Ok(()) });
+    /// ```
+    pub fn restore(&self, link_id: impl AsRef<str>, version: RestoreLink) -> Call<LinkDetail> {
+        call::json(&self.0, &routes::RESTORE_LINK, &[link_id.as_ref()]).body(&version)
     }
 
     /// Explains what a visitor would get, and why. No click is counted.

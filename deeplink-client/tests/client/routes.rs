@@ -6,8 +6,8 @@ use deeplink_client::{
     Attribute, Auth, AuthKind, BulkUpdate, Client, ConfirmSecretKey, Convert, CreateAffiliate, CreateApp, CreateDomain,
     CreateLink, CreatePublishableKey, CreateSource, CreateWebhook, Error, EventFilter, EventKind, ExplainQuery,
     FunnelQuery, Identify, InviteUser, Kind, LinkFilter, Patch, PublishableKey, QrFormat, QrOptions, RenameTag,
-    ReplayDeliveries, RequestSecretKey, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery, Timestamp,
-    TrackClick, UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
+    ReplayDeliveries, RequestSecretKey, RestoreLink, SecretKey, Signin, Signup, TestWebhook, Tier, TimeseriesQuery,
+    Timestamp, TrackClick, UpdateAccount, UpdateAffiliate, UpdateDomain, UpdateLink, UpdateWebhook,
 };
 use futures_util::StreamExt;
 
@@ -68,6 +68,8 @@ async fn call(dl: &Client, operation: &str) -> Option<Result<(), Error>> {
         "update_link" => links.update("spring-42", &update).await.map(drop),
         "delete_link" => links.delete("spring-42").await,
         "link_qr" => links.qr("spring-42", QrFormat::Svg, &QrOptions::new()).await.map(drop),
+        "link_history" => links.history("spring-42").await.map(drop),
+        "restore_link" => links.restore("spring-42", RestoreLink::new()).await.map(drop),
         "explain_link" => links.explain("spring-42", &ExplainQuery::new()).await.map(drop),
         "link_timeseries" => links.timeseries("spring-42", &TimeseriesQuery::new()).await.map(drop),
         "list_tags" => dl.tags().list().await.map(drop),

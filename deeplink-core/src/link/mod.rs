@@ -5,6 +5,7 @@
 
 mod create;
 mod description;
+mod history;
 mod id;
 mod owner;
 mod update;
@@ -22,6 +23,7 @@ pub use create::{CreateLink, NewLink};
 pub use description::{
     Action, AgentContext, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview,
 };
+pub use history::{DELETED_DAYS, LinkChange, LinkContent, LinkHistory, LinkVersion, MAX_VERSIONS, RestoreLink};
 pub use id::{GENERATED_ID_LEN, RESERVED_WORDS, check_custom_id, generate_id, is_link_id};
 pub use owner::{MAX_EXPIRY_DAYS, MAX_NAME, check_end};
 pub use update::{LinkPatch, UpdateLink};
@@ -37,6 +39,8 @@ words! {
         Flagged = "flagged",
         /// Its owner or the operator disabled it.
         Disabled = "disabled",
+        /// Its owner deleted it, and can restore it. Only lists of deleted links contain such links.
+        Deleted = "deleted",
     }
 }
 
@@ -46,6 +50,7 @@ impl LinkStatus {
         match set {
             Some(Self::Disabled) => Self::Disabled,
             Some(Self::Flagged) => Self::Flagged,
+            Some(Self::Deleted) => Self::Deleted,
             _ if expires_at.is_some_and(|end| end <= now) => Self::Expired,
             _ => Self::Active,
         }
@@ -79,7 +84,7 @@ shown_link! {
         pub expires_at: Option<Timestamp>,
         /// When it was created.
         pub created_at: Timestamp,
-        /// When it was last changed.
+        /// When it was last changed; for a deleted link, when it was deleted.
         pub updated_at: Timestamp,
         /// Name that the owner gave the link; always null with an affiliate's credential.
         #[serde(default)]

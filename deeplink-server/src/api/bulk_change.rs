@@ -7,12 +7,13 @@ use axum::extract::{Request, State};
 use deeplink_core::bulk::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{LinkDetail, LinkPatch, is_link_id};
-use deeplink_core::tag::{MAX_TAGS, set_of};
+use deeplink_core::link::{LinkChange, LinkDetail, LinkPatch, is_link_id};
+use deeplink_core::tag::{MAX_TAGS, Tag, set_of};
 use deeplink_core::time::Timestamp;
 
 use super::links::{check_patch, may_open, taken_down};
 use crate::caller::Caller;
+use crate::db::link_history::{self, Change};
 use crate::db::links::{self, Link};
 use crate::db::takedowns::{self, Blocked};
 use crate::db::{Conn, domains, notices, tags, tenants};
@@ -104,10 +105,15 @@ impl Work for Update {
         let ids: Vec<&str> =
             self.change.link_ids.iter().map(|(_, id)| id.as_str()).filter(|id| is_link_id(id)).collect();
         links::lock_many(tx, tenant, &ids, self.now).await?;
+        let change = Change { is_bulk: true, ..self.caller.changes(set.change(), self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
             let is_taken_down = link.is_taken_down && set.enabled == Some(true);
+            let before = link.clone();
             links::apply(set.clone(), &mut link);
+            if link.content != before.content || self.retags(&set, &before.content.tags) {
+                link_history::record(tx, &before, &change).await?;
+            }
             // Checked below.
             link.is_taken_down = is_taken_down;
             found.insert(link.link_id.clone(), link);
@@ -131,6 +137,17 @@ impl Work for Update {
 }
 
 impl Update {
+    /// Whether it changes the tags of a link that has these.
+    fn retags(&self, set: &LinkPatch, tags: &[Tag]) -> bool {
+        let change = &self.change;
+        match &set.tags {
+            Some(all) => all != tags,
+            None => {
+                change.add.iter().any(|tag| !tags.contains(tag)) || change.remove.iter().any(|tag| tags.contains(tag))
+            }
+        }
+    }
+
     /// Fails unless every link exists and may be as it would be.
     async fn check(&self, tx: &mut Conn<'_>, set: &LinkPatch, links: &HashMap<String, Link>) -> Result<(), ApiError> {
         let urls = set.urls().chain(links.values().flat_map(|link| link.content.urls())).map(|(_, url)| url);
@@ -206,9 +223,10 @@ impl Work for Delete {
         let tenant = &self.caller.tenant;
         // The account's row before any link's, as everywhere, so that no two writes deadlock.
         tenants::uncount_links(tx, tenant, i64::try_from(self.ids.len()).unwrap_or(i64::MAX)).await?;
+        let change = Change { is_bulk: true, ..self.caller.changes(LinkChange::Deleted, self.now) };
         let mut errors = Vec::new();
         for (index, id) in in_key_order(&self.ids) {
-            if is_link_id(id) && links::delete(tx, tenant, id, self.now).await? {
+            if is_link_id(id) && links::delete(tx, tenant, id, &change).await? {
                 notices::link_changed(tx, tenant, id).await?;
             } else {
                 errors.push(RowError::new(*index, Invalid::whole(ErrorCode::NotFound, "not found"), Some(id.clone())));

@@ -7,8 +7,8 @@ use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink, check_end,
-    generate_id, is_link_id,
+    CreateLink, CreatedLink, LinkChange, LinkDetail, LinkFilter, LinkList, LinkPatch, LinkStatus, NewLink, UpdateLink,
+    check_end, generate_id, is_link_id,
 };
 use deeplink_core::page;
 use deeplink_core::patch::Patch;
@@ -22,7 +22,7 @@ use crate::caller::Caller;
 use crate::db::link_list::{self, Found};
 use crate::db::links::{self, Inserted, Link, Updated};
 use crate::db::tenants::{self, Counted};
-use crate::db::{Conn, DbError, affiliates, domains, link_search, notices, takedowns};
+use crate::db::{Conn, DbError, affiliates, domains, link_history, link_search, notices, takedowns};
 use crate::error::ApiError;
 use crate::http::auth::{FullScope, LinkWriter};
 use crate::http::cursor::{Cursor, LinkCursor};
@@ -111,7 +111,7 @@ pub(super) fn check_owned(has_name: bool, has_tags: bool) -> Result<(), Invalid>
 }
 
 /// Refuses URLs that a link of the tenant's was taken down for.
-async fn refuse_taken_down<'a>(
+pub(super) async fn refuse_taken_down<'a>(
     tx: &mut Conn<'_>,
     tenant: &TenantId,
     urls: impl Iterator<Item = (&'static str, &'a str)>,
@@ -259,7 +259,7 @@ impl App {
         ("limit" = Option<u32>, Query, description = "Links per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
-        ("status" = Option<LinkStatus>, Query, description = "Only links with this status"),
+        ("status" = Option<LinkStatus>, Query, description = "Only links with this status. Links that were deleted in the last 30 days are listed only with `deleted`"),
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),
@@ -340,7 +340,9 @@ pub(crate) async fn page_of(
     let is_affiliate = caller.affiliate.is_some();
     let list = app.report(caller, move |mut db, tenant| {
         async move {
-            let found = if scoped.q.as_deref().is_some_and(|text| !text.is_empty()) {
+            let found = if scoped.status == Some(LinkStatus::Deleted) {
+                link_history::deleted(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
+            } else if scoped.q.as_deref().is_some_and(|text| !text.is_empty()) {
                 link_search::search(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
             } else {
                 link_list::page(&mut db, &tenant, &scoped, before, limit, now).await?
@@ -372,7 +374,7 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     filter.affiliate_id = query.parsed("affiliate_id", "aff_ and 24 hex digits", |text| {
         text.parse::<AffiliateId>().ok().map(|id| id.as_str().to_owned())
     })?;
-    filter.status = query.parsed("status", "active, expired, flagged or disabled", |text| {
+    filter.status = query.parsed("status", "active, expired, flagged, disabled or deleted", |text| {
         Some(LinkStatus::from(text)).filter(|status| LinkStatus::ALL.contains(status))
     })?;
     filter.created_after = query.moment("created_after")?;
@@ -467,7 +469,8 @@ pub(crate) async fn update_for(
                     tenants::lock(tx, &caller.tenant).await?;
                     refuse_taken_down(tx, &caller.tenant, patch.urls()).await?;
                 }
-                let mut link = match links::update(tx, &caller.tenant, link_id, patch, now).await? {
+                let change = caller.changes(patch.change(), now);
+                let mut link = match links::update(tx, &caller.tenant, link_id, patch, &change).await? {
                     Updated::Link(link) => *link,
                     Updated::NoLink => return Err(ApiError::not_found()),
                     Updated::TakenDown => return Err(taken_down().into()),
@@ -538,7 +541,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, link_id: Strin
                 // The tenant's row before any link's, as everywhere: otherwise a delete and a create of one id would
                 // deadlock.
                 tenants::uncount_links(tx, &caller.tenant, 1).await?;
-                if !links::delete(tx, &caller.tenant, link_id, now).await? {
+                if !links::delete(tx, &caller.tenant, link_id, &caller.changes(LinkChange::Deleted, now)).await? {
                     return Err(ApiError::not_found());
                 }
                 Ok(notices::link_changed(tx, &caller.tenant, link_id).await?)

@@ -34,6 +34,22 @@ pub(crate) enum By {
     Service,
 }
 
+impl By {
+    /// What is stored of it: its type, its ID if a row may have more of it, or else its name.
+    pub(super) fn columns(&self) -> (AuditActor, Option<&str>, Option<&str>) {
+        match self {
+            Self::Caller(Actor::User(id)) => (AuditActor::User, Some(id.as_str()), None),
+            Self::Caller(Actor::Key(id)) => (AuditActor::SecretKey, Some(id.as_str()), None),
+            // Nothing that apps and pages report is recorded.
+            Self::Caller(Actor::Page(id)) => (AuditActor::PublishableKey, None, Some(id.as_str())),
+            Self::Caller(Actor::Wallet(charge)) => (AuditActor::Wallet, None, Some(charge.address.as_str())),
+            Self::Wallet(address) => (AuditActor::Wallet, None, Some(address.as_str())),
+            Self::Operator => (AuditActor::Operator, None, None),
+            Self::Service => (AuditActor::Service, None, None),
+        }
+    }
+}
+
 impl NewEntry {
     pub(crate) fn new(id: AuditEntryId, tenant: TenantId, by: By, action: AuditAction) -> Self {
         Self { id, tenant, by, action, target: None, detail: None }
@@ -61,16 +77,7 @@ impl NewEntry {
             INSERT INTO audit_log (id, tenant_id, at, action, actor_type, actor, target, detail)
             VALUES ($1, $2, $3, $4, $5, COALESCE(
                 (SELECT key_prefix FROM secret_keys WHERE id = $6), (SELECT email FROM users WHERE id = $6), $7), $8, $9)";
-        let (kind, id, name) = match &self.by {
-            By::Caller(Actor::User(id)) => (AuditActor::User, Some(id.as_str()), None),
-            By::Caller(Actor::Key(id)) => (AuditActor::SecretKey, Some(id.as_str()), None),
-            // Nothing that apps and pages report is recorded here.
-            By::Caller(Actor::Page(id)) => (AuditActor::PublishableKey, None, Some(id.as_str())),
-            By::Caller(Actor::Wallet(charge)) => (AuditActor::Wallet, None, Some(charge.address.as_str())),
-            By::Wallet(address) => (AuditActor::Wallet, None, Some(address.as_str())),
-            By::Operator => (AuditActor::Operator, None, None),
-            By::Service => (AuditActor::Service, None, None),
-        };
+        let (kind, id, name) = self.by.columns();
         execute!(db, SQL;
             self.id.as_str(), self.tenant.as_str(), self.id.millis(), self.action.as_str(), kind.as_str(), id, name,
             self.target.as_deref(), self.detail.as_deref())?;

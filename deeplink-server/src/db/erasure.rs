@@ -61,6 +61,7 @@ const GROUPS: [Group; 7] = [
         ("conversion_keys", OF_ACCOUNT),
         ("blocked_destinations", OF_ACCOUNT),
         ("link_status_changes", OF_ACCOUNT),
+        ("link_versions", OF_ACCOUNT),
         ("tenant_months", OF_ACCOUNT),
     ]),
     Group {

@@ -4,15 +4,15 @@
 use deeplink_core::time::Timestamp;
 
 use super::{
-    Conn, DbError, audit, billing, conversions, events, execute, key_requests, mail_allowances, oauth_states,
-    one_time_links, payments, replies, sessions, sign_ins, tokens,
+    Conn, DbError, audit, billing, conversions, events, execute, key_requests, link_history, mail_allowances,
+    oauth_states, one_time_links, payments, replies, sessions, sign_ins, tokens,
 };
 
 /// Rows deleted by one sweep, so that other writes do not wait long.
 const ROWS_PER_SWEEP: i64 = 500;
 
 /// The statements of all tables with rows that expire.
-pub(crate) const STATEMENTS: [&str; 13] = [
+pub(crate) const STATEMENTS: [&str; 14] = [
     replies::EXPIRED,
     tokens::EXPIRED,
     sessions::EXPIRED,
@@ -26,6 +26,7 @@ pub(crate) const STATEMENTS: [&str; 13] = [
     billing::EXPIRED_EVENTS,
     payments::EXPIRED,
     audit::EXPIRED,
+    link_history::EXPIRED,
 ];
 
 /// Deletes some expired rows; `true` if more may be left.

@@ -90,7 +90,7 @@ fn pattern(text: &str) -> Option<String> {
 }
 
 /// Whether it contains a lowercase text.
-fn contains(link: &Link, text: &str) -> bool {
+pub(super) fn contains(link: &Link, text: &str) -> bool {
     let content = &link.content;
     let title = content.social_preview.as_ref().and_then(|preview| preview.title.as_deref());
     let metadata = content.metadata.as_ref().map(Metadata::as_str);

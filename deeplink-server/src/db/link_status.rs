@@ -3,13 +3,14 @@
 use deeplink_core::audit::AuditAction;
 use deeplink_core::destinations::Destinations;
 use deeplink_core::id::TenantId;
-use deeplink_core::link::LinkStatus;
+use deeplink_core::link::{LinkChange, LinkStatus};
 use deeplink_core::time::Timestamp;
 use sqlx::FromRow;
 
-use super::audit::NewEntry;
+use super::audit::{By, NewEntry};
+use super::link_history::Change;
 use super::links::UrlColumns;
-use super::{Conn, DbError, execute, links, notices, on, takedowns, tenants};
+use super::{Conn, DbError, execute, link_history, links, notices, on, takedowns, tenants};
 
 /// The owner of a link id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +134,15 @@ async fn record_change(
         _ => AuditAction::LinkDisabled,
     };
     NewEntry::by_operator(tenant.clone(), action, now).of(link_id, Some(reason)).store(db).await?;
+    // The owner's settings are as they were. A link that its tenant has deleted has its last version.
+    if let Some(link) = links::find(db, tenant, link_id).await? {
+        let change = match status {
+            LinkStatus::Flagged => LinkChange::Flagged,
+            LinkStatus::Active => LinkChange::Enabled,
+            _ => LinkChange::Disabled,
+        };
+        link_history::record(db, &link, &Change { change, by: By::Operator, is_bulk: false, at: now }).await?;
+    }
     notices::link_changed(db, tenant, link_id).await
 }
 

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, FromRow};
 
+use super::link_history::Change;
 use super::sets::{padded_texts, placeholders};
-use super::{Conn, DbError, execute, on, tags};
+use super::{Conn, DbError, execute, link_history, on, tags};
 
 /// A stored link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// The end of links without a verified domain, if it applies.
-    fn rule_end(&self) -> Option<Timestamp> {
+    pub(super) fn rule_end(&self) -> Option<Timestamp> {
         if self.content.expires_at.is_some() { self.rule_expires_at } else { self.expires_at }
     }
 
@@ -425,23 +426,34 @@ pub(crate) async fn update(
     tenant: &TenantId,
     link_id: &str,
     patch: &LinkPatch,
-    now: Timestamp,
+    change: &Change,
 ) -> Result<Updated, DbError> {
-    // Locks the row on PostgreSQL, so that two updates of different fields cannot overwrite each other.
+    let Some(before) = find_locked(db, tenant, link_id, change.at).await? else { return Ok(Updated::NoLink) };
+    if patch.enabled == Some(true) && before.is_taken_down {
+        return Ok(Updated::TakenDown);
+    }
+    let mut link = before.clone();
+    apply(patch.clone(), &mut link);
+    link.updated_at = change.at;
+    let is_retagged = patch.tags.as_ref().is_some_and(|tags| *tags != before.content.tags);
+    if is_retagged || link.content != before.content {
+        link_history::record(db, &before, change).await?;
+    }
+    store(db, &link).await?;
+    Ok(Updated::Link(Box::new(link)))
+}
+
+/// One link of a tenant. Locks its row on PostgreSQL, so that two changes cannot overwrite each other, and marks it as changed.
+async fn find_locked(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    link_id: &str,
+    now: Timestamp,
+) -> Result<Option<Link>, DbError> {
     const LOCK: &str = "
         UPDATE links SET updated_at = $3 WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NULL";
     let locked = execute!(db, LOCK; tenant.as_str(), link_id, now.as_millis())?;
-    if locked == 0 {
-        return Ok(Updated::NoLink);
-    }
-    let Some(mut link) = find(db, tenant, link_id).await? else { return Ok(Updated::NoLink) };
-    if patch.enabled == Some(true) && link.is_taken_down {
-        return Ok(Updated::TakenDown);
-    }
-    apply(patch.clone(), &mut link);
-    link.updated_at = now;
-    store(db, &link).await?;
-    Ok(Updated::Link(Box::new(link)))
+    if locked == 0 { Ok(None) } else { find(db, tenant, link_id).await }
 }
 
 /// Stores a link whose row is locked, except for its tags.
@@ -484,6 +496,13 @@ pub(crate) fn apply(patch: LinkPatch, link: &mut Link) {
     }
 }
 
+/// Whether a link was taken down and then deleted, so that it keeps its ID.
+pub(crate) async fn is_hidden(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<bool, DbError> {
+    const SQL: &str = "
+        SELECT EXISTS (SELECT 1 FROM links WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NOT NULL)";
+    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_one(c).await)?)
+}
+
 /// Deletes a link. Its clicks stay counted under its position, and later conversions are still credited to its
 /// affiliate. A link that was taken down keeps its row and its id, which only an operator can free. `false` if it does
 /// not exist. The caller has locked the account, so the link cannot be enabled meanwhile.
@@ -491,11 +510,14 @@ pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,
     link_id: &str,
-    now: Timestamp,
+    change: &Change,
 ) -> Result<bool, DbError> {
     const HIDE: &str = "
         UPDATE links SET deleted_at = $3
         WHERE tenant_id = $1 AND link_id = $2 AND taken_down AND deleted_at IS NULL RETURNING position";
+    let Some(before) = find_locked(db, tenant, link_id, change.at).await? else { return Ok(false) };
+    link_history::record(db, &before, change).await?;
+    let now = change.at;
     // The guard on `taken_down` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
     if remove(db, tenant, link_id, now).await? {
         return Ok(true);

@@ -41,6 +41,7 @@ pub(crate) mod key_requests;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod link_expiry;
+pub(crate) mod link_history;
 pub(crate) mod link_list;
 pub(crate) mod link_search;
 pub(crate) mod link_status;

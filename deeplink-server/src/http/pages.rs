@@ -29,7 +29,12 @@ pub(crate) struct PageRequest<'a> {
 impl<'a> PageRequest<'a> {
     /// The page that `limit` and `cursor` ask for.
     pub(crate) fn read(query: &'a Query) -> Result<Self, ApiError> {
-        Ok(Self { limit: limit(query.one("limit")?, MAX_LIMIT)?, cursor: query.one("cursor")? })
+        Self::read_or(query, MAX_LIMIT)
+    }
+
+    /// The same, where a page is usually of this length.
+    pub(crate) fn read_or(query: &'a Query, usual: u32) -> Result<Self, ApiError> {
+        Ok(Self { limit: limit(query.one("limit")?, usual)?, cursor: query.one("cursor")? })
     }
 
     /// A page of at most this length, or of the usual one if that is shorter.

@@ -25,11 +25,7 @@ struct Row {
 
 impl Row {
     fn of(entry: AuditEntry, frame: &Frame) -> Self {
-        let by = match (entry.actor, entry.actor_type) {
-            (Some(actor), _) => actor,
-            (None, AuditActor::Operator) => "Operator of the service".to_owned(),
-            (None, _) => "The service".to_owned(),
-        };
+        let by = who(entry.actor, &entry.actor_type);
         let target = entry.target.filter(|_| !is_named(&entry.action, entry.detail.is_some()));
         let action = match (&entry.action, &entry.detail) {
             (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
@@ -38,6 +34,15 @@ impl Row {
         // The moment of a scheduled deletion.
         let moment = entry.detail.as_ref().and_then(|detail| detail.parse().ok()).map(|at| frame.second(&at));
         Self { at: entry.at, action, by, target, detail: moment.or(entry.detail) }
+    }
+}
+
+/// Who did something.
+pub(super) fn who(actor: Option<String>, kind: &AuditActor) -> String {
+    match (actor, kind) {
+        (Some(actor), _) => actor,
+        (None, AuditActor::Operator) => "Operator of the service".to_owned(),
+        (None, _) => "The service".to_owned(),
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
 }
 
 /// The text that identifies a link in the list: its name, else its title, else where it leads.
-fn name_of(link: &LinkDetail) -> Option<String> {
+pub(super) fn name_of(link: &LinkDetail) -> Option<String> {
     if link.name.is_some() {
         return link.name.clone();
     }
@@ -514,7 +514,7 @@ fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_
 /// Asks for confirmation.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let link = api::links::get_for(&app, &person.caller, &id).await?;
-    let lead = "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. This cannot be undone.";
+    let lead = "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. You can restore it for 30 days.";
     let back = Back { path: &format!("/account/links/{id}"), name: &id };
     Ok(Question::delete(Section::LINKS, "link", &link.url, lead, back).ask(&app, &person, None))
 }

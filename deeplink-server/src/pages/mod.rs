@@ -25,6 +25,7 @@ mod guard;
 mod headers;
 mod home;
 mod keys;
+mod link_history;
 mod links;
 pub(crate) mod missing;
 mod notice;
@@ -75,6 +76,8 @@ table! {
     .route("/account/links/{link_id}", get(links::show))
     .route("/account/links/{link_id}/edit", get(links::edit).post(links::update))
     .route("/account/links/{link_id}/delete", get(links::confirm).post(links::delete))
+    .route("/account/links/{link_id}/history", get(link_history::show).post(link_history::restore))
+    .route("/account/deleted-links", get(link_history::deleted))
     .route("/account/links/{link_id}/qr.{format}", get(links::qr))
     .route("/account/domains", get(domains::list).post(domains::create))
     .route("/account/domains/{domain}", get(domains::show).post(domains::verify))

@@ -12,7 +12,8 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
     Some(match code {
         "link-made" => "Your link is ready.",
         "link-saved" => "Link updated. The next click uses the new destinations.",
-        "link-deleted" => "Link deleted.",
+        "link-deleted" => "Link deleted. You can restore it for 30 days under “Deleted links”.",
+        "link-restored" => "Link restored.",
         "domain-added" => "Domain added. Set the DNS records below, then verify it.",
         "deletion-canceled" => "Deletion canceled.",
         "settings-saved" => "Settings updated.",

@@ -133,6 +133,8 @@ pub(super) fn matrix() -> Vec<Row> {
         row("get_link", LINK),
         row("link_qr", LINK),
         row("explain_link", LINK),
+        row("link_history", OF_A),
+        with("restore_link", json!({}), OF_A),
         row("list_tags", FULL),
         with("rename_tag", json!({"tag": "of A"}), OF_A),
         row("delete_tag", OF_A),

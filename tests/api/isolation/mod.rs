@@ -141,6 +141,9 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
     } else if path.contains("{link_id}") {
         let id = format!("of-a1-{name}");
         world.a1.make_of(&json!({"custom_id": id, "web_url": SECRET})).await;
+        if row.operation == "restore_link" {
+            a.put(&format!("/v1/links/{id}"), &json!({"name": "Changed"})).await;
+        }
         vec![id]
     } else {
         vec![]

@@ -92,13 +92,39 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(code.header("content-disposition"), "attachment; filename=\"spring-sale.png\"");
     assert_eq!(visitor.get("/account/links/spring-sale/qr.gif").await.status, 400);
 
-    assert!(text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("cannot be undone"));
+    assert!(
+        text_of(&visitor.get("/account/links/spring-sale/delete").await).contains("You can restore it for 30 days.")
+    );
     assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 200, "the question deletes nothing");
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=link-deleted"));
     assert_eq!(world.a.get("/v1/links/spring-sale").await.status, 404);
     let gone = visitor.post("/account/links/spring-sale/delete", &[]).await;
     assert_eq!(went(&gone), (303, "/account/links?done=gone"), "a second press does no harm");
+
+    // The deletion is undone, and then the change before it.
+    let list = visitor.get("/account/deleted-links").await.text();
+    assert!(list.contains("/account/links/spring-sale/history") && list.contains("Restore spring-sale"), "{list}");
+    let history = visitor.get("/account/links/spring-sale/history").await.text();
+    assert!(history.contains("This link was deleted") && history.contains("https://shop.example.com/new"), "{history}");
+    let refused = visitor.post("/account/links/spring-sale/history", &[("version", "99")]).await;
+    assert_eq!(refused.status, 404, "it is no longer kept");
+    let back = visitor.post("/account/links/spring-sale/history", &[]).await;
+    assert_eq!(went(&back), (303, "/account/links/spring-sale?done=link-restored"));
+    assert!(text_of(&visitor.get("/account/links/spring-sale?done=link-restored").await).contains("Link restored."));
+    let history = visitor.get("/account/links/spring-sale/history").await.text();
+    assert!(history.contains("Restored") && !history.contains("This link was deleted"), "{history}");
+    let form = history.split("name=\"form\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
+    for _ in 0..2 {
+        let back = visitor.post("/account/links/spring-sale/history", &[("form", form), ("version", "1")]).await;
+        assert_eq!(went(&back).0, 303, "a second press does no harm");
+    }
+    let restored = world.a.get("/v1/links/spring-sale").await.json();
+    assert_eq!(restored["web_url"], "https://shop.example.com/sale");
+    let versions = world.a.get("/v1/links/spring-sale/history").await.json();
+    assert_eq!(versions["versions"][0]["change"], "restored");
+    assert_ne!(versions["versions"][1]["version"], versions["versions"][0]["version"]);
+    assert!(visitor.get("/account/deleted-links").await.text().contains("No links were deleted"));
     let told = text_of(&visitor.get("/account/links?done=gone").await);
     assert!(told.contains("It was already deleted."), "{told}");
 }

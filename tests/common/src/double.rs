@@ -234,7 +234,12 @@ pub fn link(id: &str) -> serde_json::Value {
     })
 }
 
-/// The explanation of [`link`]`("spring-42")` to a browser on Windows.
+/// The history of [`link`]`("spring-42")`: one version.
+pub fn history() -> Answer {
+    Answer::json(200, &serde_json::json!({"versions": [fixtures::link_version()], "next_cursor": null}))
+}
+
+/// The explanation of that link to a browser on Windows.
 pub fn explanation() -> Answer {
     Answer::json(200, &serde_json::to_value(fixtures::explanation("spring-42")).expect("JSON"))
 }

@@ -18,7 +18,7 @@ pub(crate) struct Filter {
     /// Only links attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// Only links with this status: active, expired, flagged or disabled
+    /// Only links with this status: active, expired, flagged, disabled or deleted
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
     /// Only links created after this time: RFC 3339, a date, or how long ago (7d)
@@ -66,7 +66,7 @@ impl Filter {
         if let Some(status) = self.status {
             let status = LinkStatus::from(status.as_str());
             if let LinkStatus::Unknown(word) = &status {
-                let what = format!("--status \"{word}\": must be one of active, expired, flagged, disabled");
+                let what = format!("--status \"{word}\": must be one of active, expired, flagged, disabled, deleted");
                 return Err(Failure::invalid(what).field("status").into());
             }
             filter = filter.status(status);

@@ -10,12 +10,14 @@ mod expire;
 mod explain;
 mod export;
 mod get;
+mod history;
 mod import;
 mod list;
 mod many;
 mod qr;
 mod rename;
 mod resolve;
+mod restore;
 mod stats;
 mod tag;
 mod timeseries;
@@ -24,7 +26,7 @@ mod update;
 pub(crate) use import::open;
 
 commands! {
-    /// Create, list, update, explain, report on and import links
+    /// Create, list, update, restore, explain, report on and import links
     Links {
         Create(Box<create::Create>),
         List(list::List),
@@ -36,6 +38,8 @@ commands! {
         Disable(disable::Disable),
         Expire(expire::Expire),
         Delete(delete::Delete),
+        History(history::History),
+        Restore(restore::Restore),
         Bulk(bulk::Bulk),
         Resolve(resolve::Resolve),
         Explain(explain::Explain),

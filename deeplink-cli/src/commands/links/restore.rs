@@ -1,0 +1,42 @@
+//! `dl links restore`.
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use deeplink_core::link::RestoreLink;
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::help::help;
+use crate::{given, output};
+
+/// Undo changes to a link, or its deletion
+#[derive(Debug, Args)]
+#[command(after_help = help(
+    "Without --version, the last change is undone. Restoring is a change like any other, so it can be undone too. A \
+     deleted link can be restored for 30 days, with its clicks, unless its ID was used again.",
+    &[
+    "dl links restore spring-42",
+    "dl links history spring-42",
+    "dl links restore spring-42 --version 3",
+    "dl links list --status deleted",
+]
+))]
+pub(crate) struct Restore {
+    /// ID of the link
+    id: String,
+    /// Version to restore, as dl links history shows it
+    #[arg(long, value_name = "NUMBER", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    version: Option<u64>,
+}
+
+impl Restore {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        let sheet = ctx.out.sheet(&output::LINKS)?;
+        given::link_id(&self.id)?;
+        let client = ctx.client().await?;
+        let mut asked = RestoreLink::new();
+        asked.version = self.version;
+        let link = client.links().restore(&self.id, asked).full().await.map_err(|error| ctx.stop(&error))?;
+        sheet.one(&String::from_utf8_lossy(&link.raw))
+    }
+}

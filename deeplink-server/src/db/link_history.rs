@@ -1,0 +1,242 @@
+//! The history of links: what each was before a change, by whom it was changed, and links that were deleted.
+
+use deeplink_core::audit::AuditActor;
+use deeplink_core::id::TenantId;
+use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkFilter, LinkStatus, LinkVersion, MAX_VERSIONS};
+use deeplink_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use sqlx::FromRow;
+
+use super::audit::By;
+use super::link_list::Found;
+use super::link_search::contains;
+use super::links::Link;
+use super::pages::Span;
+use super::{Conn, DbError, execute, on};
+
+/// A change of links: what, by whom and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) change: LinkChange,
+    pub(crate) by: By,
+    /// Whether several links are changed by one request.
+    pub(crate) is_bulk: bool,
+    pub(crate) at: Timestamp,
+}
+
+/// What is stored of a version.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    content: LinkContent,
+    claimed: bool,
+    made_under: Option<String>,
+    rule_expires_at: Option<Timestamp>,
+    created_at: Timestamp,
+}
+
+/// Stores what a link is, before it is changed. Its row or its account's is locked.
+pub(crate) async fn record(db: &mut Conn<'_>, before: &Link, change: &Change) -> Result<(), DbError> {
+    const SQL: &str = "
+        INSERT INTO link_versions (link, version, tenant_id, link_id, changed_at, change, actor_type, actor, bulk, content, gone_at)
+        VALUES ($1, COALESCE((SELECT MAX(version) FROM link_versions WHERE link = $1), 0) + 1, $2, $3, $4, $5, $6, COALESCE(
+            (SELECT key_prefix FROM secret_keys WHERE id = $7), (SELECT email FROM users WHERE id = $7), $8), $9, $10, $11)
+        RETURNING version";
+    const PRUNE: &str = "DELETE FROM link_versions WHERE link = $1 AND version <= $2";
+    let stored = Stored {
+        content: before.content.clone().into(),
+        claimed: before.claimed,
+        made_under: before.made_under.clone(),
+        rule_expires_at: before.rule_end(),
+        created_at: before.created_at,
+    };
+    let content =
+        serde_json::to_string(&stored).map_err(|_| DbError::corrupt("link_versions", "content", &before.link_id))?;
+    let (kind, id, name) = change.by.columns();
+    let gone_at = (change.change == LinkChange::Deleted).then(|| change.at.as_millis());
+    let version: i64 = on!(db, c => sqlx::query_scalar(SQL)
+        .bind(before.position).bind(before.tenant.as_str()).bind(&before.link_id).bind(change.at.as_millis())
+        .bind(change.change.as_str()).bind(kind.as_str()).bind(id).bind(name).bind(change.is_bulk).bind(content)
+        .bind(gone_at).fetch_one(c).await)?;
+    if version > MAX_VERSIONS {
+        execute!(db, PRUNE; before.position, version - MAX_VERSIONS)?;
+    }
+    Ok(())
+}
+
+#[derive(FromRow)]
+struct VersionRow {
+    version: i64,
+    changed_at: i64,
+    change: String,
+    actor_type: String,
+    actor: Option<String>,
+    bulk: bool,
+    content: String,
+}
+
+/// A page of a link's versions, newest first, each with its number as text.
+pub(crate) async fn list(db: &mut Conn<'_>, link: i64, span: &Span) -> Result<Vec<(String, LinkVersion)>, DbError> {
+    const SQL: &str = "
+        SELECT version, changed_at, change, actor_type, actor, bulk, content FROM link_versions
+        WHERE link = $1 AND version < $2 ORDER BY version DESC LIMIT $3";
+    let before = span.before.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
+    let rows: Vec<VersionRow> =
+        on!(db, c => sqlx::query_as(SQL).bind(link).bind(before).bind(span.rows).fetch_all(c).await)?;
+    let versions = rows.into_iter().map(|row| {
+        let key = row.version.to_string();
+        let version = LinkVersion::new(
+            u64::try_from(row.version).unwrap_or_default(),
+            LinkChange::from(row.change.as_str()),
+            Timestamp::from_millis(row.changed_at),
+            AuditActor::from(row.actor_type.as_str()),
+            row.actor,
+            row.bulk,
+            stored(&row.content, &key)?.content,
+        );
+        Ok((key, version))
+    });
+    versions.collect()
+}
+
+fn stored(content: &str, version: &str) -> Result<Stored, DbError> {
+    serde_json::from_str(content).map_err(|_| DbError::corrupt("link_versions", "content", version))
+}
+
+#[derive(FromRow)]
+struct LinkRow {
+    link: i64,
+    link_id: String,
+    changed_at: i64,
+    content: String,
+}
+
+impl LinkRow {
+    /// The link as it was.
+    fn link(self, tenant: &TenantId) -> Result<Link, DbError> {
+        let stored = stored(&self.content, &self.link_id)?;
+        let content = stored.content.into_stored();
+        let owner_end = content.expires_at;
+        let mut link = Link {
+            tenant: tenant.clone(),
+            link_id: self.link_id,
+            position: self.link,
+            claimed: stored.claimed,
+            made_under: stored.made_under,
+            content,
+            status: None,
+            is_taken_down: false,
+            is_deleted: false,
+            expires_at: None,
+            rule_expires_at: None,
+            created_at: stored.created_at,
+            updated_at: Timestamp::from_millis(self.changed_at),
+        };
+        link.set_ends(owner_end, stored.rule_expires_at);
+        link.set_enabled(!link.content.is_disabled);
+        Ok(link)
+    }
+}
+
+/// What a link was before one of its changes, by default the last.
+pub(crate) async fn find(
+    db: &mut Conn<'_>,
+    (tenant, link): (&TenantId, i64),
+    version: Option<i64>,
+) -> Result<Option<Link>, DbError> {
+    const SQL: &str = "
+        SELECT link, link_id, changed_at, content FROM link_versions
+        WHERE link = $1 AND version = COALESCE($2, (SELECT MAX(version) FROM link_versions WHERE link = $1))";
+    let row: Option<LinkRow> = on!(db, c => sqlx::query_as(SQL).bind(link).bind(version).fetch_optional(c).await)?;
+    row.map(|row| row.link(tenant)).transpose()
+}
+
+/// The first moment of deletions that can still be undone.
+fn first_gone(now: Timestamp) -> i64 {
+    now.plus_days(-DELETED_DAYS).as_millis()
+}
+
+/// The position of the link that was last deleted under an id, if it can be restored.
+pub(crate) async fn find_deleted(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    link_id: &str,
+    now: Timestamp,
+) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "
+        SELECT link FROM link_versions WHERE tenant_id = $1 AND gone_at > $3 AND link_id = $2
+        ORDER BY gone_at DESC, link DESC LIMIT 1";
+    Ok(on!(db, c => sqlx::query_scalar(SQL)
+        .bind(tenant.as_str()).bind(link_id).bind(first_gone(now)).fetch_optional(c).await)?)
+}
+
+/// Marks a deleted link as restored. Clicks find its row again under the same position.
+pub(crate) async fn bring_back(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
+    const VERSIONS: &str = "UPDATE link_versions SET gone_at = NULL WHERE link = $1 AND gone_at IS NOT NULL";
+    const DELETED: &str = "DELETE FROM deleted_links WHERE position = $1";
+    execute!(db, VERSIONS; link)?;
+    execute!(db, DELETED; link)?;
+    Ok(())
+}
+
+/// Deleted links that one statement reads.
+const WINDOW: u32 = 200;
+/// Most deleted links that one page looks at.
+const MAX_LOOKED_AT: u32 = 5_000;
+
+/// Up to `limit` deleted links of a tenant that match the filter, newest first. An affiliate, who is not shown names and tags,
+/// finds nothing by them.
+pub(crate) async fn deleted(
+    db: &mut Conn<'_>,
+    (tenant, is_affiliate): (&TenantId, bool),
+    filter: &LinkFilter,
+    before: Option<i64>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Found, DbError> {
+    const SQL: &str = "
+        SELECT link, link_id, changed_at, content FROM link_versions
+        WHERE tenant_id = $1 AND gone_at > $2 AND link < $3 ORDER BY link DESC LIMIT $4";
+    let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
+    let (mut links, mut before, mut looked_at) = (Vec::new(), before.unwrap_or(i64::MAX), 0);
+    loop {
+        let rows: Vec<LinkRow> = on!(db, c => sqlx::query_as(SQL)
+            .bind(tenant.as_str()).bind(first_gone(now)).bind(before).bind(i64::from(WINDOW)).fetch_all(c).await)?;
+        // A shorter window is the last one.
+        let last = rows.last().filter(|_| rows.len() == WINDOW as usize).map(|row| row.link);
+        for row in rows {
+            let mut link = row.link(tenant)?;
+            link.status = Some(LinkStatus::Deleted);
+            if is_affiliate {
+                link.hide_from_affiliate();
+            }
+            if matches(&link, filter) && contains(&link, &text) {
+                links.push(link);
+            }
+        }
+        looked_at += WINDOW;
+        let is_full = links.len() > limit as usize;
+        let Some(next) = last.filter(|_| !is_full && looked_at < MAX_LOOKED_AT) else {
+            return Ok(Found::of(links, limit, last));
+        };
+        before = next;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether a link matches a filter, its text and its status aside.
+fn matches(link: &Link, filter: &LinkFilter) -> bool {
+    let is_of = |affiliate: &String| link.content.affiliate_id.as_ref().is_some_and(|id| id.as_str() == affiliate);
+    let has = |key: &String| link.content.tags.iter().any(|tag| tag.key() == key);
+    filter.affiliate_id.as_ref().is_none_or(is_of)
+        && filter.created_after.is_none_or(|moment| link.created_at > moment)
+        && filter.created_before.is_none_or(|moment| link.created_at < moment)
+        && filter.id_prefix.as_ref().is_none_or(|prefix| link.link_id.starts_with(prefix))
+        && filter.tags.iter().all(has)
+}
+
+/// Deletes the versions of links that can no longer be restored; the last one of a link, which has `gone_at`, at the end.
+pub(crate) const EXPIRED: &str = "
+    DELETE FROM link_versions WHERE (link, version) IN (
+        SELECT v.link, v.version FROM link_versions gone JOIN link_versions v ON v.link = gone.link
+        WHERE gone.gone_at <= $1 - 2592000000 ORDER BY gone.gone_at, v.link, v.version LIMIT $2)";
+const _: () = assert!(DELETED_DAYS * 86_400_000 == 2_592_000_000, "what EXPIRED says");
