@@ -161,6 +161,8 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 const EXPORTS_PER_ACCOUNT: usize = 2;
 /// Lists and reports of one tenant that may wait, and the same number for its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
+/// What a search costs, as rows: about as much as sixty lists.
+pub(crate) const SEARCHED_ROWS: usize = 512;
 /// How long a request waits for its tenant's other calls to Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of one tenant that may wait to call Stripe.
@@ -189,12 +191,26 @@ impl App {
         E: From<DbError> + Into<ApiError> + Send + 'static,
         F: for<'c> FnOnce(Conn<'c>, TenantId) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
+        self.report_of_rows(caller, 1, work).await
+    }
+
+    /// The same for what costs as much as reading so many rows. What costs more than a list has half of the places, whoever
+    /// asks for it, and lists come before it.
+    pub(crate) async fn report_of_rows<T, E, F>(&self, caller: &Caller, rows: usize, work: F) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Into<ApiError> + Send + 'static,
+        F: for<'c> FnOnce(Conn<'c>, TenantId) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
+    {
         let until = Instant::now() + REPORT_TIMEOUT;
         let tenant = caller.tenant.clone();
         let place = async |limit: &Arc<ShareLimit>| {
             let share = Share::from(&tenant);
-            let place = limit.acquire(share.clone().into(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
-            let late = |_| if limit.is_used_up(&share) { share_is_used_up() } else { DbError::Overloaded.into() };
+            let is_behind_own = limit.waiting(&share) > 0;
+            let turn = Turn::from(share.clone()).of_rows(rows);
+            let place = limit.acquire(turn, MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
+            let is_own = || is_behind_own || limit.is_used_up(&share);
+            let late = |_| if is_own() { share_is_used_up() } else { DbError::Overloaded.into() };
             timeout_at(until, place).await.map_err(late)
         };
         let among_affiliates = match &caller.affiliate {
@@ -265,7 +281,7 @@ impl App {
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
             lookups: ShareLimit::new(1_024, 32),
-            reports: ShareLimit::new(db.max_reports(), db.max_reports() / 2),
+            reports: ShareLimit::with_reserve(db.max_reports(), db.max_reports() / 2, 0, db.max_reports() / 2),
             affiliate_reports: ShareLimit::new(1_024, 1),
             providers: Providers::new(&config, &public_url),
             payers: ShareLimit::new(1_024, 2),

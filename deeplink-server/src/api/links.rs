@@ -29,7 +29,7 @@ use crate::http::cursor::{Cursor, LinkCursor};
 use crate::http::documented::{AnyKey, Deleted, FullKey, IdempotencyKey, JsonBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
 use crate::http::once::{Answer, Once, Outcome, Work, created};
-use crate::state::{App, Shared};
+use crate::state::{App, SEARCHED_ROWS, Shared};
 
 /// How often an id or position that is taken is drawn again. One collision among 36⁸ ids is rare; this many in a row
 /// mean that something else is wrong.
@@ -338,11 +338,12 @@ pub(crate) async fn page_of(
         scoped.affiliate_id = Some(own.as_str().to_owned());
     }
     let is_affiliate = caller.affiliate.is_some();
-    let list = app.report(caller, move |mut db, tenant| {
+    let is_search = scoped.q.as_deref().is_some_and(|text| !text.is_empty());
+    let list = app.report_of_rows(caller, if is_search { SEARCHED_ROWS } else { 1 }, move |mut db, tenant| {
         async move {
             let found = if scoped.status == Some(LinkStatus::Deleted) {
                 link_history::deleted(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
-            } else if scoped.q.as_deref().is_some_and(|text| !text.is_empty()) {
+            } else if is_search {
                 link_search::search(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
             } else {
                 link_list::page(&mut db, &tenant, &scoped, before, limit, now).await?

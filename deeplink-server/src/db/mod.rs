@@ -269,7 +269,7 @@ impl Db {
     }
 
     /// Runs `work` in a transaction and returns its result once that is committed. If `work` refuses, nothing is
-    /// stored. An accepted write completes even if the caller is gone. `work` runs only SQL: no network, no sleep, and
+    /// stored. A write that has begun completes even if the caller is gone. `work` runs only SQL: no network, no sleep, and
     /// never another `write`. On PostgreSQL it runs again after a deadlock: hence `Fn`, and a `context` that it
     /// borrows. A write that exceeds its share, or cannot begin in time, is refused and does not run.
     pub(crate) async fn write<C, T, E, F>(&self, turn: impl Into<Turn>, context: C, work: F) -> Result<T, E>
@@ -301,18 +301,18 @@ impl Db {
         match &*self.0 {
             Kind::Sqlite { writer, .. } => writer.write(turn.into(), context, work, committed).await,
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
-                let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
-                let turn = turn.into();
+                let (turn, limit) = (turn.into(), *answer_timeout);
                 let share = turn.share.clone();
                 let place = places.acquire(turn, MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
+                let place = timeout(*commit_timeout, place).await.map_err(|_| overdue(places, &share))?;
+                // The work has its own time, so that what has waited long is not begun in vain.
+                let until = Instant::now() + *commit_timeout;
                 let race = Arc::new(CommitRace::default());
                 let (writers, task_race) = (writers.clone(), Arc::clone(&race));
-                let (task_places, task_share) = (Arc::clone(places), share.clone());
                 // Spawned, because a `begin()` or a job dropped midway would hand an open transaction to the next
                 // borrower of the connection (launchbadge/sqlx: dropped begin futures).
                 let mut running = tokio::spawn(async move {
-                    let place = timeout_at(until, place).await;
-                    let _place = place.map_err(|_| overdue(&task_places, &task_share))?;
+                    let _place = place;
                     let value = write_postgres(&writers, &context, work, &task_race, limit).await?;
                     run_committed(committed, &context, &value)?;
                     Ok(value)

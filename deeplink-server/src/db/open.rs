@@ -263,8 +263,12 @@ async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     const READ_ONLY: &str = "SET default_transaction_read_only = on";
     let readers = pool(POSTGRES_READERS, READ_ONLY).connect_lazy_with(options.clone());
     let lookups = pool(POSTGRES_LOOKUPS, READ_ONLY).connect_lazy_with(options);
-    let places =
-        ShareLimit::with_reserve(POSTGRES_WRITERS as usize, POSTGRES_WRITERS_PER_SHARE, POSTGRES_WRITERS_PER_SHARE);
+    let places = ShareLimit::with_reserve(
+        POSTGRES_WRITERS as usize,
+        POSTGRES_WRITERS_PER_SHARE,
+        POSTGRES_WRITERS_PER_SHARE,
+        POSTGRES_WRITERS_PER_SHARE,
+    );
     let reports = Arc::new(Semaphore::new(POSTGRES_REPORTS));
     // Longer, so that PostgreSQL reports a lock timeout first.
     let timeout = timeout + LOCK_TIMEOUT_MARGIN;

@@ -77,10 +77,10 @@ impl Queue {
         self.state().turns.len()
     }
 
-    /// The next write in turn. Overdue ones are refused instead.
-    pub(super) fn next(&self) -> Option<Box<dyn Job>> {
+    /// The next write in turn, with `is_small` only a small one. Overdue ones are refused instead.
+    pub(super) fn next(&self, is_small: bool) -> Option<Box<dyn Job>> {
         loop {
-            let next = self.state().turns.next(|_| true)?;
+            let next = self.state().turns.next(|_, is_large| !(is_small && is_large))?;
             if next.deadline > Instant::now() {
                 return Some(next.job);
             }

@@ -26,6 +26,8 @@ use crate::shares::Turn;
 const MAX_BATCH: usize = 64;
 /// How long the writes of a transaction may take before it accepts no more.
 const MAX_BATCH_WORK: Duration = Duration::from_millis(50);
+/// How long they may take before it accepts only small ones: a large one takes long by itself.
+const MAX_BEFORE_LARGE: Duration = Duration::from_millis(10);
 /// Timeout of one attempt to lock the file; between attempts overdue writes are refused.
 const LOCK_ATTEMPT_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -245,7 +247,7 @@ impl Task {
         while done.len() < most
             && broken.is_none()
             && began.elapsed() < MAX_BATCH_WORK
-            && let Some(mut job) = self.queue.next()
+            && let Some(mut job) = self.queue.next(began.elapsed() >= MAX_BEFORE_LARGE)
         {
             broken = run_in_savepoint(&mut self.conn, job.as_mut()).await.err();
             done.push(job);

@@ -13,6 +13,8 @@ pub(crate) struct ShareLimit {
     per_share: usize,
     /// Permits that only shares without one can have.
     reserve: usize,
+    /// Permits for large turns, of all shares together.
+    large: usize,
     state: Mutex<State>,
 }
 
@@ -22,6 +24,8 @@ struct State {
     free: usize,
     /// Permits held by each share; never 0.
     held: HashMap<Share, usize>,
+    /// Permits held for large turns.
+    large: usize,
     waiting: Turns<Waiting>,
 }
 
@@ -29,29 +33,43 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     share: Share,
+    is_large: bool,
     permit: oneshot::Sender<Permit>,
 }
 
 /// A permit, released on drop.
 #[derive(Debug)]
-pub(crate) struct Permit(Option<(Arc<ShareLimit>, Share)>);
+pub(crate) struct Permit(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    limit: Arc<ShareLimit>,
+    share: Share,
+    is_large: bool,
+}
 
 impl ShareLimit {
     /// At most `all` permits at once, of which one share has at most `per_share`.
     pub(crate) fn new(all: usize, per_share: usize) -> Arc<Self> {
-        Self::with_reserve(all, per_share, 0)
+        Self::with_reserve(all, per_share, 0, all)
     }
 
-    /// The same, with some permits that only shares without one can have, so that a few shares cannot take all.
-    pub(crate) fn with_reserve(all: usize, per_share: usize, reserve: usize) -> Arc<Self> {
-        let state = State { free: all, held: HashMap::new(), waiting: Turns::new() };
-        Arc::new(Self { per_share, reserve, state: Mutex::new(state) })
+    /// The same, with some permits that only shares without one can have, so that a few shares cannot take all; and at most
+    /// `large` for large turns, so that many shares cannot take all for long.
+    pub(crate) fn with_reserve(all: usize, per_share: usize, reserve: usize, large: usize) -> Arc<Self> {
+        let state = State { free: all, held: HashMap::new(), large: 0, waiting: Turns::new() };
+        Arc::new(Self { per_share, reserve, large, state: Mutex::new(state) })
     }
 
     /// A permit for this share, if one is free now.
     pub(crate) fn try_acquire(self: &Arc<Self>, share: Share) -> Option<Permit> {
-        let is_taken = self.take(&mut self.state(), &share);
-        is_taken.then(|| self.permit(share))
+        let is_taken = self.take(&mut self.state(), &share, false);
+        is_taken.then(|| self.permit(share, false))
+    }
+
+    /// How many of a share are waiting.
+    pub(crate) fn waiting(&self, share: &Share) -> usize {
+        self.state().waiting.len_of(share)
     }
 
     /// Whether the share has all the permits that it may have.
@@ -60,16 +78,18 @@ impl ShareLimit {
     }
 
     /// Whether a share with this many permits may have one of those that are free.
-    fn may_have_more(&self, held: usize, free: usize) -> bool {
-        free > 0 && held < self.per_share && (held == 0 || free > self.reserve)
+    fn may_have_more(&self, held: usize, free: usize, large: Option<usize>) -> bool {
+        let has_room = large.is_none_or(|large| large < self.large);
+        free > 0 && held < self.per_share && (held == 0 || free > self.reserve) && has_room
     }
 
-    fn take(&self, state: &mut State, share: &Share) -> bool {
+    fn take(&self, state: &mut State, share: &Share, is_large: bool) -> bool {
         let held = state.held.get(share).copied().unwrap_or(0);
-        let may_take = self.may_have_more(held, state.free);
+        let may_take = self.may_have_more(held, state.free, is_large.then_some(state.large));
         if may_take {
             state.held.insert(share.clone(), held + 1);
             state.free -= 1;
+            state.large += usize::from(is_large);
         }
         may_take
     }
@@ -82,13 +102,13 @@ impl ShareLimit {
         waiting: usize,
     ) -> Option<impl Future<Output = Permit> + use<>> {
         let (sender, permit) = oneshot::channel();
-        let mut state = self.state();
-        if self.take(&mut state, &turn.share) {
+        let (mut state, is_large) = (self.state(), turn.is_large());
+        if self.take(&mut state, &turn.share, is_large) {
             // The receiver is held in this function.
-            let _ = sender.send(self.permit(turn.share));
+            let _ = sender.send(self.permit(turn.share, is_large));
         } else {
             state.waiting.forget(&turn.share, |waiting| waiting.permit.is_closed());
-            let next = Waiting { share: turn.share.clone(), permit: sender };
+            let next = Waiting { share: turn.share.clone(), is_large, permit: sender };
             if !state.waiting.push(turn, waiting, next) {
                 return None;
             }
@@ -103,8 +123,8 @@ impl ShareLimit {
         })
     }
 
-    fn permit(self: &Arc<Self>, share: Share) -> Permit {
-        Permit(Some((Arc::clone(self), share)))
+    fn permit(self: &Arc<Self>, share: Share, is_large: bool) -> Permit {
+        Permit(Some(Held { limit: Arc::clone(self), share, is_large }))
     }
 
     /// Hands free permits to waiters.
@@ -112,16 +132,17 @@ impl ShareLimit {
         // Those that have gone use up nothing of their share's turns.
         drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         while state.free > 0 {
-            let State { held, waiting, free } = state;
+            let State { held, waiting, free, large } = state;
             let held = |share: &Share| held.get(share).copied().unwrap_or(0);
-            let next = waiting.next(|share| self.may_have_more(held(share), *free));
-            let Some(Waiting { share, permit }) = next else { return };
-            self.take(state, &share);
+            let may =
+                |share: &Share, is_large: bool| self.may_have_more(held(share), *free, is_large.then_some(*large));
+            let Some(Waiting { share, is_large, permit }) = waiting.next(may) else { return };
+            self.take(state, &share, is_large);
             // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
-            if let Err(mut unused) = permit.send(self.permit(share))
-                && let Some((_, share)) = unused.0.take()
+            if let Err(mut unused) = permit.send(self.permit(share, is_large))
+                && let Some(Held { share, is_large, .. }) = unused.0.take()
             {
-                state.give_back(&share);
+                state.give_back(&share, is_large);
             }
         }
     }
@@ -132,8 +153,9 @@ impl ShareLimit {
 }
 
 impl State {
-    fn give_back(&mut self, share: &Share) {
+    fn give_back(&mut self, share: &Share, is_large: bool) {
         self.free += 1;
+        self.large -= usize::from(is_large);
         if let Some(held) = self.held.get_mut(share) {
             *held -= 1;
             if *held == 0 {
@@ -145,9 +167,9 @@ impl State {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some((limit, share)) = self.0.take() {
+        if let Some(Held { limit, share, is_large }) = self.0.take() {
             let mut state = limit.state();
-            state.give_back(&share);
+            state.give_back(&share, is_large);
             limit.hand_out(&mut state);
         }
     }
@@ -170,7 +192,7 @@ mod tests {
     /// Whether all permits are free and nothing waits.
     fn has_all(limit: &ShareLimit, all: usize) -> bool {
         let state = limit.state();
-        state.held.is_empty() && state.free == all && state.waiting.len() == 0
+        state.held.is_empty() && state.free == all && state.large == 0 && state.waiting.len() == 0
     }
 
     #[tokio::test]
@@ -242,7 +264,7 @@ mod tests {
     /// R2: a few tenants that take all they may leave some to others, who take one each.
     #[test]
     fn r2_a_few_shares_cannot_take_all_permits() {
-        let limit = ShareLimit::with_reserve(12, 4, 4);
+        let limit = ShareLimit::with_reserve(12, 4, 4, 4);
         let held: Vec<_> = (0..30).filter_map(|n| limit.try_acquire(tenant(n % 3))).collect();
         assert_eq!(held.len(), 8);
         assert!(!(0..4).any(|n| limit.is_used_up(&tenant(n))), "each waits for others");
@@ -253,10 +275,30 @@ mod tests {
         assert!(has_all(&limit, 12));
     }
 
+    /// R2: however many tenants have a batch, most permits are for what is small.
+    #[tokio::test]
+    async fn r2_large_turns_leave_permits_to_small_ones() {
+        let limit = ShareLimit::with_reserve(12, 4, 4, 4);
+        let acquire = |n, rows| Box::pin(limit.acquire(Turn::from(tenant(n)).of_rows(rows), 9).expect("room"));
+        let large: Vec<_> = (0..40).map(|n| acquire(n, 100).now_or_never()).collect();
+        let mut held: Vec<_> = large.into_iter().flatten().collect();
+        assert_eq!(held.len(), 4);
+        let mut more: Vec<_> = (40..80).map(|n| acquire(n, 100)).collect();
+        let small: Vec<_> = (80..88).map(|n| acquire(n, 1).now_or_never().expect("a permit")).collect();
+        let mut last = acquire(88, 1);
+        assert!((&mut last).now_or_never().is_none(), "all are taken");
+        held.pop();
+        last.now_or_never().expect("before any of the large ones");
+        let next: Vec<_> = more.iter_mut().filter_map(|wait| wait.now_or_never()).collect();
+        assert_eq!(next.len(), 1);
+        drop((held, small, next, more));
+        assert!(has_all(&limit, 12));
+    }
+
     /// A waiter of a share that holds a permit is passed over while only the reserve is left.
     #[tokio::test]
     async fn a_share_without_a_permit_is_served_first_from_the_reserve() {
-        let limit = ShareLimit::with_reserve(2, 2, 1);
+        let limit = ShareLimit::with_reserve(2, 2, 1, 2);
         let held = limit.try_acquire(tenant(1)).expect("a permit");
         let mut more = Box::pin(limit.acquire(tenant(1).into(), 2).expect("room"));
         assert!((&mut more).now_or_never().is_none(), "the last is for others");

@@ -55,6 +55,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Whether it costs more than a single row.
+    pub(crate) fn is_large(&self) -> bool {
+        self.cost > 1
+    }
+
     /// The same for a batch of rows. It costs less than as many single ones, which wait for the disk too.
     pub(crate) fn of_rows(self, rows: usize) -> Self {
         Self { cost: u32::try_from(rows.div_ceil(ROWS_AT_THE_COST_OF_ONE).max(1)).unwrap_or(u32::MAX), ..self }

@@ -67,9 +67,13 @@ impl<T> Turns<T> {
         true
     }
 
-    /// Takes the next item among the shares that `may` allows.
-    pub(crate) fn next(&mut self, may: impl Fn(&Share) -> bool) -> Option<T> {
-        let share = self.order.values().find(|share| may(share))?.clone();
+    /// Takes the next item among the shares whose first one `may` be taken, given the share and whether that is a large one.
+    pub(crate) fn next(&mut self, may: impl Fn(&Share, bool) -> bool) -> Option<T> {
+        let is_large = |share: &Share| {
+            let first = self.lines.get(share).and_then(|line| line.items.front());
+            first.is_some_and(|(cost, _)| *cost > UNIT)
+        };
+        let share = self.order.values().find(|share| may(share, is_large(share)))?.clone();
         let shares = self.lines.len() as u64;
         let Line { mut items, begins, place } = self.lines.remove(&share)?;
         self.order.remove(&place);
@@ -104,7 +108,9 @@ impl<T> Turns<T> {
             }
         }
         self.len -= over.len();
-        shares.into_iter().for_each(|share| self.step_up(share));
+        for share in shares {
+            self.step_up(share);
+        }
         over
     }
 
@@ -139,7 +145,7 @@ mod tests {
     }
 
     fn all<T>(turns: &mut Turns<T>) -> Vec<T> {
-        std::iter::from_fn(|| turns.next(|_| true)).collect()
+        std::iter::from_fn(|| turns.next(|_, _| true)).collect()
     }
 
     #[test]
@@ -149,7 +155,7 @@ mod tests {
             assert!(turns.push(turn(of), 3, item));
         }
         assert!(!turns.push(turn(1), 3, "one too many") && !turns.push(turn(9), 0, "no room at all"));
-        assert_eq!(turns.next(|share| *share == self::share(2)), Some("b1"), "the first one's turn has not come");
+        assert_eq!(turns.next(|share, _| *share == self::share(2)), Some("b1"), "the first one's turn has not come");
         assert_eq!(all(&mut turns), ["a1", "c1", "b2", "a2", "a3"]);
         assert_eq!((turns.len(), turns.lines.len(), turns.order.len()), (0, 0, 0));
     }
@@ -200,7 +206,7 @@ mod tests {
             // One small item at a time, while each batch that is done is followed by the next of its share.
             assert!(turns.push(turn(0), 3, 0));
             let before = done.len();
-            while let Some(number @ 1..) = turns.next(|_| true) {
+            while let Some(number @ 1..) = turns.next(|_, _| true) {
                 done.push(number);
                 assert!(turns.push(large(number), 3, number));
                 batches += 1;
@@ -208,7 +214,7 @@ mod tests {
             }
             waits.push(done.len() - before);
             // What the small item leaves of the time is for the batches.
-            let number = turns.next(|_| true).expect("a batch");
+            let number = turns.next(|_, _| true).expect("a batch");
             done.push(number);
             assert!(turns.push(large(number), 3, number));
         }
@@ -228,7 +234,7 @@ mod tests {
             assert!(turns.push(turn(number), 3, number));
         }
         let mut before = 0;
-        while let Some(number @ 1..) = turns.next(|_| true) {
+        while let Some(number @ 1..) = turns.next(|_, _| true) {
             before += 1;
             assert!(before < 2_000 && turns.push(turn(number), 3, number));
         }
@@ -247,7 +253,7 @@ mod tests {
                 turns.push(turn(0), 64, round);
             }
             for _ in 0..4 {
-                served += usize::from(turns.next(|_| true).expect("an item") >= 1_000);
+                served += usize::from(turns.next(|_, _| true).expect("an item") >= 1_000);
             }
             // Those of earlier rounds were not begun in time; there are always others behind them.
             turns.take_over(|item| (1_000..round).contains(item));
@@ -267,10 +273,10 @@ mod tests {
             assert!(turns.push(turn(0), 64, 0));
         }
         for _ in 0..13 {
-            turns.next(|_| true).expect("an item");
+            turns.next(|_, _| true).expect("an item");
         }
         assert!(turns.push(turn(99), 1, 99));
-        let before = std::iter::from_fn(|| turns.next(|_| true).filter(|number| *number != 99)).count();
+        let before = std::iter::from_fn(|| turns.next(|_, _| true).filter(|number| *number != 99)).count();
         assert!(before <= 3, "{before}");
     }
 }

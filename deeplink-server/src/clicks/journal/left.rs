@@ -44,7 +44,9 @@ impl Journal {
                 Err(_) => still_unopened.push(path),
             }
         }
-        found.iter().for_each(|segment| segment.was_left.store(true, Ordering::Relaxed));
+        for segment in &found {
+            segment.was_left.store(true, Ordering::Relaxed);
+        }
         let mut state = lock(&self.state);
         state.unopened = still_unopened;
         found.append(&mut state.left);
