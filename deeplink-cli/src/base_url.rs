@@ -20,6 +20,11 @@ impl BaseUrl {
         self.0.host_str().unwrap_or_default().to_owned()
     }
 
+    /// Whether the service is on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.0.host().as_ref().is_some_and(is_loopback)
+    }
+
     /// The address without a trailing slash.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
@@ -37,6 +42,9 @@ impl FromStr for BaseUrl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("not a base URL: {why} (such as https://dl.example.com)");
+        if let Some(meant) = with_scheme(text.trim()) {
+            return Err(format!("not a base URL: it has no scheme; did you mean {meant}?"));
+        }
         let url = Url::parse(text.trim()).map_err(|_| wrong("it is not an absolute URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must start with https:// or http://"));
@@ -49,10 +57,21 @@ impl FromStr for BaseUrl {
         }
         let Some(host) = url.host() else { return Err(wrong("it has no host")) };
         if url.scheme() == "http" && !is_loopback(&host) {
-            return Err(wrong("http:// would expose your key to the network; it is allowed only for this machine"));
+            let why = "http:// would expose your key to the network; use https://";
+            let local = "http:// is allowed only for this machine, such as http://127.0.0.1:8080";
+            return Err(format!("not a base URL: {why} ({local})"));
         }
         Ok(Self(url))
     }
+}
+
+/// The base URL of an address that was given without a scheme, such as `localhost:8080`.
+fn with_scheme(text: &str) -> Option<BaseUrl> {
+    if text.contains("://") {
+        return None;
+    }
+    let mut urls = ["http", "https"].iter().filter_map(|scheme| format!("{scheme}://{text}").parse::<BaseUrl>().ok());
+    urls.find(|url| url.is_loopback() || url.host().contains('.'))
 }
 
 /// Whether a host is this machine.
@@ -93,6 +112,23 @@ mod tests {
             "http://[::ffff:127.0.0.1]",
         ] {
             assert!(text.parse::<BaseUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_gets_a_suggestion() {
+        for (text, meant) in [
+            ("localhost:8080", "http://localhost:8080"),
+            ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("[::1]:8080", "http://[::1]:8080"),
+            ("dl.example.com", "https://dl.example.com"),
+            ("dl.example.com:8443/links", "https://dl.example.com:8443/links"),
+        ] {
+            let refused = text.parse::<BaseUrl>().expect_err(text);
+            assert_eq!(refused, format!("not a base URL: it has no scheme; did you mean {meant}?"));
+        }
+        for text in ["", "nonsense", "me@example.com", "mailto:me@example.com", "http:"] {
+            assert!(!text.parse::<BaseUrl>().expect_err(text).contains("did you mean"), "{text}");
         }
     }
 

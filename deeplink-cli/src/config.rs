@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::base_url::BaseUrl;
 use crate::env::Env;
 use crate::error::{Failure, Outcome};
-use crate::files;
+use crate::files::{self, Readers};
 
 /// The profile that is used when none is named.
 pub(crate) const DEFAULT_PROFILE: &str = "default";
@@ -136,7 +136,7 @@ impl Config {
         change(&mut config)?;
         let text = toml::to_string(&config)
             .map_err(|error| Failure::new(crate::exit::Exit::Failure, format!("config.toml: {error}")))?;
-        files::replace(&dirs.config_file(), text.as_bytes())
+        files::replace(&dirs.config_file(), text.as_bytes(), Readers::Owner)
     }
 
     /// The names of all profiles, for a hint.

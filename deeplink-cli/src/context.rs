@@ -47,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) held: NotSent,
     /// Origin of the service that the latest client calls.
     pub(crate) asked: RefCell<Option<String>>,
+    /// Whether the command only checks that the service can be reached.
+    pub(crate) pings: Cell<bool>,
     /// Defers signals.
     pub(crate) signal_hold: SignalHold,
     stdin_taken: Cell<Option<&'static str>>,
@@ -105,6 +107,7 @@ impl Context {
             retries,
             held: NotSent::default(),
             asked: RefCell::default(),
+            pings: Cell::default(),
             signal_hold: SignalHold::default(),
             stdin_taken: Cell::new(None),
         })

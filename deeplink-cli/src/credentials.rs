@@ -136,12 +136,17 @@ impl Sources<'_> {
     }
 }
 
+/// The failure of a text that is no key.
+pub(crate) fn invalid_key(what: impl Into<String>) -> Failure {
+    Failure::invalid(what).code("invalid_key_text")
+}
+
 /// Parses a key as typed or piped; an error names `whence` and never repeats the text.
 pub(crate) fn check_key(text: &str, whence: &str) -> Outcome<SecretKey> {
     let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
-    let refuse = |what: &str| Err(Failure::invalid(format!("{whence}: {what}")).code("invalid_key_text").into());
+    let refuse = |what: &str| Err(invalid_key(format!("{whence}: {what}")).into());
     if text.is_empty() {
-        return refuse("no key found");
+        return refuse("no key given");
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return refuse("a key cannot contain whitespace or control characters; is there more than one line?");

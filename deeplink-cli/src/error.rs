@@ -169,6 +169,21 @@ impl Stop {
             other => other,
         }
     }
+
+    /// The same, with what was not found if the service does not name it.
+    pub(crate) fn naming(self, what: &str) -> Self {
+        match self {
+            Self::Failed(failure) if failure.message == "not found (HTTP 404)" => {
+                Failure { message: format!("no {what} (HTTP 404)"), ..*failure }.into()
+            }
+            other => other,
+        }
+    }
+
+    /// The same for a link.
+    pub(crate) fn naming_link(self, id: &str) -> Self {
+        self.naming(&format!("link with the ID {id}"))
+    }
 }
 
 impl From<Failure> for Stop {

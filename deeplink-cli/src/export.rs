@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
-use crate::files;
+use crate::files::{self, Readers};
 use crate::output::Format;
 use crate::progress::{Progress, counted};
 
@@ -168,7 +168,8 @@ impl<'a> Growing<'a> {
         let Some(cursor) = cursor else { return Ok(()) };
         let (cursor, form) = (cursor.to_owned(), Some(self.form.to_owned()));
         let checkpoint = Checkpoint { cursor, length: self.length, records, form };
-        files::replace(&self.mark, serde_json::to_string(&checkpoint).unwrap_or_default().as_bytes())
+        let text = serde_json::to_string(&checkpoint).unwrap_or_default();
+        files::replace(&self.mark, text.as_bytes(), Readers::Umask)
     }
 
     fn finish(self) -> Outcome {
@@ -186,10 +187,7 @@ fn open_part(part: &Path, checkpoint: Option<&Checkpoint>) -> io::Result<(File, 
     let mut options = OpenOptions::new();
     options.write(true);
     let Some(checkpoint) = checkpoint else {
-        options.create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        return Ok((options.open(part)?, 0));
+        return Ok((options.create(true).truncate(true).open(part)?, 0));
     };
     let mut file = options.open(part)?;
     if file.metadata()?.len() < checkpoint.length {

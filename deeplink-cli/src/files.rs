@@ -1,4 +1,5 @@
-//! Files that only their owner may read: written completely or not at all, and refused if others can read them.
+//! Files that are written completely or not at all. What may hold a secret only its owner may read, and it is refused if
+//! others can.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,6 +11,15 @@ use crate::exit::Exit;
 
 /// Largest key or configuration file that is read.
 const MAX_LEN: u64 = 1 << 20;
+
+/// Who may read what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Its owner alone: it may hold a secret.
+    Owner,
+    /// Whom the umask allows, as with any other program.
+    Umask,
+}
 
 /// Creates a directory that only its owner may enter; an existing one is left as it is.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
@@ -42,22 +52,22 @@ impl Lock {
 }
 
 /// Replaces a file in one step: exclusive temporary file, fsync, rename, fsync of the directory. At any time
-/// the file has the old or the new content, and only its owner can read it.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> Outcome {
+/// the file has the old or the new content.
+pub(crate) fn replace(path: &Path, content: &[u8], readers: Readers) -> Outcome {
     // Through a symbolic link (a managed dotfile), the file itself is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let write = || temporary(&path, content)?.persist(&path).map(drop).map_err(io::Error::from);
+    let write = || temporary(&path, content, readers)?.persist(&path).map(drop).map_err(io::Error::from);
     write()
         .and_then(|()| sync_dir(dir_of(&path)))
         .map_err(|error| Failure::file("write", path.display(), &error).into())
 }
 
 /// The same for a file that does not exist yet; `false` if it does, and then it is left as it is.
-pub(crate) fn create(path: &Path, content: &[u8]) -> Outcome<bool> {
+pub(crate) fn create(path: &Path, content: &[u8], readers: Readers) -> Outcome<bool> {
     let failed = |error: io::Error| Stop::from(Failure::file("write", path.display(), &error));
     // A folder that cannot be created because a file has its name also counts as existing: no reason to try another
     // name.
-    let file = temporary(path, content).map_err(failed)?;
+    let file = temporary(path, content, readers).map_err(failed)?;
     match file.persist_noclobber(path).map_err(io::Error::from).and_then(|_| sync_dir(dir_of(path))) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -79,10 +89,19 @@ pub(crate) fn dir_of(path: &Path) -> &Path {
 }
 
 /// A synced temporary file beside `path` with this content; it is removed unless it is renamed.
-fn temporary(path: &Path, content: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    make_dir(dir_of(path))?;
+fn temporary(path: &Path, content: &[u8], readers: Readers) -> io::Result<tempfile::NamedTempFile> {
     // tempfile opens with O_EXCL and mode 0600, whatever the umask.
-    let mut file = tempfile::Builder::new().prefix(".dl-").tempfile_in(dir_of(path))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".dl-");
+    match readers {
+        Readers::Owner => make_dir(dir_of(path))?,
+        Readers::Umask => {
+            fs::create_dir_all(dir_of(path))?;
+            #[cfg(unix)]
+            builder.permissions(public(path));
+        }
+    }
+    let mut file = builder.tempfile_in(dir_of(path))?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
     Ok(file)
@@ -98,6 +117,15 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// The mode of a file that may be replaced, else that of any new file; the umask limits both.
+#[cfg(unix)]
+fn public(path: &Path) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mode = fs::metadata(path).map_or(0o666, |there| there.permissions().mode() & 0o777);
+    fs::Permissions::from_mode(mode)
 }
 
 #[cfg(unix)]

@@ -1,10 +1,26 @@
 //! Hints: what to do next, by failure.
 
+use std::io;
+use std::iter::successors;
+
 use deeplink_client::{Error, Kind};
 use deeplink_core::error::ErrorCode;
 
-/// The hint for an error; `elsewhere` when the requested host is not the service's.
-pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
+type Cause = dyn std::error::Error + 'static;
+
+/// The host that a request was sent to.
+pub(crate) struct Asked {
+    /// Whether it is not the service's, so that a hint about `--base-url` would not help.
+    pub(crate) is_elsewhere: bool,
+    /// Whether it is this machine.
+    pub(crate) is_loopback: bool,
+    /// The command that checks whether the service can be reached, unless the request was its own.
+    pub(crate) ping: Option<String>,
+}
+
+/// The hint for an error.
+pub(crate) fn of(error: &Error, asked: &Asked) -> Option<String> {
+    let elsewhere = asked.is_elsewhere;
     let wait = || match error.retry_after() {
         Some(wait) => format!("try again in {} s", wait.as_secs().max(1)),
         None => "try again later".to_owned(),
@@ -98,8 +114,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             "this feature is not configured on this service; ask its operator".to_owned()
         }
         _ => match error.kind() {
-            Kind::Connect if elsewhere => "check the URL, its DNS and the network".to_owned(),
-            Kind::Connect => "check --base-url and the network, then try again, for example with dl ping".to_owned(),
+            Kind::Connect => unconnected(error, asked),
             Kind::Timeout if error.is_ambiguous() => {
                 "the request may have been applied: check before you retry; increase --timeout to wait longer"
                     .to_owned()
@@ -108,6 +123,7 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
             _ if error.is_ambiguous() => "the request may have been applied: check before you retry".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
             _ if elsewhere => return None,
+            _ if is_foreign(error) => "this does not look like a deeplink service; check --base-url".to_owned(),
             _ if is_unreadable(error) => "check --base-url: the response is not from this service".to_owned(),
             Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
                 "dl does not follow redirects, so that the key is not sent elsewhere; check --base-url".to_owned()
@@ -116,6 +132,31 @@ pub(crate) fn of(error: &Error, elsewhere: bool) -> Option<String> {
         },
     };
     Some(text)
+}
+
+/// The hint for a host that could not be connected to.
+fn unconnected(error: &Error, asked: &Asked) -> String {
+    let error: &Cause = error;
+    let mut causes = successors(Some(error), |&cause| cause.source());
+    let is_plain = causes.any(|cause| cause.to_string().contains("InvalidContentType"));
+    let mut causes = successors(Some(error), |&cause| cause.source());
+    let is_refused = causes.any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    });
+    match &asked.ping {
+        // Elsewhere, dl does not speak plain HTTP.
+        _ if is_plain && asked.is_loopback => "the port may speak plain HTTP: try http://".to_owned(),
+        _ if asked.is_elsewhere => "check the URL, its DNS and the network".to_owned(),
+        _ if is_refused && asked.is_loopback => "is the server running?".to_owned(),
+        Some(ping) => format!("check --base-url and the network, then try again, for example with {ping}"),
+        None => "check --base-url and the network".to_owned(),
+    }
+}
+
+/// Whether a 404 is not the service's. An answer to `HEAD` has no body that could show it.
+pub(crate) fn is_foreign(error: &Error) -> bool {
+    let has_body = error.body().is_some_and(|body| !body.is_empty());
+    error.kind() == Kind::NotFound && error.code().is_none() && has_body
 }
 
 /// Describes a code that was already mailed.

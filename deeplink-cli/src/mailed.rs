@@ -98,19 +98,21 @@ fn may_be_tried_again(failure: &Failure) -> bool {
 /// The token of a link, or the token alone. A link of another origin is refused: its token would be sent to the operator of
 /// this service.
 fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<Token> {
-    let refuse = |what: &str| Failure::invalid(what).code(NOT_A_LINK);
+    let no_link = || {
+        let hint = "paste the whole link, or the 64 hex digits after token=";
+        Failure::invalid("this is not the link from the email").code(NOT_A_LINK).hint(hint)
+    };
     let text = text.trim();
     let well_formed = |token: Token| {
         if token.is_well_formed() {
             return Ok(token);
         }
-        let hint = "paste the whole link from the email, or the 64 hex digits after token=";
-        Err(refuse("this is neither a link nor a token").hint(hint).into())
+        Err(no_link().into())
     };
     if !text.contains("://") {
         return well_formed(Token::new(text));
     }
-    let url = Url::parse(text).map_err(|_| refuse("this is not a link"))?;
+    let url = Url::parse(text).map_err(|_| no_link())?;
     let origin = url.origin().ascii_serialization();
     if origin != base.origin() {
         let what = format!("the link leads to {origin}, but dl is using {}; nothing was sent", base.origin());
@@ -119,19 +121,18 @@ fn token(text: &Zeroizing<String>, purpose: Purpose, base: &BaseUrl) -> Outcome<
     }
     if !url.path().ends_with(purpose.route().path) {
         let other = [Purpose::SignIn, Purpose::Invitation].into_iter().find(|p| url.path().ends_with(p.route().path));
-        let failure = refuse("this is a different kind of link");
-        return Err(match other {
-            Some(other) => failure.hint(other.command()),
-            None if url.path().ends_with(CONFIRM_PATH) => failure.hint(CONFIRMS),
-            None => failure,
-        }
-        .into());
+        let hint = match other {
+            Some(other) => other.command(),
+            None if url.path().ends_with(CONFIRM_PATH) => CONFIRMS,
+            None => return Err(no_link().into()),
+        };
+        return Err(Failure::invalid("this is a different kind of link").code(NOT_A_LINK).hint(hint).into());
     }
     let mut tokens =
         url.query_pairs().filter(|(name, _)| name == "token").map(|(_, token)| Zeroizing::new(token.into_owned()));
     match (tokens.next(), tokens.next()) {
         (Some(token), None) => well_formed(Token::new(token.as_str())),
-        _ => Err(refuse("the link has no token, or more than one").into()),
+        _ => Err(no_link().into()),
     }
 }
 

@@ -13,7 +13,8 @@ use crate::console::Console;
 use crate::context::Context;
 use crate::error::{Failure, Item, Outcome, Stop};
 use crate::exit::Exit;
-use crate::{hints, mask};
+use crate::hints::{self, Asked};
+use crate::mask;
 
 /// Name and version, as the service's logs show them.
 const USER_AGENT: &str = concat!("dl/", env!("CARGO_PKG_VERSION"));
@@ -81,7 +82,7 @@ impl Context {
     /// The same for a command on resources that `dl {group} list` shows.
     pub(crate) fn stop_among(&self, error: &Error, group: &str) -> Stop {
         match self.stop(error) {
-            Stop::Failed(mut failure) if failure.exit == Exit::NotFound => {
+            Stop::Failed(mut failure) if failure.exit == Exit::NotFound && !hints::is_foreign(error) => {
                 let shown = match group {
                     "pk" | "team" | "affiliates creds" => "the valid IDs".to_owned(),
                     _ => format!("the account's {group}"),
@@ -98,11 +99,13 @@ impl Context {
         let mut failure = Failure::new(exit_of(error), self.message(error));
         failure.code = code_of(error).map(Into::into);
         failure.status = error.status().map(|status| status.as_u16());
-        failure.request_id = error.request_id().filter(|_| error.status().is_some()).map(str::to_owned);
+        // Where nothing was reached, or another server, nobody can look the id up.
+        let is_known = error.status().is_some() && !hints::is_foreign(error);
+        failure.request_id = error.request_id().filter(|_| is_known).map(str::to_owned);
         failure.field = error.field().map(str::to_owned);
         failure.retryable = error.is_retryable();
         failure.items = error.batch_errors().iter().map(row_item).collect();
-        failure.hint = hints::of(error, self.is_elsewhere());
+        failure.hint = hints::of(error, &self.host_asked());
         failure
     }
 
@@ -117,10 +120,20 @@ impl Context {
         }
     }
 
-    /// Whether the host asked is not the one of `--base-url`, so that a hint about that flag would not help.
-    fn is_elsewhere(&self) -> bool {
-        let asked = self.asked.borrow();
-        self.base_url().is_ok_and(|base| asked.as_ref().is_some_and(|asked| *asked != base.origin()))
+    /// The host that the latest client calls.
+    fn host_asked(&self) -> Asked {
+        let (base, asked) = (self.base_url().ok(), self.asked.borrow());
+        let url = asked.as_deref().and_then(|asked| asked.parse::<BaseUrl>().ok());
+        let ping = match &base {
+            _ if self.pings.get() => None,
+            Some(_) if self.global.base_url.is_none() => Some("dl ping".to_owned()),
+            _ => base.as_ref().or(url.as_ref()).map(|url| format!("dl ping --base-url {url}")),
+        };
+        Asked {
+            is_elsewhere: base.is_some_and(|base| asked.as_ref().is_some_and(|asked| *asked != base.origin())),
+            is_loopback: url.is_some_and(|url| url.is_loopback()),
+            ping,
+        }
     }
 }
 

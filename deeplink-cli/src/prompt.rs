@@ -6,7 +6,7 @@ use deeplink_core::secret::SecretKey;
 use zeroize::Zeroizing;
 
 use crate::context::Context;
-use crate::credentials::check_key;
+use crate::credentials::{check_key, invalid_key};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 
@@ -87,7 +87,11 @@ impl Context {
             let hint = "pipe the key in, for example: dl login --with-key < key.txt";
             return Err(Failure::usage("a key is required").code("needs_input").hint(hint).into());
         }
-        check_key(&self.hidden(question, "--with-key").await?, "the key")
+        let typed = self.hidden(question, "--with-key").await?;
+        if typed.is_empty() {
+            return Err(invalid_key("no key given").into());
+        }
+        check_key(&typed, "the key")
     }
 
     /// Asks for a line without showing it; `flag` has it read from stdin.

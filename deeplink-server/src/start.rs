@@ -43,16 +43,27 @@ pub enum StartError {
     #[error(transparent)]
     Keys(#[from] UnlockError),
     /// The service cannot listen on the address.
-    #[error("cannot listen on {address}: {error}")]
+    #[error("cannot listen on {address}: {error}{}", remedy(address, flag, error))]
     Listen {
         /// The address.
         address: SocketAddr,
+        /// The flag that sets it.
+        flag: &'static str,
         /// The system's error.
         error: std::io::Error,
     },
     /// The data directory cannot be used.
     #[error("the data directory cannot be used: {0}")]
     Files(#[from] std::io::Error),
+}
+
+/// What to do about an address that is in use.
+fn remedy(address: &SocketAddr, flag: &str, error: &std::io::Error) -> String {
+    if error.kind() != std::io::ErrorKind::AddrInUse {
+        return String::new();
+    }
+    let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
+    format!("; use another with {flag} {next}")
 }
 
 /// A running service.
@@ -87,13 +98,13 @@ pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> 
 /// As [`start`], with limits of connections that a test can shorten.
 pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Result<Running, StartError> {
     limits.trusted.extend(&config.trusted_proxies);
-    let listen_on = |address| async move {
-        let listener = listen::bind(address).map_err(|error| StartError::Listen { address, error })?;
-        let bound = listener.local_addr().map_err(|error| StartError::Listen { address, error })?;
+    let listen_on = |flag, address| async move {
+        let listener = listen::bind(address).map_err(|error| StartError::Listen { address, flag, error })?;
+        let bound = listener.local_addr().map_err(|error| StartError::Listen { address, flag, error })?;
         Ok::<_, StartError>((listener, bound))
     };
     let db = Db::open(config.database.as_str(), Access::Serve, config.database_timeout).await?;
-    let (listener, address) = listen_on(config.listen).await?;
+    let (listener, address) = listen_on("--listen", config.listen).await?;
     let public_url = config.public_url_at(address);
     let vault = Vault::unlock(&config, &db, &public_url).await?;
     if let Err(error) = kept_url::keep(&db, &public_url).await {
@@ -101,11 +112,11 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
     }
     let clicks = Clicks::start(db.clone(), clock.clone(), &config.data_dir, config.enforce_quotas)?;
     let admin = match config.admin_listen {
-        Some(address) => Some(listen_on(address).await?),
+        Some(address) => Some(listen_on("--admin-listen", address).await?),
         None => None,
     };
     let tls = match &config.tls {
-        Some(tls) => Some(listen_on(tls.listen).await?),
+        Some(tls) => Some(listen_on("--tls-listen", tls.listen).await?),
         None => None,
     };
     let metrics = Metrics::new(pages::PATHS);

@@ -40,7 +40,7 @@ fn p3_a_new_person_signs_in_without_a_keyring_and_makes_a_link() {
     let server = Server::start();
     let line = format!("login --email you@example.com --base-url {}", server.url);
     let screen = Screen::open(Dl::new(), &line);
-    screen.wait_for("Email sent. Paste the sign-in link here (do not press Continue in the browser): ");
+    screen.wait_for("Paste the sign-in link here (do not press Continue in the browser): ");
     let link = server.mailed_link("you@example.com", "/v1/auth/callback");
     screen.send(&format!("{link}\n"));
     let (code, text, dl) = screen.leave();

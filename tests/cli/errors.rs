@@ -1,7 +1,10 @@
 //! Error messages.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use deeplink_testing::dl::Dl;
-use deeplink_testing::double::{Answer, Double, with_links};
+use deeplink_testing::double::{Answer, Double, Nobody, with_links};
 
 fn taken() -> Double {
     Double::new(|_| Answer::error(409, "link_id_taken", "the ID \"spring-42\" is already in use"))
@@ -122,6 +125,65 @@ fn a_proxy_page_keeps_its_status() {
     let double = Double::new(|_| Answer::new(502, "<html><h1>Bad gateway</h1>").header("content-type", "text/html"));
     let ran = Dl::at(&double.url).env("DL_RETRIES", "0").run("links get spring-42");
     assert!(ran.fails(9).contains("(HTTP 502)"), "{ran}");
+}
+
+/// Another server's 404: it says nothing about links, and its logs do not have the request.
+#[test]
+fn a_404_of_another_server_is_not_the_services() {
+    let double = Double::new(|_| Answer::new(404, "<h1>Not Found</h1>").header("content-type", "text/html"));
+    let dl = Dl::at(&double.url);
+    for line in ["links get spring-42", "ping", "tags delete poster --yes", "api GET /v1/links/spring-42"] {
+        let ran = dl.run(line);
+        assert_eq!(
+            ran.fails(5),
+            "error: the service returned Not Found (HTTP 404)\n  hint: this does not look like a deeplink service; \
+             check --base-url\n",
+            "{line}"
+        );
+    }
+}
+
+/// The hint is about what is wrong, and never the command that has just failed.
+#[test]
+fn a_service_that_cannot_be_reached_gets_the_hint_that_helps() {
+    let nobody = Nobody::at_a_port();
+    let hint = |dl: &Dl, line: &str| {
+        let ran = dl.run(&format!("{line} --retries 0"));
+        ran.fails(9).lines().filter_map(|line| line.strip_prefix("  hint: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for line in ["links list", "ping"] {
+        assert_eq!(hint(&Dl::at(&nobody.url), line), ["is the server running?"]);
+    }
+    // A server that ends every handshake.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("https://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let dl = Dl::at(&url);
+    let network = "check --base-url and the network";
+    assert_eq!(hint(&dl, "links list"), [format!("{network}, then try again, for example with dl ping")]);
+    assert_eq!(hint(&dl, "ping"), [network]);
+    let dl = Dl::new().env("DL_API_KEY", deeplink_testing::dl::KEY);
+    assert_eq!(
+        hint(&dl, &format!("links list --base-url {url}")),
+        [format!("{network}, then try again, for example with dl ping --base-url {url}")]
+    );
+}
+
+#[test]
+fn https_to_a_port_of_plain_http_is_recognized() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            // What a server of plain HTTP says to a handshake.
+            assert!(stream.read(&mut [0; 16_384]).is_ok_and(|read| read > 0));
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").expect("written");
+            open.push(stream);
+        }
+    });
+    let ran = Dl::at(&format!("https://127.0.0.1:{port}")).env("DL_RETRIES", "0").run("links list");
+    assert!(ran.fails(9).contains("  hint: the port may speak plain HTTP: try http://\n"), "{ran}");
 }
 
 #[test]

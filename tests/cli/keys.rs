@@ -109,7 +109,7 @@ fn what_cannot_be_a_key_is_refused() {
     let double = with_links(1);
     let dl = Dl::new().env("DL_BASE_URL", &double.url);
     for (text, why) in [
-        ("", "no key found"),
+        ("", "no key given"),
         ("dl_live_a b", "whitespace"),
         ("dl_live_a\n\n", "whitespace"),
         ("dl_live_a\u{7}", "control characters"),

@@ -177,6 +177,89 @@ fn links_are_switched_renamed_and_given_an_end() {
     assert_eq!(double.requests().len(), before, "nothing is sent");
 }
 
+/// Without a verified domain, a link still expires after its owner's expiry is removed.
+#[test]
+fn an_expiry_that_stays_is_noted() {
+    let with = |owner: Option<&'static str>, end: Option<&'static str>| {
+        Double::new(move |request| {
+            let ends = |mut link: serde_json::Value| {
+                link["owner_expires_at"] = json!(owner);
+                link["expires_at"] = json!(end);
+                link
+            };
+            match request.method.as_str() {
+                "PATCH" => Answer::json(200, &json!({"links": [ends(link("spring-1")), ends(link("spring-2"))]})),
+                _ => Answer::json(200, &ends(link("spring-1"))),
+            }
+        })
+    };
+    let note = |lasts: &str| {
+        format!("note: links of an account without a verified domain expire{lasts}; add one with dl domains add\n")
+    };
+    let (month, odd) = ("2026-12-20T09:30:00.000Z", "2026-12-20T09:30:00.001Z");
+    for (owner, end, line, says) in [
+        (None, Some(month), "links expire spring-1 --never", note(" 30 days after creation")),
+        (None, Some(month), "links update spring-1 --unset expires_at", note(" 30 days after creation")),
+        (None, Some(month), "links expire spring-1 spring-2 --never", note(" 30 days after creation")),
+        (None, Some(odd), "links expire spring-1 --never", note("")),
+        (None, None, "links expire spring-1 --never", String::new()),
+        (None, None, "links expire spring-1 spring-2 --never", String::new()),
+        (Some(month), Some(month), "links expire spring-1 --at 2099-01-01", String::new()),
+        (None, Some(month), "links disable spring-1", String::new()),
+        (None, Some(month), "links disable spring-1 spring-2", String::new()),
+    ] {
+        let ran = Dl::at(&with(owner, end).url).run(line);
+        assert!(!ran.ok().is_empty(), "{line}");
+        assert_eq!(ran.stderr, says, "{line}");
+    }
+}
+
+/// The service says only that something was not found; `dl` knows what it asked for.
+#[test]
+fn a_link_that_was_not_found_is_named() {
+    let double = Double::new(|_| Answer::error(404, "not_found", "not found"));
+    let dl = Dl::at(&double.url);
+    for line in [
+        "links get nope-1",
+        "links update nope-1 --name x",
+        "links rename nope-1 x",
+        "links tag nope-1 --add x",
+        "links delete nope-1 --yes",
+        "links history nope-1",
+        "links restore nope-1",
+        "links explain nope-1",
+        "links explain nope-1 --as android",
+        "links stats nope-1",
+        "links timeseries nope-1",
+        "links qr nope-1 --out x.png",
+    ] {
+        let ran = dl.run(line);
+        assert!(ran.fails(5).starts_with("error[not_found]: no link with the ID nope-1 (HTTP 404)\n"), "{line}: {ran}");
+    }
+    for line in ["tags delete nope --yes", "tags rename nope other"] {
+        assert!(dl.run(line).fails(5).starts_with("error[not_found]: no tag \"nope\" (HTTP 404)\n"), "{line}");
+    }
+}
+
+#[test]
+fn a_page_without_a_scheme_gets_a_suggestion() {
+    let dl = Dl::at("http://127.0.0.1:1");
+    for (line, hint) in [
+        ("links create example.com", Some("https://example.com")),
+        ("links create --web example.com/p?a=1", Some("https://example.com/p?a=1")),
+        ("links update spring-42 --web example.com:8443", Some("https://example.com:8443")),
+        ("links create nonsense", None),
+        ("links create ftp://example.com", None),
+        ("links create mailto:me@example.com", None),
+        ("links create https://example.com --ios-store example.com", None),
+    ] {
+        let ran = dl.run(line);
+        let hints: Vec<_> =
+            ran.fails(3).lines().filter_map(|line| line.strip_prefix("  hint: did you mean ")).collect();
+        assert_eq!(hints, hint.map(|url| format!("{url}?")).into_iter().collect::<Vec<_>>(), "{line}: {ran}");
+    }
+}
+
 #[test]
 fn list_sends_its_filters() {
     let double = Double::new(|_| Answer::new(200, r#"{"links":[],"next_cursor":null}"#));

@@ -11,7 +11,7 @@ use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
 
 use crate::signals::{send, wait_for};
-use deeplink_testing::dl::{Dl, mode};
+use deeplink_testing::dl::{Dl, chmod, mode};
 use deeplink_testing::double::{Answer, Double, Request, link, qr_code};
 
 /// A service with every link except `gone`, and one code for all: that of `spring-42`.
@@ -58,20 +58,23 @@ fn a_pipe_gets_the_bytes_of_the_service() {
     ] {
         let ran = run(&dl, line);
         assert_eq!((ran.status.code(), ran.stdout), (Some(0), fixtures::qr_code(format).to_vec()), "{line}");
-        assert!(ran.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+        let note = "note: the code was read back and contains https://go.example.com/spring-42\n";
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(said, if line.ends_with("--verify") { note } else { "" }, "{line}");
     }
     let ran = run(&dl.env("DL_OUTPUT", "json"), "links qr spring-42");
     assert_eq!(ran.stdout, fixtures::qr_code(QrFormat::Png).to_vec());
 }
 
 #[test]
-fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
+fn a_file_is_written_whole_with_the_usual_mode_and_never_over_another() {
     let double = service();
     let dl = Dl::at(&double.url);
     let (png, svg) = (fixtures::qr_code(QrFormat::Png).to_vec(), fixtures::qr_code(QrFormat::Svg).to_vec());
     let at = |name: &str| dl.dir().join(name);
     assert_eq!(dl.run("links qr spring-42 --out code.png").ok(), "code.png\n");
-    assert_eq!((fs::read(at("code.png")).expect("a file"), mode(&at("code.png"))), (png.clone(), 0o600));
+    dl.file("usual", "");
+    assert_eq!((fs::read(at("code.png")).expect("a file"), mode(&at("code.png"))), (png.clone(), mode(&at("usual"))));
     // The name determines the format, unless a flag does.
     dl.run("links qr spring-42 --out code.svg").ok();
     assert_eq!(fs::read(at("code.svg")).expect("a file"), svg);
@@ -83,8 +86,9 @@ fn a_file_is_written_whole_for_its_owner_and_never_over_another() {
     let ran = dl.run("links qr spring-42 --out code.png");
     assert_eq!(ran.fails(2), "error[file_exists]: code.png already exists\n  hint: use --force to replace it\n");
     assert_eq!((dl.read("code.png").as_str(), double.requests().len()), ("mine", asked), "no request was sent");
+    chmod(&at("code.png"), 0o600);
     dl.run("links qr spring-42 --out code.png --force").ok();
-    assert_eq!(fs::read(at("code.png")).expect("a file"), png);
+    assert_eq!((fs::read(at("code.png")).expect("a file"), mode(&at("code.png"))), (png.clone(), 0o600), "as it was");
 
     // A symbolic link is followed, even if its target does not exist yet.
     std::os::unix::fs::symlink("code.svg", at("link.svg")).expect("a link");
@@ -126,9 +130,11 @@ fn a_directory_gets_a_file_for_each_link() {
     );
     assert_eq!(ran.stderr, "3 codes in a/b\n");
     let dir = dl.dir().join("a/b");
+    let usual = dl.dir().join("usual");
+    fs::create_dir(&usual).expect("a directory");
     assert_eq!(
         (names(&dir), mode(&dir)),
-        (["first-1.svg", "second-2.svg", "third-3.svg"].map(String::from).to_vec(), 0o700)
+        (["first-1.svg", "second-2.svg", "third-3.svg"].map(String::from).to_vec(), mode(&usual))
     );
     assert_eq!(double.requests().len(), 6, "an id that is given twice has one file");
     let ran = dl.run("links qr third-3 new-4 --dir a/b --format svg");
@@ -143,7 +149,7 @@ fn a_directory_gets_a_file_for_each_link() {
     assert_eq!(dl.run("links qr third-3 --dir a/b --force -o json").json()[0]["file"], "a/b/third-3.png");
     assert_eq!(names(&dir), ["first-1.svg", "new-4.svg", "second-2.svg", "third-3.png", "third-3.svg"]);
     let none = dl.run_with("links qr - --dir empty", "\n");
-    assert_eq!((none.ok(), names(dl.dir())), ("", vec!["a".to_owned()]));
+    assert_eq!((none.ok(), names(dl.dir())), ("", vec!["a".to_owned(), "usual".to_owned()]));
     assert_eq!(none.stderr, "note: no IDs on stdin; nothing to do\n0 codes in empty\n");
     for line in ["links qr -", "links qr - --show", "links qr - --out x.png"] {
         let none = dl.run_with(line, "");
@@ -198,7 +204,12 @@ fn what_does_not_say_the_links_address_is_not_kept() {
     // The code is that of spring-42, for every request.
     let double = service();
     let dl = Dl::at(&double.url);
-    dl.run("links qr spring-42 --out good.png --verify").ok();
+    let ran = dl.run("links qr spring-42 --out good.png --verify");
+    assert_eq!(ran.ok(), "good.png\n");
+    assert_eq!(ran.stderr, "note: the code was read back and contains https://go.example.com/spring-42\n");
+    let ran = dl.run("links qr spring-42 --dir good --verify");
+    assert!(!ran.ok().is_empty() && ran.stderr == "1 code in good, read back\n", "{ran}");
+    fs::remove_dir_all(dl.dir().join("good")).expect("a directory");
     dl.file("kept.png", "mine");
     for line in ["--out bad.png", "--out bad.svg", "--out kept.png --force", "--dir out", "--out -", ""] {
         let ran = dl.run(&format!("links qr other-1 --verify {line}"));

@@ -207,7 +207,7 @@ fn a_service_that_is_gone_is_said_once() {
     let ran = Dl::at(url).env("DL_RETRIES", "0").run_with("links qr - --dir out --progress off", &ids(200));
     let says = format!(
         "error[cannot_connect]: cannot connect to {url}: connection refused; 0 of 200 written, 3 failed, 197 not \
-            tried\n  hint: check --base-url and the network, then try again, for example with dl ping\n"
+            tried\n  hint: is the server running?\n"
     );
     assert_eq!(ran.fails(9), says);
     // Midway: written files are counted.

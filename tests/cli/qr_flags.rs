@@ -175,7 +175,6 @@ fn help_says_what_a_print_needs() {
         "SVGs are verified by rendering the same style as PNG",
         "circle surrounds the code with decorative dots",
         "Background color, without #",
-        "Files are readable only by you (0600)",
     ] {
         assert!(help.contains(says), "{says}: {help}");
     }

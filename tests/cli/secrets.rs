@@ -137,7 +137,7 @@ fn p4_plain_http_is_for_loopback_only() {
         let of_variable = Dl::at(address).run("links list");
         let of_profile = Dl::new().env("DL_API_KEY", KEY).stored("default", address, KEY).run("links list");
         for ran in [of_flag, of_variable, of_profile] {
-            assert!(ran.fails(2).contains("http:// would expose your key to the network"), "{ran}");
+            assert!(ran.fails(2).contains("http:// would expose your key to the network; use https://"), "{ran}");
         }
     }
 }

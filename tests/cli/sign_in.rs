@@ -100,7 +100,7 @@ fn a_link_of_another_origin_is_not_followed() {
     assert!(relay.requests().is_empty());
     for text in ["", "\n", "nonsense", &format!("{}/v1/auth/verify?token={TOKEN}", double.url)] {
         let ran = Dl::new().run_with(&login(&double), text);
-        assert!(ran.fails(3).contains("error[not_a_link]"), "{text:?}: {ran}");
+        assert!(ran.fails(3).contains("error[not_a_link]: this is "), "{text:?}: {ran}");
     }
     assert!(!double.lines().contains(&"POST /v1/auth/callback".to_owned()));
 }
@@ -287,7 +287,7 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
         spent.then(|| see_other("/signin?error=link_expired", None))
     });
     let other = TOKEN.replace('3', "4");
-    let question = "Email sent. Paste the sign-in link here (do not press Continue in the browser): ";
+    let question = "Paste the sign-in link here (do not press Continue in the browser): ";
     let screen = Screen::open(Dl::new(), &format!("login --base-url {}", double.url));
     screen.wait_for("Email address: ");
     screen.send("you@example.com\n");
@@ -298,11 +298,27 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
     let (code, text) = screen.end();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("two more tries") && text.contains("one more try"), "{text}");
+    let sent =
+        "Email sent.\nOn a service of your own without SMTP, emails are files in its data\ndirectory, in mail/.\n";
+    let text = text.replace('\r', "");
+    assert_eq!(text.matches(sent).count(), 1, "{text}");
+    assert_eq!(text.matches("Email sent").count(), 1, "said once: {text}");
     assert!(text.contains("Signed in as you@example.com; key dl_live_7777777777... in "), "{text}");
     for secret in ["half a link", &other, TOKEN, SESSION, &OTHER_KEY[20..]] {
         assert!(!text.contains(secret), "{text}");
     }
     assert_eq!(double.lines().iter().filter(|line| *line == STEPS[1]).count(), 2, "half a link was not sent");
+}
+
+#[test]
+fn an_empty_key_is_no_key() {
+    let double = service(|_| None);
+    let screen = Screen::open(Dl::new(), &format!("login --with-key --base-url {}", double.url));
+    screen.wait_for("Secret key for ");
+    screen.send("\n");
+    let (code, text) = screen.end();
+    assert!(code == Some(3) && text.contains("no key given"), "{code:?} {text}");
+    assert!(double.requests().is_empty());
 }
 
 #[test]

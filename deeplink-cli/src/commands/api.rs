@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::help::help;
+use crate::hints;
 use crate::net::Reads;
 use crate::output::{Format, Record};
 
@@ -219,7 +220,7 @@ fn refused(ctx: &Context, path: &str, reply: &RawReply) -> Outcome {
         // A redirect is printed like any other answer, but nothing was done.
         Some(error) => {
             let mut failure = ctx.failure(&error);
-            if failure.exit == Exit::NotFound {
+            if failure.exit == Exit::NotFound && !hints::is_foreign(&error) {
                 failure.hint = Some(what_there_is(path).to_owned());
             }
             Err(Stop::from(failure))

@@ -24,6 +24,7 @@ pub(crate) struct Ping {
 impl Ping {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::HEALTH)?;
+        ctx.pings.set(true);
         let client = ctx.public_client()?;
         let start = Instant::now();
         let call = if self.ready { client.public().ready() } else { client.public().health() };

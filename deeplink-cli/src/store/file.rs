@@ -11,7 +11,7 @@ use crate::base_url::BaseUrl;
 use crate::config::Dirs;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
-use crate::files;
+use crate::files::{self, Readers};
 
 /// A stored key, with the one origin it may be sent to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl FileStore<'_> {
         change(&mut content);
         let text = toml::to_string(&content)
             .map_err(|_| Failure::new(Exit::Failure, "the credentials cannot be written as TOML"))?;
-        files::replace(&self.path(), Zeroizing::new(text).as_bytes())
+        files::replace(&self.path(), Zeroizing::new(text).as_bytes(), Readers::Owner)
     }
 }
 

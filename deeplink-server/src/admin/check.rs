@@ -189,7 +189,8 @@ fn tls(config: &Config) -> Finding {
         return Fine("off; use a reverse proxy for HTTPS".into());
     };
     if tls.listen.port() != 0 && tls.listen == config.listen {
-        return Wrong(format!("DEEPLINK_TLS_LISTEN: {} is already used by DEEPLINK_LISTEN", tls.listen));
+        let address = tls.listen;
+        return Wrong(format!("--tls-listen (DEEPLINK_TLS_LISTEN): {address} is already used by --listen"));
     }
     match TcpListener::bind(tls.listen) {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {

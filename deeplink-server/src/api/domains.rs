@@ -204,7 +204,7 @@ impl Work for Create {
 
 /// The error for a name that the account has already claimed.
 fn claimed(name: &DomainName) -> ApiError {
-    let message = format!("this account already has {name}; GET /v1/domains shows its DNS records");
+    let message = format!("this account already has {name}; the list of domains shows its DNS records");
     Invalid::field(ErrorCode::DomainTaken, "domain", message).into()
 }
 

@@ -7,24 +7,38 @@ pub(crate) const DEFAULT_DATA_DIR: &str = "./data";
 
 /// What `--help` says about the variables that have no flag.
 pub const SECRETS_HELP: &str = "\
-Secrets (environment variables only; to read one from a file, set NAME_FILE to the file's path instead):
-  DEEPLINK_DATABASE_URL  Database: sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME
-                         [default: deeplink.db in the data directory]
-  DEEPLINK_MASTER_KEY    Master key, 32 bytes in base64. Several can be given, separated by commas: the first encrypts,
-                         all decrypt; every node must have a key before it is placed first [default: master.key in the data
-                         directory, created on first start]
-  DEEPLINK_SMTP_URL      SMTP server for outgoing mail: smtps://USER:PASSWORD@HOST[:PORT], or
-                         smtp://USER:PASSWORD@HOST[:PORT]?tls=required for STARTTLS [default: none; see --mail-dir]
+Secrets (environment variables only; to read one from a file, set NAME_FILE to
+the file's path instead):
+  DEEPLINK_DATABASE_URL
+          Database: sqlite://PATH or postgres://USER:PASSWORD@HOST/NAME
+          [default: deeplink.db in the data directory]
+
+  DEEPLINK_MASTER_KEY
+          Master key, 32 bytes in base64. Several can be given, separated by
+          commas: the first encrypts, all decrypt; every node must have a key
+          before it is placed first
+          [default: master.key in the data directory, created on first start]
+
+  DEEPLINK_SMTP_URL
+          SMTP server for outgoing mail: smtps://USER:PASSWORD@HOST[:PORT], or
+          smtp://USER:PASSWORD@HOST[:PORT]?tls=required for STARTTLS
+          [default: none; see --mail-dir]
+
   DEEPLINK_OAUTH_GOOGLE_CLIENT_SECRET, DEEPLINK_OAUTH_GITHUB_CLIENT_SECRET
-                         OAuth client secret for sign-in with that provider; needs its client ID [default: none]
+          OAuth client secret for sign-in with that provider; needs its client
+          ID [default: none]
+
   DEEPLINK_STRIPE_SECRET_KEY
-                         Key for Stripe's API, preferably a restricted key that can write Checkout Sessions, Customer
-                         portal and Subscriptions, and read Prices [default: none]
+          Key for Stripe's API, preferably a restricted key that can write
+          Checkout Sessions, Customer portal and Subscriptions, and read Prices
+          [default: none]
+
   DEEPLINK_STRIPE_WEBHOOK_SECRET
-                         Signing secret of the webhook endpoint at Stripe. Several can be given, separated by commas,
-                         while you rotate it [default: none]
+          Signing secret of the webhook endpoint at Stripe. Several can be
+          given, separated by commas, while you rotate it [default: none]
+
   DEEPLINK_X402_FACILITATOR_TOKEN
-                         Bearer token for the x402 facilitator [default: none]";
+          Bearer token for the x402 facilitator [default: none]";
 
 /// The flags and their variables, as text; [`super::Config::read`] parses them. An empty one is the default.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -202,9 +216,9 @@ pub struct Settings {
     pub(super) log: String,
 }
 
-/// An invalid setting; the message begins with the variable's name.
+/// An invalid setting; the message begins with its names.
 #[derive(Debug, thiserror::Error)]
-#[error("{variable}: {problem}")]
+#[error("{}: {problem}", names(variable))]
 pub struct BadSetting {
     /// The variable's name.
     pub variable: String,
@@ -225,13 +239,26 @@ pub(super) struct Bare {
     pub(super) settings: Settings,
 }
 
+/// The flag of a variable.
+fn flag(variable: &str) -> Option<clap::Arg> {
+    let command = Bare::command();
+    command.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable)).cloned()
+}
+
+/// The names of a setting: its flag, if it has one, and its variable.
+fn names(variable: &str) -> String {
+    match flag(variable).as_ref().and_then(clap::Arg::get_long) {
+        Some(flag) => format!("--{flag} ({variable})"),
+        None => variable.to_owned(),
+    }
+}
+
 /// The given value, or the flag's default if it is empty.
 pub(super) fn or_default(variable: &str, given: &str) -> String {
     if !given.is_empty() {
         return given.to_owned();
     }
-    let command = Bare::command();
-    let arg = command.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable));
+    let arg = flag(variable);
     let default = arg.and_then(|arg| arg.get_default_values().first()?.to_str().map(str::to_owned));
     default.unwrap_or_default()
 }

@@ -106,7 +106,7 @@ fn an_empty_value_counts_as_unset() {
 }
 
 #[test]
-fn errors_name_the_variable_of_an_invalid_value() {
+fn errors_name_the_flag_and_the_variable_of_an_invalid_value() {
     let flags = [
         ("--listen", "here"),
         ("--listen", "localhost:8080"),
@@ -172,7 +172,7 @@ fn errors_name_the_variable_of_an_invalid_value() {
         let variable = format!("DEEPLINK_{}", flag[2..].replace('-', "_").to_uppercase());
         let error = read(&[&format!("{flag}={value}")], &[]).expect_err(value);
         assert_eq!(error.variable, variable);
-        assert!(error.to_string().starts_with(&format!("{variable}: ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("{flag} ({variable}): ")), "{error}");
     }
     for (name, value) in [
         ("DEEPLINK_DATABASE_URL", "mysql://db.example.com/x"),
@@ -193,6 +193,7 @@ fn errors_name_the_variable_of_an_invalid_value() {
     ] {
         let error = read(&[], &[(name, value)]).expect_err(value);
         assert_eq!(error.variable, name);
+        assert!(error.to_string().starts_with(&format!("{name}: ")), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parsers of settings; each error completes a sentence that begins with the variable's name.
+//! Parsers of settings; each error completes a sentence that begins with the names of the setting.
 
 use std::net::SocketAddr;
 use std::path::Path;

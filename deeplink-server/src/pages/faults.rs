@@ -135,7 +135,6 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     if !fixed.is_empty() {
         return fixed.to_owned();
     }
-    let message = message.split("; GET ").next().unwrap_or_default();
     let rest = field.and_then(|field| message.strip_prefix(field)).map(|rest| match rest.strip_prefix(": ") {
         Some(why) => why.to_owned(),
         None if rest.starts_with(" must ") => rest.trim_start().to_owned(),
@@ -165,8 +164,8 @@ mod tests {
             (None, "the plan includes 50 links; there are 50", "The plan includes 50 links; there are 50."),
             (
                 Some("domain"),
-                "this account already has go.example.com; GET /v1/domains shows its DNS records",
-                "This account already has go.example.com.",
+                "this account already has go.example.com; the list of domains shows its DNS records",
+                "This account already has go.example.com; the list of domains shows its DNS records.",
             ),
         ] {
             assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);

@@ -239,4 +239,9 @@ fn help_names_every_variable() {
     for name in ["DEEPLINK_LISTEN", "DEEPLINK_DATABASE_URL", "DEEPLINK_MASTER_KEY", "DEEPLINK_RETENTION_DAYS"] {
         assert!(help.contains(name), "{name} is missing in\n{help}");
     }
+    // The parser wraps the rest to the width of the terminal.
+    let secrets = help.split_once("\nSecrets (").expect("the variables without a flag").1;
+    for line in secrets.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
 }

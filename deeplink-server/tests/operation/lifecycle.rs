@@ -167,7 +167,7 @@ fn a_bad_setting_stops_the_start_with_its_name() {
         home.set(name, value);
         let ended = home.run(&[]);
         assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.stderr.starts_with(&format!("deeplink-server: {name}: ")), "{ended:?}");
+        assert!(begins_with_name(&ended.stderr, name), "{ended:?}");
         assert!(!home.path("data").exists());
     }
 }
@@ -182,8 +182,15 @@ fn a_setting_that_is_no_text_is_named() {
         let output = output.expect("the command starts");
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.starts_with(&format!("deeplink-server: {name}: ")), "{said}");
+        assert!(begins_with_name(&said, name), "{said}");
     }
+}
+
+/// Whether a message begins with the setting: its variable and, if it has one, its flag before that.
+fn begins_with_name(said: &str, variable: &str) -> bool {
+    let flag = variable.replace("DEEPLINK_", "--").replace('_', "-").to_lowercase();
+    let names = [format!("deeplink-server: {variable}: "), format!("deeplink-server: {flag} ({variable}): ")];
+    names.iter().any(|name| said.starts_with(name))
 }
 
 #[test]
@@ -207,12 +214,21 @@ fn a_flag_outranks_its_variable_and_a_slip_is_named() {
 }
 
 #[test]
-fn an_address_in_use_is_named() {
+fn an_address_in_use_is_named_with_the_flag_for_another() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let ended = Home::on_sqlite().run(&["--listen", &address]);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains(&format!("cannot listen on {address}")), "{ended:?}");
+    let address = address.as_str();
+    for (args, flag) in [
+        (&["--listen", address][..], "--listen"),
+        (&["--listen", "127.0.0.1:0", "--admin-listen", address], "--admin-listen"),
+    ] {
+        let ended = Home::on_sqlite().run(args);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("cannot listen on {address}: ")), "{ended:?}");
+        assert!(ended.stderr.contains(&format!("; use another with {flag} 127.0.0.1:")), "{ended:?}");
+    }
+    let ended = Home::on_sqlite().run(&["--listen", "192.0.2.1:1"]);
+    assert!(ended.code == Some(1) && !ended.stderr.contains("use another"), "{ended:?}");
 }
 
 /// A request to make a link whose body the server has asked for.

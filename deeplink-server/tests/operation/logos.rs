@@ -245,5 +245,9 @@ fn q10_the_world_gets_no_way_inside() {
     home.set("DEEPLINK_PUBLIC_URL", "https://links.example.com");
     let ended = home.run(&[]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-    assert!(ended.stderr.contains("DEEPLINK_OUTBOUND_ALLOW: is for development"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--outbound-allow (DEEPLINK_OUTBOUND_ALLOW): is for development"),
+        "{}",
+        ended.stderr
+    );
 }

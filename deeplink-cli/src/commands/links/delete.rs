@@ -29,6 +29,10 @@ impl Delete {
         if ids.len() > 1 {
             return super::many::delete(ctx, &ids).await;
         }
-        ids::delete(ctx, "links", &self.ids, &ids, None, |client, id| client.links().delete(id)).await
+        let deleted = ids::delete(ctx, "links", &self.ids, &ids, None, |client, id| client.links().delete(id)).await;
+        deleted.map_err(|stop| match ids.first() {
+            Some(id) => stop.naming_link(id),
+            None => stop,
+        })
     }
 }

@@ -70,7 +70,8 @@ impl Explain {
         if self.visitor.is_none() && self.user_agent.is_none() && self.accept.is_none() && self.os.is_none() {
             return self.compare(ctx, &client, &sheet).await;
         }
-        let why = self.ask(&client, self.visitor).full().await.map_err(|error| ctx.stop(&error))?;
+        let why = self.ask(&client, self.visitor).full().await;
+        let why = why.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         let raw = String::from_utf8_lossy(&why.raw);
         if sheet.fields.is_some() || ctx.out.format != Format::Json {
             if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
@@ -89,7 +90,7 @@ impl Explain {
             match self.ask(client, Some(device)).full().await.map_err(|error| ctx.stop(&error)) {
                 Ok(why) => answers.push((device, why)),
                 Err(Stop::NotSent) => held = Some(Stop::NotSent),
-                Err(stop) => return Err(stop),
+                Err(stop) => return Err(stop.naming_link(&self.id)),
             }
         }
         if let Some(held) = held {

@@ -25,7 +25,7 @@ impl Get {
         let ids = ids::read(ctx, &self.ids, given::link_id).await?;
         let client = ctx.client().await?;
         if let [id] = ids.as_slice() {
-            let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
+            let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error).naming_link(id))?;
             sheet.one(&String::from_utf8_lossy(&link.raw))?;
             note_stopped(ctx, &link.value);
             return Ok(());

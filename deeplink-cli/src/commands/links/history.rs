@@ -28,7 +28,8 @@ impl History {
         given::link_id(&self.id)?;
         let links = ctx.client().await?.links();
         let fetch = async |size, cursor| {
-            Fetched::of(links.history(&self.id), size, cursor).await.map_err(|error| ctx.stop(&error))
+            let page = Fetched::of(links.history(&self.id), size, cursor).await;
+            page.map_err(|error| ctx.stop(&error).naming_link(&self.id))
         };
         self.part.print(ctx, &sheet, "this link has not been changed", fetch).await
     }

@@ -12,12 +12,13 @@ use crate::exit::Exit;
 use crate::ids::Tally;
 use crate::output::{self, Record};
 
-/// Updates links, each named once, and shows them.
+/// Updates links, each named once, and shows them; `seen` gets each link as JSON.
 pub(super) async fn update(
     ctx: &Context,
     client: &Client,
     ids: &[String],
     change: impl Fn(Vec<String>) -> BulkUpdate,
+    mut seen: impl FnMut(&str),
 ) -> Outcome {
     let sheet = ctx.out.sheet(&output::LINKS)?;
     let mut rows = sheet.several();
@@ -26,6 +27,7 @@ pub(super) async fn update(
     let ended = each_batch(ctx, ids, &mut tally, call, |_, body| {
         for link in Record::read(body).unwrap_or_default().items("links") {
             rows.push(link.get())?;
+            seen(link.get());
         }
         rows.page()
     });

@@ -12,13 +12,12 @@ use crate::{given, output};
 /// Undo changes to a link, or its deletion
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --version, the last change is undone. Restoring is a change like any other, so it can be undone too. A \
-     deleted link can be restored for 30 days, with its clicks, unless its ID was used again.",
+    "Without --version, the last change is undone; dl links history lists the versions. Restoring is a change like any \
+     other, so it can be undone too. A deleted link can be restored for 30 days, with its clicks, unless its ID was used \
+     again; dl links list --status deleted lists such links.",
     &[
     "dl links restore spring-42",
-    "dl links history spring-42",
     "dl links restore spring-42 --version 3",
-    "dl links list --status deleted",
 ]
 ))]
 pub(crate) struct Restore {
@@ -36,7 +35,8 @@ impl Restore {
         let client = ctx.client().await?;
         let mut asked = RestoreLink::new();
         asked.version = self.version;
-        let link = client.links().restore(&self.id, asked).full().await.map_err(|error| ctx.stop(&error))?;
+        let link = client.links().restore(&self.id, asked).full().await;
+        let link = link.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))
     }
 }

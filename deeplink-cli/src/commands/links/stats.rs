@@ -24,7 +24,8 @@ impl Stats {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINK_STATS)?;
         given::link_id(&self.id)?;
-        let stats = ctx.client().await?.links().stats(&self.id).full().await.map_err(|error| ctx.stop(&error))?;
+        let stats = ctx.client().await?.links().stats(&self.id).full().await;
+        let stats = stats.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
             ctx.out.raw(draw(ctx, &stats.value).as_bytes())?;
             return ctx.out.flush();

@@ -53,14 +53,14 @@ impl TagLinks {
             return sheet.one(&change.apply(ctx, &client, id).await?);
         }
         let change = |ids| BulkUpdate::new(ids).add_tags(&self.add).remove_tags(&self.remove);
-        super::many::update(ctx, &client, &ids::distinct(ids), change).await
+        super::many::update(ctx, &client, &ids::distinct(ids), change, |_| ()).await
     }
 }
 
 impl Change {
     /// The link with its tags changed. If it has them already, nothing is sent.
     async fn apply(&self, ctx: &Context, client: &Client, id: &str) -> Outcome<String> {
-        let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error))?;
+        let link = client.links().get(id).full().await.map_err(|error| ctx.stop(&error).naming_link(id))?;
         let before = set_of(link.value.tags.iter().cloned().map(Tag::of_stored));
         let kept = before.iter().filter(|tag| !self.remove.contains(tag));
         let after = set_of(kept.chain(&self.add).cloned());

@@ -66,7 +66,8 @@ impl Series {
         given::link_id(&self.id)?;
         query.window(clock::now())?;
         let client = ctx.client().await?;
-        let series = client.links().timeseries(&self.id, &query).full().await.map_err(|error| ctx.stop(&error))?;
+        let series = client.links().timeseries(&self.id, &query).full().await;
+        let series = series.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         let body = String::from_utf8_lossy(&series.raw);
         if ctx.out.format == Format::Json && sheet.fields.is_none() {
             return sheet.one(&body);

@@ -1,17 +1,20 @@
 //! `dl links update`.
 
 use clap::{Args, ValueEnum};
-use deeplink_client::BulkUpdate;
+use deeplink_client::{BulkUpdate, LinkDetail};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 
-use crate::commands::links::content::Content;
+use crate::commands::links::content::{self, Content};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::given;
 use crate::help::help;
 use crate::ids;
 use crate::output;
+use crate::progress::counted;
+
+const DAY_MILLIS: i64 = 86_400_000;
 
 /// Change a link
 #[derive(Debug, Args)]
@@ -105,10 +108,17 @@ impl Update {
             return Err(Failure::usage("nothing to change: specify at least one field").hint(hint).into());
         }
         given::link_id(&self.id)?;
-        update.validate()?;
+        let web = match &update.web_url {
+            Patch::Set(web) => Some(web.as_str()),
+            _ => None,
+        };
+        update.validate().map_err(|invalid| content::invalid(invalid, web))?;
         let client = ctx.client().await?;
-        let link = client.links().update(&self.id, &update).full().await.map_err(|error| ctx.stop(&error))?;
-        sheet.one(&String::from_utf8_lossy(&link.raw))
+        let link = client.links().update(&self.id, &update).full().await;
+        let link = link.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
+        sheet.one(&String::from_utf8_lossy(&link.raw))?;
+        note_limit(ctx, &update, Some(&link.value));
+        Ok(())
     }
 }
 
@@ -119,8 +129,38 @@ pub(super) async fn each(ctx: &Context, given: &[String], update: &UpdateLink) -
     update.validate()?;
     let client = ctx.client().await?;
     if let ([id], [_]) = (ids.as_slice(), given) {
-        let link = client.links().update(id, update).full().await.map_err(|error| ctx.stop(&error))?;
-        return sheet.one(&String::from_utf8_lossy(&link.raw));
+        let link = client.links().update(id, update).full().await;
+        let link = link.map_err(|error| ctx.stop(&error).naming_link(id))?;
+        sheet.one(&String::from_utf8_lossy(&link.raw))?;
+        note_limit(ctx, update, Some(&link.value));
+        return Ok(());
     }
-    super::many::update(ctx, &client, &ids::distinct(ids), |ids| BulkUpdate::new(ids).set(update.clone())).await
+    let change = |ids| BulkUpdate::new(ids).set(update.clone());
+    let mut limited = None;
+    let seen = |link: &str| {
+        let link = serde_json::from_str::<LinkDetail>(link).ok();
+        limited = limited.take().or(link.filter(is_limited));
+    };
+    let ended = super::many::update(ctx, &client, &ids::distinct(ids), change, seen).await;
+    note_limit(ctx, update, limited.as_ref());
+    ended
+}
+
+/// Whether a link expires although its owner has set no expiry.
+fn is_limited(link: &LinkDetail) -> bool {
+    link.owner_expires_at.is_none() && link.expires_at.is_some()
+}
+
+/// Notes that a link whose expiry was removed still expires, because its account has no verified domain.
+fn note_limit(ctx: &Context, update: &UpdateLink, link: Option<&LinkDetail>) {
+    let Some(link) = link.filter(|link| matches!(update.expires_at, Patch::Clear) && is_limited(link)) else { return };
+    let lasts = link.expires_at.map_or(0, |end| end.as_millis().saturating_sub(link.created_at.as_millis()));
+    let days = match lasts / DAY_MILLIS {
+        days if days > 0 && lasts % DAY_MILLIS == 0 => {
+            format!(" {} after creation", counted(days.unsigned_abs(), "day"))
+        }
+        _ => String::new(),
+    };
+    ctx.console
+        .note(&format!("links of an account without a verified domain expire{days}; add one with dl domains add"));
 }

@@ -75,8 +75,14 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     })?;
     if login.link_stdin {
         ctx.console.say(&format!("email sent to {email}; waiting for its link on stdin"));
+    } else {
+        ctx.console.say("Email sent.");
+        if base.is_loopback() {
+            ctx.console
+                .say("On a service of your own without SMTP, emails are files in its data\ndirectory, in mail/.");
+        }
     }
-    let question = "Email sent. Paste the sign-in link here (do not press Continue in the browser): ";
+    let question = "Paste the sign-in link here (do not press Continue in the browser): ";
     let spend = async |token| spend(ctx, &client, &token).await;
     let session = ctx.mailed(Purpose::SignIn, &base, login.link_stdin, question, spend).await?;
     let signed_in = client.with_auth(session).map_err(|error| ctx.stop(&error))?;

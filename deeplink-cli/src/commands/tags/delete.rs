@@ -25,7 +25,7 @@ impl Delete {
         let shown = crate::escape::one_line(tag.as_str()).into_owned();
         ctx.confirm(&format!("The tag \"{shown}\" will be removed from all links.")).await?;
         let call = ctx.client().await?.tags().delete(tag.as_str());
-        call.await.map_err(|error| ctx.stop_among(&error, "tags"))?;
+        call.await.map_err(|error| ctx.stop_among(&error, "tags").naming(&format!("tag \"{shown}\"")))?;
         sheet.created(&output::object(&[("id", tag.as_str().into()), ("deleted", true.into())]))
     }
 }

@@ -28,7 +28,8 @@ impl Rename {
         let new = RenameTag::new(self.new);
         new.check()?;
         let call = ctx.client().await?.tags().rename(tag.as_str(), &new).full();
-        let renamed = call.await.map_err(|error| ctx.stop_among(&error, "tags"))?;
+        let named = format!("tag \"{}\"", crate::escape::one_line(tag.as_str()));
+        let renamed = call.await.map_err(|error| ctx.stop_among(&error, "tags").naming(&named))?;
         sheet.one(&String::from_utf8_lossy(&renamed.raw))
     }
 }

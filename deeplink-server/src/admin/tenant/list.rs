@@ -19,7 +19,8 @@ Lists all accounts, oldest first
 
 Examples:
   deeplink-server tenant list
-  deeplink-server tenant list --json | jq -r '.[] | select(.state == \"suspended\") | .tenant_id'";
+  deeplink-server tenant list --json \\
+    | jq -r '.[] | select(.state == \"suspended\") | .tenant_id'";
 
 #[derive(Debug, clap::Args)]
 pub(in crate::admin) struct List {

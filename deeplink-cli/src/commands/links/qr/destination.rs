@@ -10,7 +10,7 @@ use deeplink_core::qr::QrFormat;
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
-use crate::files;
+use crate::files::{self, Readers};
 use crate::progress::counted;
 
 /// Where the files of the service go.
@@ -113,9 +113,9 @@ impl Destination {
         }
         let end = end_of(path);
         if force {
-            return files::replace(&end, image);
+            return files::replace(&end, image, Readers::Umask);
         }
-        if files::create(&end, image)? { Ok(()) } else { Err(self.is_there(path)) }
+        if files::create(&end, image, Readers::Umask)? { Ok(()) } else { Err(self.is_there(path)) }
     }
 }
 

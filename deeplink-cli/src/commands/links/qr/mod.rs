@@ -41,8 +41,7 @@ const GONE: usize = 3;
     "On a terminal, a plain code is displayed. A pipe or file gets the image from the service, in the chosen style. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
      use --level M or higher, --margin 2 or more, dark on light and at least 3 px per module. Warnings are shown for \
-     links that lead to a notice and links that will expire.\n\nFiles are readable only by you (0600), new \
-     directories too (0700); use chmod to share them.",
+     links that lead to a notice and links that will expire.",
     &[
     "dl links qr spring-42",
     "dl links qr spring-42 --out spring-42.png --size 1024 --dot-type classy --verify",
@@ -253,7 +252,7 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
         };
         let Some((id, fetched)) = next else { break };
         match fetched {
-            Err(stop) if given.is_single() => return Err(stop),
+            Err(stop) if given.is_single() => return Err(stop.naming_link(id)),
             Err(Stop::Failed(failure)) if is_unreachable(&failure) => lost.push((id, failure)),
             fetched => {
                 // The service is reachable: each of them failed individually.

@@ -92,6 +92,9 @@ impl<'a> Report<'a> {
                     None => self.sheet.created(&record)?,
                 }
             }
+            if let (true, None, Some(link)) = (plan.wanted.proof, &self.rows, &code.link) {
+                ctx.console.note(&format!("the code was read back and contains {}", link.url));
+            }
         }
         if let Some(link) = &code.link {
             if plan.shows {
@@ -152,7 +155,9 @@ impl<'a> Report<'a> {
                 1 => "; 1 already existed".to_owned(),
                 there => format!("; {there} already existed"),
             };
-            self.ctx.console.say(&format!("{} in {}{there}", counted(count(self.kept), "code"), dir.display()));
+            let proved = if self.plan.wanted.proof && self.kept > 0 { ", read back" } else { "" };
+            let codes = counted(count(self.kept), "code");
+            self.ctx.console.say(&format!("{codes} in {}{proved}{there}", dir.display()));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use deeplink_client::receiver::Receipt;
 
 use crate::error::{Failure, Outcome};
 use crate::exit::Exit;
-use crate::files;
+use crate::files::{self, Readers};
 
 pub(super) struct Folder {
     path: PathBuf,
@@ -36,13 +36,13 @@ impl Folder {
         loop {
             let number = self.next.replace(self.next.get().saturating_add(1));
             let name = format!("{number:04}-{kind}-{id}");
-            if files::create(&self.path.join(format!("{name}.json")), &receipt.body)? {
+            if files::create(&self.path.join(format!("{name}.json")), &receipt.body, Readers::Owner)? {
                 let mut headers = String::new();
                 for (name, value) in &receipt.headers {
                     // Writing to a string cannot fail.
                     let _ = writeln!(headers, "{name}: {}", String::from_utf8_lossy(value.as_bytes()));
                 }
-                files::create(&self.path.join(format!("{name}.headers")), headers.as_bytes())?;
+                files::create(&self.path.join(format!("{name}.headers")), headers.as_bytes(), Readers::Owner)?;
                 return Ok(());
             }
         }
