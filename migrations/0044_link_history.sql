@@ -16,6 +16,6 @@ CREATE TABLE link_versions (
     gone_at    BIGINT,
     PRIMARY KEY (link, version)
 );
-CREATE INDEX link_versions_tenant ON link_versions (tenant_id);
+CREATE INDEX link_versions_tenant ON link_versions (tenant_id, link_id, gone_at);
 CREATE INDEX link_versions_gone ON link_versions (tenant_id, link) WHERE gone_at IS NOT NULL;
 CREATE INDEX link_versions_gone_at ON link_versions (gone_at) WHERE gone_at IS NOT NULL;

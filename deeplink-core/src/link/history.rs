@@ -38,6 +38,8 @@ words! {
 /// What the owner of a link sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+// Versions that were stored before a field was added have none.
+#[serde(default)]
 #[non_exhaustive]
 pub struct LinkContent {
     /// Deep link that opens the iOS app.
@@ -89,6 +91,12 @@ impl From<NewLink> for LinkContent {
             expired_url: link.expired_url,
             tags: link.tags.into_iter().map(Tag::into_text).collect(),
         }
+    }
+}
+
+impl Default for LinkContent {
+    fn default() -> Self {
+        NewLink::default().into()
     }
 }
 
@@ -186,7 +194,7 @@ paged! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RestoreLink {
-    /// Number of the version to restore, by default the newest: what the link was before its last change.
+    /// Number of the version to restore; by default, the last change is undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub version: Option<u64>,
@@ -222,6 +230,8 @@ mod tests {
             let read: LinkContent = serde_json::from_str(&text).expect("the same");
             assert_eq!(read.into_stored(), stored);
         }
+        let old: LinkContent = serde_json::from_str(r#"{"web_url":"https://example.com/a"}"#).expect("fewer fields");
+        assert_eq!((old.enabled, old.tags.len()), (true, 0));
     }
 
     #[test]

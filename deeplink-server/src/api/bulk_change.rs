@@ -105,7 +105,9 @@ impl Work for Update {
         let ids: Vec<&str> =
             self.change.link_ids.iter().map(|(_, id)| id.as_str()).filter(|id| is_link_id(id)).collect();
         links::lock_many(tx, tenant, &ids, self.now).await?;
-        let change = Change { is_bulk: true, ..self.caller.changes(set.change(), self.now) };
+        let has_tags = !self.change.add.is_empty() || !self.change.remove.is_empty();
+        let what = if has_tags { LinkChange::Updated } else { set.change() };
+        let change = Change { is_bulk: true, ..self.caller.changes(what, self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
             let is_taken_down = link.is_taken_down && set.enabled == Some(true);

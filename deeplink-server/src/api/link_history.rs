@@ -126,8 +126,13 @@ pub(crate) async fn restore_for(
     }
     // A number beyond the range is no version's.
     let version = asked.version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
-    let now = app.clock.now();
-    app.once(once, Restore { app: Arc::clone(app), caller, link_id, version, now }).await
+    let (now, tenant, id) = (app.clock.now(), caller.tenant.clone(), link_id.clone());
+    let answer = app.once(once, Restore { app: Arc::clone(app), caller, link_id, version, now }).await?;
+    if answer.is_replay() {
+        // Another node may have restored it.
+        app.links.drop_link(tenant.as_str(), &id);
+    }
+    Ok(answer)
 }
 
 struct Restore {
@@ -145,11 +150,12 @@ impl Work for Restore {
         let tenant = &self.caller.tenant;
         // The account's row before any link's, as everywhere, so that no two writes deadlock.
         tenants::lock(tx, tenant).await?;
-        let deleted = link_history::find_deleted(tx, tenant, &self.link_id, self.now).await?;
-        let mut link = match (live(tx, &self.caller, &self.link_id).await?, deleted) {
-            (Some(link), deleted) => self.change(tx, &link, deleted.is_some()).await?,
-            (None, Some(deleted)) => self.bring_back(tx, deleted).await?,
-            (None, None) => return Err(ApiError::not_found()),
+        let mut link = match live(tx, &self.caller, &self.link_id).await? {
+            Some(link) => self.change(tx, &link).await?,
+            None => match link_history::find_deleted(tx, tenant, &self.link_id, self.now).await? {
+                Some(deleted) => self.bring_back(tx, deleted).await?,
+                None => return Err(ApiError::not_found()),
+            },
         };
         let tags = std::mem::take(&mut link.content.tags);
         tags::replace(&self.app, tx, &mut link, &tags, self.now).await?;
@@ -164,26 +170,34 @@ impl Work for Restore {
 }
 
 impl Restore {
-    /// The version of a link.
-    async fn version_of(&self, tx: &mut Conn<'_>, link: i64) -> Result<Option<Link>, ApiError> {
-        let found = link_history::find(tx, (&self.caller.tenant, link), self.version).await?;
-        let Some(found) = found else { return Ok(None) };
-        self.app.threats.check(found.content.urls())?;
-        refuse_taken_down(tx, &self.caller.tenant, found.content.urls()).await?;
-        Ok(Some(found))
+    /// A version, unless it leads where links may not.
+    async fn checked(&self, tx: &mut Conn<'_>, version: Link) -> Result<Link, ApiError> {
+        self.app.threats.check(version.content.urls())?;
+        refuse_taken_down(tx, &self.caller.tenant, version.content.urls()).await?;
+        Ok(version)
     }
 
     /// Changes a link to one of its versions; the tags are those that it shall have.
-    async fn change(&self, tx: &mut Conn<'_>, link: &Link, hides_deleted: bool) -> Result<Link, ApiError> {
-        let Some(version) = self.version_of(tx, link.position).await? else {
-            return Err(if hides_deleted { ApiError::link_id_taken(&self.link_id) } else { no_version() });
+    async fn change(&self, tx: &mut Conn<'_>, link: &Link) -> Result<Link, ApiError> {
+        let tenant = &self.caller.tenant;
+        let version = match self.version {
+            Some(_) => link_history::find(tx, (tenant, link.position), self.version).await?.ok_or_else(no_version)?,
+            None => match link_history::find_other(tx, (tenant, link.position), &link.content).await? {
+                Some(version) => version,
+                // Whoever asks may mean the link that had the ID before.
+                None if link_history::find_deleted(tx, tenant, &self.link_id, self.now).await?.is_some() => {
+                    return Err(ApiError::link_id_taken(&self.link_id));
+                }
+                None => return Err(nothing_to_undo()),
+            },
         };
+        let version = self.checked(tx, version).await?;
         let mut patch = LinkPatch::to(version.content);
         // What stays as it is needs no permission.
         patch.enabled = patch.enabled.filter(|enabled| *enabled == link.content.is_disabled);
         let tags = patch.tags.clone().unwrap_or_default();
         let change = self.caller.changes(LinkChange::Restored, self.now);
-        match links::update(tx, &self.caller.tenant, &self.link_id, &patch, &change).await? {
+        match links::update(tx, tenant, &self.link_id, &patch, &change).await? {
             Updated::Link(mut link) => {
                 link.content.tags = tags;
                 Ok(*link)
@@ -193,18 +207,23 @@ impl Restore {
         }
     }
 
-    /// Creates a deleted link again, under the same position, so that its clicks are its own.
+    /// Creates a deleted link again, under the same position, so that its clicks are its own. If it had its ID on the service's
+    /// host, it must have that again, because printed links are there.
     async fn bring_back(&self, tx: &mut Conn<'_>, deleted: i64) -> Result<Link, ApiError> {
         let tenant = &self.caller.tenant;
-        let last = link_history::find(tx, (tenant, deleted), None).await?;
-        let Some(mut link) = self.version_of(tx, deleted).await? else { return Err(no_version()) };
+        let Some(last) = link_history::find(tx, (tenant, deleted), None).await? else { return Err(no_version()) };
+        let Some(version) = link_history::find(tx, (tenant, deleted), self.version).await? else {
+            return Err(no_version());
+        };
+        let (mut link, rule) = (last.clone(), last.rule_end());
+        link.content = self.checked(tx, version).await?.content;
+        link.content.affiliate_id.clone_from(&last.content.affiliate_id);
         within(tenants::count_links(tx, tenant, 1, self.app.quotas_at(self.now)).await?)?;
         let primary = domains::primary_of(tx, tenant).await?;
-        if primary.is_some() {
-            link.set_ends(link.content.expires_at, None);
-        }
+        link.set_ends(link.content.expires_at, rule.filter(|_| primary.is_none()));
+        link.set_enabled(!link.content.is_disabled);
         link.updated_at = self.now;
-        match links::insert(tx, &link, primary.is_none()).await? {
+        match links::insert(tx, &link, last.claimed || primary.is_none()).await? {
             // A new row has the time of its creation as that of its last change.
             Inserted::Yes => links::store(tx, &link).await?,
             Inserted::Taken | Inserted::Collided if links::is_hidden(tx, tenant, &self.link_id).await? => {
@@ -214,9 +233,14 @@ impl Restore {
         }
         link_history::bring_back(tx, deleted).await?;
         let change = self.caller.changes(LinkChange::Restored, self.now);
-        link_history::record(tx, last.as_ref().unwrap_or(&link), &change).await?;
+        link_history::record(tx, &last, &change).await?;
         Ok(link)
     }
+}
+
+/// The error for a link that is what it always was.
+fn nothing_to_undo() -> ApiError {
+    Invalid::whole(ErrorCode::VersionNotFound, "this link has not been changed").into()
 }
 
 /// The error for a version that does not exist, or is no longer kept.

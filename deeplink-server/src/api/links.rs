@@ -339,9 +339,11 @@ pub(crate) async fn page_of(
     }
     let is_affiliate = caller.affiliate.is_some();
     let is_search = scoped.q.as_deref().is_some_and(|text| !text.is_empty());
-    let list = app.report_of_rows(caller, if is_search { SEARCHED_ROWS } else { 1 }, move |mut db, tenant| {
+    let is_deleted = scoped.status == Some(LinkStatus::Deleted);
+    let rows = if is_search || is_deleted { SEARCHED_ROWS } else { 1 };
+    let list = app.report_of_rows(caller, rows, move |mut db, tenant| {
         async move {
-            let found = if scoped.status == Some(LinkStatus::Deleted) {
+            let found = if is_deleted {
                 link_history::deleted(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?
             } else if is_search {
                 link_search::search(&mut db, (&tenant, is_affiliate), &scoped, before, limit, now).await?

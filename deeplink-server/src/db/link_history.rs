@@ -2,7 +2,9 @@
 
 use deeplink_core::audit::AuditActor;
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkFilter, LinkStatus, LinkVersion, MAX_VERSIONS};
+use deeplink_core::link::{
+    DELETED_DAYS, LinkChange, LinkContent, LinkFilter, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink,
+};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
@@ -137,6 +139,28 @@ impl LinkRow {
     }
 }
 
+/// What a link was before its last change of content.
+pub(crate) async fn find_other(
+    db: &mut Conn<'_>,
+    (tenant, link): (&TenantId, i64),
+    content: &NewLink,
+) -> Result<Option<Link>, DbError> {
+    const SQL: &str = "
+        SELECT link, link_id, changed_at, content FROM link_versions WHERE link = $1 ORDER BY version DESC";
+    let rows: Vec<LinkRow> = on!(db, c => sqlx::query_as(SQL).bind(link).fetch_all(c).await)?;
+    let same = LinkContent::from(content.clone());
+    for row in rows {
+        let found = row.link(tenant)?;
+        // Its ID and its affiliate are no part of that.
+        let mut other = LinkContent::from(found.content.clone());
+        other.affiliate_id.clone_from(&same.affiliate_id);
+        if other != same {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 /// What a link was before one of its changes, by default the last.
 pub(crate) async fn find(
     db: &mut Conn<'_>,
@@ -183,7 +207,8 @@ const WINDOW: u32 = 200;
 /// Most deleted links that one page looks at.
 const MAX_LOOKED_AT: u32 = 5_000;
 
-/// Up to `limit` deleted links of a tenant that match the filter, newest first. An affiliate, who is not shown names and tags,
+/// Up to `limit` deleted links of a tenant that match the filter, newest first: of those that had one ID the last one, unless a
+/// link has it now. An affiliate, who is not shown names and tags,
 /// finds nothing by them.
 pub(crate) async fn deleted(
     db: &mut Conn<'_>,
@@ -194,8 +219,14 @@ pub(crate) async fn deleted(
     now: Timestamp,
 ) -> Result<Found, DbError> {
     const SQL: &str = "
-        SELECT link, link_id, changed_at, content FROM link_versions
-        WHERE tenant_id = $1 AND gone_at > $2 AND link < $3 ORDER BY link DESC LIMIT $4";
+        SELECT v.link, v.link_id, v.changed_at, v.content FROM link_versions v
+        WHERE v.tenant_id = $1 AND v.gone_at > $2 AND v.link < $3
+            AND NOT EXISTS (SELECT 1 FROM links l
+                WHERE l.tenant_id = $1 AND l.link_id = v.link_id AND l.deleted_at IS NULL)
+            AND NOT EXISTS (SELECT 1 FROM link_versions later
+                WHERE later.tenant_id = $1 AND later.link_id = v.link_id
+                    AND (later.gone_at > v.gone_at OR later.gone_at = v.gone_at AND later.link > v.link))
+        ORDER BY v.link DESC LIMIT $4";
     let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
     let (mut links, mut before, mut looked_at) = (Vec::new(), before.unwrap_or(i64::MAX), 0);
     loop {

@@ -40,7 +40,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// The end of links without a verified domain, if it applies.
-    pub(super) fn rule_end(&self) -> Option<Timestamp> {
+    pub(crate) fn rule_end(&self) -> Option<Timestamp> {
         if self.content.expires_at.is_some() { self.rule_expires_at } else { self.expires_at }
     }
 

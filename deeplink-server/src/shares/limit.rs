@@ -289,7 +289,7 @@ mod tests {
         assert!((&mut last).now_or_never().is_none(), "all are taken");
         held.pop();
         last.now_or_never().expect("before any of the large ones");
-        let next: Vec<_> = more.iter_mut().filter_map(|wait| wait.now_or_never()).collect();
+        let next: Vec<_> = more.iter_mut().filter_map(FutureExt::now_or_never).collect();
         assert_eq!(next.len(), 1);
         drop((held, small, next, more));
         assert!(has_all(&limit, 12));
