@@ -194,8 +194,8 @@ impl App {
         self.report_of_rows(caller, 1, work).await
     }
 
-    /// The same for what costs as much as reading so many rows. What costs more than a list has half of the places, whoever
-    /// asks for it, and lists come before it.
+    /// The same for a read that costs as much as this many rows. Reads that cost more than a list use at most half of the
+    /// places, across all accounts, and lists come first.
     pub(crate) async fn report_of_rows<T, E, F>(&self, caller: &Caller, rows: usize, work: F) -> Result<T, ApiError>
     where
         T: Send + 'static,

@@ -184,7 +184,7 @@ impl Restore {
             Some(_) => link_history::find(tx, (tenant, link.position), self.version).await?.ok_or_else(no_version)?,
             None => match link_history::find_other(tx, (tenant, link.position), &link.content).await? {
                 Some(version) => version,
-                // Whoever asks may mean the link that had the ID before.
+                // The caller may mean the deleted link that had this ID.
                 None if link_history::find_deleted(tx, tenant, &self.link_id, self.now).await?.is_some() => {
                     return Err(ApiError::link_id_taken(&self.link_id));
                 }
