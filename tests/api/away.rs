@@ -199,6 +199,7 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::POST, "/v1/links").json(&json!({"custom_id": "made-meanwhile"})),
         world.a.ask(Method::POST, "/v1/links/bulk").json(&json!({"template": {}, "custom_ids": ["bulk-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/links/spring-42").json(&json!({"web_url": "https://example.com/changed"})),
+        world.a.ask(Method::POST, "/v1/links/spring-42/restore").json(&json!({})),
         world.a.ask(Method::PATCH, "/v1/links/bulk").json(&json!({"link_ids": ["spring-42"], "add_tags": ["spring"]})),
         world.a.ask(Method::DELETE, "/v1/links/bulk").json(&json!({"link_ids": ["made-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),

@@ -259,6 +259,21 @@ async fn a_deleted_link_is_listed_and_restored_with_its_clicks() {
     assert_eq!(listed(&world.a, "promo").await[0], line(5, "restored", "https://example.com/b"));
 }
 
+/// U2: a deleted link counts towards no limit, so there may be no room for it afterwards.
+#[tokio::test]
+async fn u2_a_deleted_link_is_restored_if_the_plan_has_room() {
+    let world = spawn_with(|config| config.enforce_quotas = true).await;
+    create(&world.a, json!({"custom_id": "promo"})).await;
+    assert_eq!(world.a.delete("/v1/links/promo").await.status, 204);
+    let fifty = json!({"template": {}, "custom_ids": (0..50).map(|nth| format!("link-{nth}")).collect::<Vec<_>>()});
+    assert_eq!(world.a.post("/v1/links/bulk", &fifty).await.status, 201);
+    assert_eq!(restore(&world.a, "promo", json!({})).await.outcome(), "402 quota_exceeded");
+    assert_eq!(deleted(&world.a, "").await.len(), 1);
+    assert_eq!(world.a.delete("/v1/links/link-0").await.status, 204);
+    assert_eq!(restore(&world.a, "promo", json!({})).await.status, 200);
+    assert_eq!(restore(&world.a, "link-0", json!({})).await.outcome(), "402 quota_exceeded");
+}
+
 #[tokio::test]
 async fn a_deleted_link_is_kept_for_thirty_days() {
     let world = spawn_with(|config| config.unverified_link_ttl_days = 0).await;
