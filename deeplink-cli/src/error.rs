@@ -182,7 +182,7 @@ impl Stop {
 
     /// The same for a link.
     pub(crate) fn naming_link(self, id: &str) -> Self {
-        self.naming(&format!("link with the ID {id}"))
+        self.naming(&format!("link with ID {id}"))
     }
 }
 

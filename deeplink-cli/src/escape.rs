@@ -36,15 +36,6 @@ pub(crate) fn json(text: &str, terminal: bool) -> Cow<'_, str> {
     replace(text, hostile, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
-/// A word quoted for a shell where needed.
-pub(crate) fn shell(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return Cow::Borrowed(word);
-    }
-    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
-}
-
 fn replace(
     text: &str,
     hostile: impl Fn(char) -> bool,
@@ -75,14 +66,6 @@ mod tests {
         assert_eq!(visible("a\u{202e}b\u{2066}c\u{200f}\u{61c}"), "a\\u{202e}b\\u{2066}c\\u{200f}\\u{61c}");
         assert_eq!(visible("Grüße 👋 日本"), "Grüße 👋 日本");
         assert_eq!(one_line("a\nb\tc\r"), "a\\nb\\tc\\r");
-    }
-
-    #[test]
-    fn a_shell_reads_quoted_words_back() {
-        assert_eq!(shell("/home/me/a-b_c.toml"), "/home/me/a-b_c.toml");
-        assert_eq!(shell("my links.csv"), "'my links.csv'");
-        assert_eq!(shell("it's"), r"'it'\''s'");
-        assert_eq!(shell(""), "''");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Files that are written completely or not at all. What may hold a secret only its owner may read, and it is refused if
 //! others can.
 
+use deeplink_core::text::shell_word;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use crate::error::{Failure, Outcome, Stop};
-use crate::escape::shell;
 use crate::exit::Exit;
 
 /// Largest key or configuration file that is read.
@@ -167,7 +167,7 @@ fn check_owner(file: &File, path: &Path) -> Outcome {
     let refuse = |what: String, fix: String| Err(Failure::new(Exit::Auth, what).code("unsafe_file").hint(fix).into());
     let shown = path.display();
     let quoted = path.to_string_lossy();
-    let quoted = shell(&quoted);
+    let quoted = shell_word(&quoted);
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return refuse(format!("{shown} is readable by other users (mode {mode:04o})"), format!("chmod 600 {quoted}"));

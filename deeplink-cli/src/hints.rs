@@ -123,8 +123,9 @@ pub(crate) fn of(error: &Error, asked: &Asked) -> Option<String> {
             _ if error.is_ambiguous() => "the request may have been applied: check before you retry".to_owned(),
             Kind::RateLimited | Kind::Unavailable | Kind::Server | Kind::Transport => wait(),
             _ if elsewhere => return None,
-            _ if is_foreign(error) => "this does not look like a deeplink service; check --base-url".to_owned(),
-            _ if is_unreadable(error) => "check --base-url: the response is not from this service".to_owned(),
+            _ if is_foreign(error) || is_unreadable(error) => {
+                "this does not look like a deeplink service; check --base-url".to_owned()
+            }
             Kind::Api if error.status().is_some_and(|status| status.is_redirection()) => {
                 "dl does not follow redirects, so that the key is not sent elsewhere; check --base-url".to_owned()
             }

@@ -84,7 +84,7 @@ codes! {
     InvalidTag = "invalid_tag", 400;
     /// The account would have more than 1,000 different tags.
     TagLimit = "tag_limit", 400;
-    /// The link has no such version.
+    /// The link has no such version, or no change to undo.
     VersionNotFound = "version_not_found", 404;
     /// The operator has disabled the link, so its owner cannot enable it.
     DisabledByOperator = "disabled_by_operator", 409;

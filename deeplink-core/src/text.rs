@@ -1,5 +1,7 @@
 //! Rules for stored texts: their length, and no control characters except the few that prose needs.
 
+use std::borrow::Cow;
+
 use crate::error::{ErrorCode, Invalid};
 
 /// U+0000–001F and U+007F–009F: never stored, never shown.
@@ -16,6 +18,15 @@ pub fn find_control(text: &str, prose: bool) -> Option<char> {
 /// A text that is safe to show: control characters removed and cut to `max` characters.
 pub fn clean(text: &str, max: usize) -> String {
     text.chars().filter(|&c| !is_control(c)).take(max).collect()
+}
+
+/// A word quoted for a POSIX shell where needed.
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
 /// The rules of one text field of a request.
@@ -71,6 +82,14 @@ impl TextField {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_reads_quoted_words_back() {
+        assert_eq!(shell_word("/home/me/a-b_c.toml"), "/home/me/a-b_c.toml");
+        assert_eq!(shell_word("my links.csv"), "'my links.csv'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     #[test]
     fn control_characters_are_found_and_prose_has_lines() {

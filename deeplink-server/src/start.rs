@@ -63,7 +63,7 @@ fn remedy(address: &SocketAddr, flag: &str, error: &std::io::Error) -> String {
         return String::new();
     }
     let next = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8081));
-    format!("; use another with {flag} {next}")
+    format!("; choose another address, such as {flag} {next}")
 }
 
 /// A running service.

@@ -69,7 +69,9 @@ fn create_reads_a_file_and_flags_outrank_it() {
     dl.run_with("links create https://example.com/flag --from-file -", r#"{"web_url": "https://example.com/file"}"#)
         .ok();
     dl.file("meta.json", r#"{"n": 1.50}"#);
-    dl.run("links create --meta-json @meta.json").ok();
+    let ran = dl.run("links create --meta-json @meta.json");
+    let note = "note: the link has no destination yet; to set one: dl links update spring-42 --web https://…\n";
+    assert!(!ran.ok().is_empty() && ran.stderr.contains(note), "{ran}");
     let bodies: Vec<String> = double.requests().into_iter().map(|request| request.body).collect();
     assert_eq!(
         bodies,
@@ -193,15 +195,21 @@ fn an_expiry_that_stays_is_noted() {
             }
         })
     };
-    let note = |lasts: &str| {
-        format!("note: links of an account without a verified domain expire{lasts}; add one with dl domains add\n")
+    let note = |expire: &str| {
+        format!("note: {expire} because the account has no verified domain; to add one: dl domains add NAME\n")
     };
+    let one = || note("the link still expires, 30 days after its creation,");
     let (month, odd) = ("2026-12-20T09:30:00.000Z", "2026-12-20T09:30:00.001Z");
     for (owner, end, line, says) in [
-        (None, Some(month), "links expire spring-1 --never", note(" 30 days after creation")),
-        (None, Some(month), "links update spring-1 --unset expires_at", note(" 30 days after creation")),
-        (None, Some(month), "links expire spring-1 spring-2 --never", note(" 30 days after creation")),
-        (None, Some(odd), "links expire spring-1 --never", note("")),
+        (None, Some(month), "links expire spring-1 --never", one()),
+        (None, Some(month), "links update spring-1 --unset expires_at", one()),
+        (
+            None,
+            Some(month),
+            "links expire spring-1 spring-2 --never",
+            note("links still expire, 30 days after their creation,"),
+        ),
+        (None, Some(odd), "links expire spring-1 --never", note("the link still expires")),
         (None, None, "links expire spring-1 --never", String::new()),
         (None, None, "links expire spring-1 spring-2 --never", String::new()),
         (Some(month), Some(month), "links expire spring-1 --at 2099-01-01", String::new()),
@@ -234,7 +242,7 @@ fn a_link_that_was_not_found_is_named() {
         "links qr nope-1 --out x.png",
     ] {
         let ran = dl.run(line);
-        assert!(ran.fails(5).starts_with("error[not_found]: no link with the ID nope-1 (HTTP 404)\n"), "{line}: {ran}");
+        assert!(ran.fails(5).starts_with("error[not_found]: no link with ID nope-1 (HTTP 404)\n"), "{line}: {ran}");
     }
     for line in ["tags delete nope --yes", "tags rename nope other"] {
         assert!(dl.run(line).fails(5).starts_with("error[not_found]: no tag \"nope\" (HTTP 404)\n"), "{line}");

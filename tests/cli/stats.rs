@@ -318,7 +318,7 @@ fn clicks_over_time_have_a_sparkline() {
     });
     let dl = || Dl::at(&double.url).env("TERM", "xterm").env("LANG", "C.UTF-8").env("NO_COLOR", "1");
     let text = Screen::sized(dl(), "links timeseries spring-42", 40).end().1;
-    assert!(text.starts_with("▂▃▁▃▅▁▄█▁\n\nDATE        CLICKS\n2026-11-01       1\n"), "{text}");
+    assert!(text.starts_with("spring-42, clicks\n▂▃▁▃▅▁▄█▁\n\nDATE        CLICKS\n2026-11-01       1\n"), "{text}");
     assert!(text.ends_with("42 clicks from 2026-11-01T00:00:00.000Z to 2026-11-09T12:00:00.000Z\n"), "{text}");
     dl().run("links timeseries spring-42 --hourly").ok();
     assert_eq!(double.requests().pop().expect("a request").query("granularity"), Some("hourly"));

@@ -195,6 +195,28 @@ fn a_table_has_headings_relative_times_and_whole_ids() {
     assert!(narrow.contains("a-longer-id-of-a-link  https://go.example.com/a-longer-id-of-a-link"), "{narrow}");
 }
 
+#[test]
+fn names_and_tags_are_columns_if_a_link_has_them() {
+    let listed = |name: serde_json::Value, tags: serde_json::Value| {
+        let double = Double::new(move |_| {
+            let mut one = link("spring-42");
+            (one["name"], one["tags"]) = (name.clone(), tags.clone());
+            Answer::json(200, &serde_json::json!({"links": [one, link("spring-43")], "next_cursor": null}))
+        });
+        let text = plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "links list", 160).end().1);
+        let piped = Dl::at(&double.url).run("links list");
+        assert!(piped.ok().lines().all(|line| line.split('\t').count() == 5), "{piped}");
+        text.lines().next().unwrap_or_default().split("CREATED").nth(1).unwrap_or_default().trim().to_owned()
+    };
+    let (none, empty) = (serde_json::json!(null), serde_json::json!([]));
+    assert_eq!(
+        listed("Poster".into(), serde_json::json!(["Spring sale"])).split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "TAGS"]
+    );
+    assert_eq!(listed(none.clone(), serde_json::json!(["Spring sale"])), "TAGS");
+    assert_eq!(listed(none, empty), "");
+}
+
 /// A line of a table is not broken by a terminal: what does not fit is left out and named.
 #[test]
 fn a_wide_table_names_the_columns_that_it_leaves_out() {
@@ -353,7 +375,11 @@ fn a_visit_that_leads_nowhere_says_what_is_shown() {
     });
     for (id, text) in [
         ("gone", "410  (a notice: the link is expired or disabled)\n"),
-        ("page", "200  (a landing page; it has no single destination)\n"),
+        (
+            "page",
+            "200  (a landing page; it has no single destination)\n\
+             \u{1b}[36mnote\u{1b}[0m: to see where its button leads: dl links explain page --as desktop\n",
+        ),
         ("flagged", "200  (a notice: the link was flagged as unsafe and does not redirect)\n"),
     ] {
         assert_eq!(shown(Dl::at(&double.url), &format!("links resolve {id}")), text);

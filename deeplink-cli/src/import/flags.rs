@@ -1,5 +1,6 @@
 //! Flags of an import: those that describe the rows, and those that control the import.
 
+use deeplink_core::text::shell_word;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
-use crate::escape::shell;
 
 /// The form of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -288,6 +288,6 @@ impl Saved {
             words.push("--ignore-unknown".into());
         }
         words.extend(policy.words());
-        words.iter().map(|word| shell(word).into_owned()).collect::<Vec<_>>().join(" ")
+        words.iter().map(|word| shell_word(word).into_owned()).collect::<Vec<_>>().join(" ")
     }
 }

@@ -82,6 +82,8 @@ pub(crate) enum Column {
     Items(&'static str, &'static str),
     /// A field under a heading, left out if the terminal is too narrow for the others.
     Spare(&'static str, &'static str),
+    /// The same, shown only on a terminal, and only if a row has it.
+    Extra(&'static str, &'static str),
 }
 
 /// A kind of record.
@@ -159,7 +161,7 @@ nouns! {
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
             "owner_expires_at": Moment, "expired_url": Destination, "tags": Words;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
-            "CREATED" = "created_at";
+            "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags");
     }
 
     /// Versions of a link.
@@ -168,7 +170,7 @@ nouns! {
             "content": Object, "content.web_url": Destination, "content.ios_deep_link": Destination,
             "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words;
         columns: "VERSION" = "version", "CHANGE" = "change", "AT" = "changed_at", "BY" = "actor_type", "WHO" = "actor",
-            "LED TO" = (Destinations VERSION_DESTINATIONS);
+            "PREVIOUSLY LED TO" = (Destinations VERSION_DESTINATIONS);
     }
 
     /// The reply to a create.

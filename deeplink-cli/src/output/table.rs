@@ -35,6 +35,8 @@ struct TableColumn {
     kind: Kind,
     /// It may be left out.
     is_spare: bool,
+    /// It is left out if no row has it.
+    is_extra: bool,
 }
 
 enum Source {
@@ -50,7 +52,7 @@ enum Source {
 impl TableColumn {
     fn of(noun: &'static Noun, column: &Column) -> Self {
         let (heading, source, kind) = match *column {
-            Column::Field(heading, name) | Column::Spare(heading, name) => {
+            Column::Field(heading, name) | Column::Spare(heading, name) | Column::Extra(heading, name) => {
                 let (path, kind) = noun.field(name).map_or((name, Kind::Plain), |field| (field.path, field.kind));
                 (heading, Source::Path(path), kind)
             }
@@ -59,7 +61,9 @@ impl TableColumn {
             Column::First(heading, paths, kind) => (heading, Source::Either(paths), kind),
             Column::Items(heading, path) => (heading, Source::Items(path), Kind::Count),
         };
-        Self { heading: heading.to_owned(), source, kind, is_spare: matches!(column, Column::Spare(..)) }
+        let is_extra = matches!(column, Column::Extra(..));
+        let is_spare = is_extra || matches!(column, Column::Spare(..));
+        Self { heading: heading.to_owned(), source, kind, is_spare, is_extra }
     }
 
     fn cell(&self, record: &Record<'_>, terminal: bool) -> String {
@@ -81,6 +85,8 @@ impl TableColumn {
             Kind::Moment if terminal => moment(&text),
             Kind::Flag if terminal => flag(&text).to_owned(),
             Kind::Events if terminal => events(&text),
+            Kind::Words if terminal && text == "[]" => String::new(),
+            Kind::Words if terminal => lines(&text).join(", "),
             _ => escape::one_line(&text).into_owned(),
         }
     }
@@ -96,7 +102,7 @@ impl TableColumn {
     }
 
     fn may_be_cut(&self) -> bool {
-        matches!(self.kind, Kind::Destination | Kind::Address | Kind::Events | Kind::Text)
+        self.is_extra || matches!(self.kind, Kind::Destination | Kind::Address | Kind::Events | Kind::Text)
     }
 }
 
@@ -131,7 +137,10 @@ fn moment(text: &str) -> String {
 impl<'a> Table<'a> {
     pub(super) fn new(sheet: &'a Sheet<'a>) -> Self {
         let columns: Vec<TableColumn> = match &sheet.fields {
-            None => sheet.noun.columns.iter().map(|column| TableColumn::of(sheet.noun, column)).collect(),
+            None => {
+                let columns = sheet.noun.columns.iter().map(|column| TableColumn::of(sheet.noun, column));
+                columns.filter(|column| sheet.out.terminal || !column.is_extra).collect()
+            }
             Some(fields) => fields
                 .iter()
                 .map(|field| TableColumn {
@@ -139,6 +148,7 @@ impl<'a> Table<'a> {
                     source: Source::Path(field.path),
                     kind: field.kind,
                     is_spare: false,
+                    is_extra: false,
                 })
                 .collect(),
         };
@@ -218,6 +228,12 @@ impl<'a> Table<'a> {
     /// Leaves out spare columns and then others, the last one first, until a row fits the terminal with all cuts applied.
     /// Columns that were asked for stay.
     fn leave_out(&mut self, rows: &mut [Vec<String>]) {
+        for at in (0..self.columns.len()).rev() {
+            let is_empty = rows.iter().all(|row| row.get(at).is_none_or(String::is_empty));
+            if is_empty && self.columns.get(at).is_some_and(|column| column.is_extra) {
+                self.remove(at, rows);
+            }
+        }
         let least = |column: &TableColumn, index: usize| {
             let texts = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count());
             let widest = texts.max().unwrap_or(0);
@@ -234,14 +250,18 @@ impl<'a> Table<'a> {
             let spare = self.columns.iter().rposition(|column| column.is_spare);
             let last = self.columns.len().checked_sub(1).filter(|at| *at >= KEPT && may_fit);
             let Some(at) = spare.or(last) else { return };
-            let column = self.columns.remove(at);
+            let column = self.remove(at, rows);
             self.hides |= !column.is_spare;
             self.hidden.insert(0, column.heading);
             needed.remove(at);
-            for row in rows.iter_mut() {
-                row.remove(at);
-            }
         }
+    }
+
+    fn remove(&mut self, at: usize, rows: &mut [Vec<String>]) -> TableColumn {
+        for row in rows {
+            row.remove(at);
+        }
+        self.columns.remove(at)
     }
 
     /// Cuts values that may be cut, so that a row fits the terminal if possible.

@@ -35,7 +35,7 @@ words! {
     }
 }
 
-/// What the owner of a link sets.
+/// The fields of a link that its owner sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 // Versions that were stored before a field was added have none.
@@ -165,7 +165,7 @@ reply! {
     LinkVersion {
         /// Number of the version; the first change of a link ends version 1.
         version: u64,
-        /// What was changed then.
+        /// Kind of change.
         change: LinkChange,
         /// Time of the change.
         changed_at: Timestamp,
@@ -174,7 +174,7 @@ reply! {
         /// Who changed it: a key prefix, a team member's email address, or a wallet address; `null` for the operator and the
         /// service.
         actor: Option<String>,
-        /// Whether it was one of several links in a bulk request.
+        /// Whether the change was made by a bulk request.
         bulk: bool,
         /// The link before the change.
         content: LinkContent,

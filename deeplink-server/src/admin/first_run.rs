@@ -8,6 +8,7 @@ use deeplink_core::error::Invalid;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{Action, AgentContext, CreateLink, NewLink};
 use deeplink_core::secret::SecretKey;
+use deeplink_core::text::shell_word;
 use futures_util::FutureExt;
 
 use super::Failure;
@@ -56,10 +57,10 @@ fn again(app: &App, accounts: &[TenantId]) -> String {
     if !app.config.sessions {
         return String::new();
     }
-    let account = if let [only] = accounts { only.as_str() } else { "ID_OR_EMAIL" };
+    let account = if let [only] = accounts { only.as_str() } else { "TENANT_ID" };
     format!(
         "
-To sign in to an account in a browser, without an email:
+To print a one-time link that signs you in to an account in a browser:
 
   {command}
 
@@ -82,8 +83,9 @@ fn sign_in_command(app: &App, account: &str) -> String {
         String::new()
     } else {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
-        format!(" \\\n    --data-dir {}", data.display())
+        format!(" \\\n    --data-dir {}", shell_word(&data.to_string_lossy()))
     };
+    let program = shell_word(&program);
     format!("{program} tenant signin \\\n    --tenant {account}{options}")
 }
 
@@ -166,7 +168,7 @@ sent. The link works once, within {hours} hours:
 
   {url}
 
-To print another sign-in link:
+To print another one-time link:
 
   {command}
 

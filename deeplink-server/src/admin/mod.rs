@@ -12,7 +12,7 @@ mod tenant;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::clock::Clock;
 use crate::config::{BadSetting, Config, Environment, SECRETS_HELP, Settings};
@@ -21,7 +21,7 @@ use crate::start::StartError;
 
 /// Deep link server, with commands to operate its database.
 #[derive(Debug, Parser)]
-#[command(name = "deeplink-server", version, after_help = SECRETS_HELP, arg_required_else_help = false)]
+#[command(name = "deeplink-server", version, after_long_help = SECRETS_HELP, arg_required_else_help = false)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -87,7 +87,7 @@ impl Failure {
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
+    match parse() {
         Ok(cli) => match run(cli) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
@@ -99,6 +99,16 @@ pub fn main() -> ExitCode {
         },
         Err(message) => print_usage(&message),
     }
+}
+
+/// Parses the command line. `-h` shows only the settings of a first start, `--help` all.
+fn parse() -> Result<Cli, clap::Error> {
+    let is_first = |id: &str| matches!(id, "data_dir" | "listen" | "public_url");
+    let mut command = Cli::command()
+        .mut_args(|arg| if is_first(arg.get_id().as_str()) { arg } else { arg.hide_short_help(true) })
+        .after_help("All settings: deeplink-server --help");
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Prints errors in the command line. The parser reports help and version as errors too.

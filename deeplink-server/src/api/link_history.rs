@@ -35,7 +35,8 @@ impl Caller {
 
 /// Lists a link's versions, newest first: what it was before each change, and who changed it.
 ///
-/// The last 100 are kept; renaming and deleting tags for all links adds none. A deleted link has its history for 30 days.
+/// The last 100 versions are kept. Renaming or deleting a tag for the whole account adds no version. The history of a deleted link
+/// is kept for 30 days.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/history", operation_id = "link_history", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID"), PageQuery),
@@ -86,10 +87,10 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
     Ok(links::find(db, &caller.tenant, link_id).await?)
 }
 
-/// Restores an earlier version of a link, by default what it was before its last change.
+/// Restores an earlier version of a link, or a deleted link. By default, the last change is undone.
 ///
-/// That is a change like any other, so it can be undone in the same way. A link that was deleted in the last 30 days is created
-/// again, with its clicks; the affiliate of a link that exists is not changed.
+/// Restoring is recorded as a change, so it can be undone too. A link that was deleted in the last 30 days is created again, with
+/// its clicks. The affiliate of a link that exists does not change.
 #[utoipa::path(
     post, path = "/v1/links/{link_id}/restore", operation_id = "restore_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID"), IdempotencyKey),
@@ -97,9 +98,9 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
     responses(
         (status = 200, description = "The restored link", body = LinkDetail, headers(("Idempotency-Replayed" = String))),
         FullKey, KeyedBody, NotFound,
-        (status = 400, description = "A URL of that version is refused (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
+        (status = 400, description = "A URL in that version is blocked (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's limit of links has been reached", body = ErrorBody),
-        (status = 404, description = "No such link, or it has no such version (`version_not_found`)", body = ErrorBody),
+        (status = 404, description = "No such link, no such version or no change to undo (`version_not_found`)", body = ErrorBody),
         (status = 409, description = "Another link has the ID (`link_id_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
@@ -240,7 +241,7 @@ impl Restore {
 
 /// The error for a link that is what it always was.
 fn nothing_to_undo() -> ApiError {
-    Invalid::whole(ErrorCode::VersionNotFound, "this link has not been changed").into()
+    Invalid::whole(ErrorCode::VersionNotFound, "there is no change to undo").into()
 }
 
 /// The error for a version that does not exist, or is no longer kept.

@@ -259,7 +259,7 @@ impl App {
         ("limit" = Option<u32>, Query, description = "Links per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
-        ("status" = Option<LinkStatus>, Query, description = "Only links with this status. Links that were deleted in the last 30 days are listed only with `deleted`"),
+        ("status" = Option<LinkStatus>, Query, description = "Only links with this status. `deleted` lists the deleted links that can be restored; without it, they are not listed"),
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),

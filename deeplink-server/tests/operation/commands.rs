@@ -234,6 +234,15 @@ fn the_interface_is_printed_without_any_setting() {
 }
 
 #[test]
+fn short_help_has_the_settings_of_a_first_start() {
+    let help = Home::new().ok(&["-h"]);
+    assert!(help.contains("--data-dir") && help.contains("All settings: deeplink-server --help"), "{help}");
+    assert!(!help.contains("--admin-listen") && help.lines().count() < 40, "{help}");
+    let of_command = Home::new().ok(&["tenant", "list", "-h"]);
+    assert!(!of_command.contains("--admin-listen"), "{of_command}");
+}
+
+#[test]
 fn help_names_every_variable() {
     let help = Home::new().ok(&["--help"]);
     for name in ["DEEPLINK_LISTEN", "DEEPLINK_DATABASE_URL", "DEEPLINK_MASTER_KEY", "DEEPLINK_RETENTION_DAYS"] {

@@ -185,9 +185,15 @@ async fn settings_are_edited() {
     for part in ["Settings updated.", "value=\"Example\"", "value=\"Asia/Tokyo\" selected", "value=\"#2e7d4f\""] {
         assert!(page.contains(part), "{part}: {page}");
     }
+    assert!(!text_of(&visitor.get("/account").await).contains("Open a link"));
     world.a.make("spring-42").await;
+    let overview = text_of(&visitor.get("/account").await);
+    assert!(overview.contains("/r/spring-42\">Open a link</a><p>"), "{overview}");
     assert_eq!(world.nobody.tap("spring-42").await.status, 302);
-    assert!(text_of(&visitor.get("/account").await).contains("Times are in Asia/Tokyo."));
+    world.at_rest().await;
+    let overview = text_of(&visitor.get("/account").await);
+    assert!(overview.contains("<a href=\"/account/links\">Open a link</a> <span class=\"unseen\">Done"), "{overview}");
+    assert!(overview.contains("Times are in Asia/Tokyo."));
     in_tokyo(&world, &visitor).await;
 
     let refused = visitor.post(settings, &form("Example", "Mars/Olympus", "", "red")).await;

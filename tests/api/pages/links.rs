@@ -124,7 +124,7 @@ async fn a_link_is_made_changed_and_deleted() {
     let versions = world.a.get("/v1/links/spring-sale/history").await.json();
     assert_eq!(versions["versions"][0]["change"], "restored");
     assert_ne!(versions["versions"][1]["version"], versions["versions"][0]["version"]);
-    assert!(visitor.get("/account/deleted-links").await.text().contains("No links were deleted"));
+    assert!(visitor.get("/account/deleted-links").await.text().contains("There are no deleted links"));
     let told = text_of(&visitor.get("/account/links?done=gone").await);
     assert!(told.contains("It was already deleted."), "{told}");
 }

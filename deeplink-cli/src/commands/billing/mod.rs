@@ -66,6 +66,7 @@ fn limited(status: &BillingStatus) -> Vec<(&'static str, i64, Option<i64>)> {
 pub(crate) fn in_words(status: &BillingStatus) -> Vec<String> {
     let words = |(name, used, limit): (&str, i64, Option<i64>)| match limit {
         Some(limit) => format!("{used} of {limit} {name}"),
+        None if used == 1 => format!("1 {}", name.trim_end_matches('s')),
         None => format!("{used} {name}"),
     };
     let mut texts: Vec<String> = limited(status).into_iter().map(words).collect();

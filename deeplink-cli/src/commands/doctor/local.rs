@@ -1,5 +1,6 @@
 //! Checks that need no network: files and the key in them.
 
+use deeplink_core::text::shell_word;
 use std::time::Instant;
 
 use deeplink_client::Auth;
@@ -7,7 +8,6 @@ use deeplink_client::doctor::{Check, Status};
 
 use crate::context::Context;
 use crate::error::Stop;
-use crate::escape::shell;
 
 /// The configuration file and its directory. A file that others may read has already ended the command.
 pub(super) fn config(ctx: &Context) -> Check {
@@ -22,7 +22,7 @@ pub(super) fn config(ctx: &Context) -> Check {
     }
     if let Some(mode) = open_to_others(dir) {
         let path = dir.to_string_lossy().into_owned();
-        let fix = format!("chmod 700 {}", shell(&path));
+        let fix = format!("chmod 700 {}", shell_word(&path));
         return check(Status::Warn, format!("{path} is readable by other users (mode {mode:04o})"), Some(fix));
     }
     check(Status::Ok, format!("{} and its directory are private", file.display()), None)

@@ -61,13 +61,19 @@ impl Create {
             }
             Err(error) => return Err(with_hint(ctx.stop(&error), &link)),
         };
-        let asked = link.check()?.expires_at;
+        let checked = link.check()?;
+        if checked.destinations.as_ref().each().all(|(_, url)| url.is_none()) {
+            let id = &made.value.link_id;
+            ctx.console
+                .note(&format!("the link has no destination yet; to set one: dl links update {id} --web https://…"));
+        }
+        let asked = checked.expires_at;
         if let Some(end) = made.value.expires_at.filter(|end| Some(*end) != asked) {
             let when = clock::relative(end, clock::now());
             ctx.console.note(&format!("the link expires {when} ({end}) because the account has no verified domain"));
             ctx.console.say(
-                "  to keep links from expiring, add a domain with dl domains add or, on your own server, set \
-                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 (applies to new links)",
+                "  to keep links from expiring: dl domains add NAME or, on your own server,\n  \
+                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 (for new links)",
             );
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))

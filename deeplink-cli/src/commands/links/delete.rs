@@ -10,8 +10,8 @@ use crate::{given, ids};
 /// Delete links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again. dl links \
-     restore brings it back within 30 days.",
+    "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again. To bring \
+     it back within 30 days, use dl links restore.",
     &[
     "dl links delete spring-42",
     "dl links list --status expired --all -o id | dl links delete - --yes",

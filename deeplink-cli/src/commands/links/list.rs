@@ -100,8 +100,11 @@ impl List {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let of_cursor = self.paging.is_continued() && self.filter.is_relative();
         let filter = self.filter.check()?;
-        let none =
-            if filter == LinkFilter::new() { "no links; dl links create URL creates one" } else { "no links match" };
+        let none = match &filter.status {
+            _ if filter == LinkFilter::new() => "no links; dl links create URL creates one",
+            Some(LinkStatus::Deleted) => "no deleted links match",
+            _ => "no links match",
+        };
         // A cursor contains its filters, and 7d no longer means the same moment as on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {

@@ -1,5 +1,6 @@
 //! `dl links resolve`: where a tap would lead.
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use deeplink_client::{Auth, Call, Error, Kind, Resolution};
 use deeplink_core::explanation::SampleVisitor;
@@ -111,7 +112,13 @@ impl Resolve {
         if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
             let page = shows.map_or("(a page; it has no single destination)", Shows::shown);
             ctx.out.line(&format!("{status}  {}", location.unwrap_or(page)))?;
-            return ctx.out.flush();
+            ctx.out.flush()?;
+            if let (Some(Shows::Page), false) = (shows, self.link.contains("://")) {
+                let visitor = self.visitor.unwrap_or(Visitor::Desktop).to_possible_value();
+                let visitor = visitor.as_ref().map_or("desktop", PossibleValue::get_name);
+                ctx.console.note(&format!("to see where its button leads: dl links explain {id} --as {visitor}"));
+            }
+            return Ok(());
         }
         if ctx.out.format == Format::Json {
             sheet.one(&record)?;

@@ -12,9 +12,9 @@ use crate::{given, output};
 /// Undo changes to a link, or its deletion
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without --version, the last change is undone; dl links history lists the versions. Restoring is a change like any \
-     other, so it can be undone too. A deleted link can be restored for 30 days, with its clicks, unless its ID was used \
-     again; dl links list --status deleted lists such links.",
+    "Without --version, the last change is undone; dl links history lists the versions. Restoring is recorded as a \
+     change, so it can be undone too. A deleted link can be restored for 30 days, with its clicks, unless its ID has been \
+     used again; dl links list --status deleted lists such links.",
     &[
     "dl links restore spring-42",
     "dl links restore spring-42 --version 3",

@@ -8,6 +8,7 @@ use deeplink_core::visitor::ClickKind;
 use crate::clock::{self, parse_moment};
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::escape;
 use crate::given;
 use crate::help::help;
 use crate::output::{self, Format, Record};
@@ -74,7 +75,8 @@ impl Series {
         }
         if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
             let clicks: Vec<i64> = series.value.data.iter().map(|bucket| bucket.clicks).collect();
-            ctx.out.raw(format!("{}\n\n", ctx.pen().spark(&clicks)).as_bytes())?;
+            let (pen, id) = (ctx.pen(), escape::one_line(&series.value.link_id));
+            ctx.out.raw(format!("{}, clicks\n{}\n\n", pen.heading(&id), pen.spark(&clicks)).as_bytes())?;
         }
         let mut rows = sheet.several();
         for bucket in Record::read(&body).unwrap_or_default().items("data") {

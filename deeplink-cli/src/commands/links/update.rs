@@ -117,7 +117,7 @@ impl Update {
         let link = client.links().update(&self.id, &update).full().await;
         let link = link.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))?;
-        note_limit(ctx, &update, Some(&link.value));
+        note_limit(ctx, &update, ("the link still expires", "its"), Some(&link.value));
         Ok(())
     }
 }
@@ -132,7 +132,7 @@ pub(super) async fn each(ctx: &Context, given: &[String], update: &UpdateLink) -
         let link = client.links().update(id, update).full().await;
         let link = link.map_err(|error| ctx.stop(&error).naming_link(id))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))?;
-        note_limit(ctx, update, Some(&link.value));
+        note_limit(ctx, update, ("the link still expires", "its"), Some(&link.value));
         return Ok(());
     }
     let change = |ids| BulkUpdate::new(ids).set(update.clone());
@@ -142,7 +142,7 @@ pub(super) async fn each(ctx: &Context, given: &[String], update: &UpdateLink) -
         limited = limited.take().or(link.filter(is_limited));
     };
     let ended = super::many::update(ctx, &client, &ids::distinct(ids), change, seen).await;
-    note_limit(ctx, update, limited.as_ref());
+    note_limit(ctx, update, ("links still expire", "their"), limited.as_ref());
     ended
 }
 
@@ -152,15 +152,15 @@ fn is_limited(link: &LinkDetail) -> bool {
 }
 
 /// Notes that a link whose expiry was removed still expires, because its account has no verified domain.
-fn note_limit(ctx: &Context, update: &UpdateLink, link: Option<&LinkDetail>) {
+fn note_limit(ctx: &Context, update: &UpdateLink, (what, whose): (&str, &str), link: Option<&LinkDetail>) {
     let Some(link) = link.filter(|link| matches!(update.expires_at, Patch::Clear) && is_limited(link)) else { return };
     let lasts = link.expires_at.map_or(0, |end| end.as_millis().saturating_sub(link.created_at.as_millis()));
     let days = match lasts / DAY_MILLIS {
         days if days > 0 && lasts % DAY_MILLIS == 0 => {
-            format!(" {} after creation", counted(days.unsigned_abs(), "day"))
+            format!(", {} after {whose} creation,", counted(days.unsigned_abs(), "day"))
         }
         _ => String::new(),
     };
     ctx.console
-        .note(&format!("links of an account without a verified domain expire{days}; add one with dl domains add"));
+        .note(&format!("{what}{days} because the account has no verified domain; to add one: dl domains add NAME"));
 }

@@ -79,7 +79,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         ctx.console.say("Email sent.");
         if base.is_loopback() {
             ctx.console
-                .say("On a service of your own without SMTP, emails are files in its data\ndirectory, in mail/.");
+                .say("If this is your own server and it has no SMTP settings, the email is a\nfile in mail/ in its data directory, or in its --mail-dir.");
         }
     }
     let question = "Paste the sign-in link here (do not press Continue in the browser): ";

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use deeplink_core::source::CreateSource;
+use deeplink_core::text::shell_word;
 
 use super::url_of;
 use crate::context::Context;
@@ -73,5 +74,5 @@ impl Rotate {
 fn make_again(name: &str) -> String {
     // Quotes do not keep a name from being read as a flag.
     let flags_end = if name.starts_with('-') { "-- " } else { "" };
-    format!("dl sources create {flags_end}{}", escape::shell(name))
+    format!("dl sources create {flags_end}{}", shell_word(name))
 }

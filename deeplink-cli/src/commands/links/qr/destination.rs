@@ -1,5 +1,6 @@
 //! Where codes go: stdout, one file, or a directory with a file for each link.
 
+use deeplink_core::text::shell_word;
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ impl Destination {
             Self::Stdout => return Ok(()),
             Self::File(path) if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) => {
                 let what = format!("--out: {} is a directory", shown(path));
-                let hint = format!("use --dir {} to write ID.{format} there", escape::shell(&path.to_string_lossy()));
+                let hint = format!("use --dir {} to write ID.{format} there", shell_word(&path.to_string_lossy()));
                 return Err(Failure::usage(what).hint(hint).into());
             }
             Self::File(path) => {

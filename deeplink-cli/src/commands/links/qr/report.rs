@@ -155,7 +155,12 @@ impl<'a> Report<'a> {
                 1 => "; 1 already existed".to_owned(),
                 there => format!("; {there} already existed"),
             };
-            let proved = if self.plan.wanted.proof && self.kept > 0 { ", read back" } else { "" };
+            let proved = match self.kept {
+                _ if !self.plan.wanted.proof => "",
+                0 => "",
+                1 => ", read back",
+                _ => ", each read back",
+            };
             let codes = counted(count(self.kept), "code");
             self.ctx.console.say(&format!("{codes} in {}{proved}{there}", dir.display()));
         }
