@@ -7,7 +7,7 @@ use std::borrow::Cow;
 #[non_exhaustive]
 pub enum DbError {
     /// Too much pending work.
-    #[error("too many pending writes")]
+    #[error("too much pending work")]
     Overloaded,
     /// The caller's account has its maximum of pending writes.
     #[error("the account's share of pending writes is used up")]

@@ -8,6 +8,7 @@ mod error;
 mod jobs;
 mod open;
 mod queue;
+mod readers;
 mod report;
 mod rows;
 mod sets;
@@ -80,7 +81,7 @@ use std::time::Duration;
 use deeplink_core::patch::Patch;
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -90,6 +91,7 @@ use crate::shares::{Share, Turn};
 pub use error::DbError;
 use jobs::job;
 pub use open::{Access, OpenError, backup, restore};
+use readers::Readers;
 pub(crate) use writer::ForeignCommits;
 
 /// The log target of PostgreSQL's notices.
@@ -107,17 +109,17 @@ pub struct Db(Arc<Kind>, Arc<AtomicU64>);
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
     Sqlite {
-        readers: SqlitePool,
+        readers: Readers<Sqlite>,
         /// For visits and credentials alone.
-        lookups: SqlitePool,
+        lookups: Readers<Sqlite>,
         reports: Arc<Semaphore>,
         writer: writer::Writer,
         _lock: Option<open::Lock>,
     },
     Postgres {
-        readers: PgPool,
+        readers: Readers<Postgres>,
         /// For visits and credentials alone.
-        lookups: PgPool,
+        lookups: Readers<Postgres>,
         reports: Arc<Semaphore>,
         writers: PgPool,
         /// The permits to use them: as many as there are connections.
@@ -214,14 +216,6 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    async fn of_sqlite(pool: &SqlitePool) -> Result<Self, DbError> {
-        pool.acquire().await.map(Self::Sqlite).map_err(DbError::before_work)
-    }
-
-    async fn of_postgres(pool: &PgPool) -> Result<Self, DbError> {
-        pool.acquire().await.map(Self::Postgres).map_err(DbError::before_work)
-    }
-
     /// The connection, for query functions.
     pub(crate) fn conn(&mut self) -> Conn<'_> {
         match self {
@@ -235,16 +229,16 @@ impl Db {
     /// A connection for reading. It refuses writes.
     pub(crate) async fn read(&self) -> Result<Reader, DbError> {
         match &*self.0 {
-            Kind::Sqlite { readers, .. } => Reader::of_sqlite(readers).await,
-            Kind::Postgres { readers, .. } => Reader::of_postgres(readers).await,
+            Kind::Sqlite { readers, .. } => readers.acquire().await.map(Reader::Sqlite),
+            Kind::Postgres { readers, .. } => readers.acquire().await.map(Reader::Postgres),
         }
     }
 
     /// Every connection for reading.
     pub(crate) async fn read_all(&self) -> Result<Vec<Reader>, DbError> {
         let most = match &*self.0 {
-            Kind::Sqlite { readers, .. } => readers.options().get_max_connections(),
-            Kind::Postgres { readers, .. } => readers.options().get_max_connections(),
+            Kind::Sqlite { readers, .. } => readers.most(),
+            Kind::Postgres { readers, .. } => readers.most(),
         };
         let mut all = Vec::new();
         for _ in 0..most {
@@ -258,8 +252,8 @@ impl Db {
     pub(crate) async fn look_up(&self) -> Result<Reader, DbError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         match &*self.0 {
-            Kind::Sqlite { lookups, .. } => Reader::of_sqlite(lookups).await,
-            Kind::Postgres { lookups, .. } => Reader::of_postgres(lookups).await,
+            Kind::Sqlite { lookups, .. } => lookups.acquire().await.map(Reader::Sqlite),
+            Kind::Postgres { lookups, .. } => lookups.acquire().await.map(Reader::Postgres),
         }
     }
 

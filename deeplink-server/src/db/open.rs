@@ -13,6 +13,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::sync::Semaphore;
 
 use super::checkpoint::RESTART_ABOVE_BYTES;
+use super::readers::Readers;
 use super::report::{POSTGRES_REPORTS, SQLITE_REPORTS};
 use super::writer::Writer;
 use super::{Db, Kind};
@@ -204,7 +205,7 @@ async fn open_sqlite(path: &Path, access: Access, timeout: Duration) -> Result<D
             .test_before_acquire(false)
             .connect_lazy_with(options.clone())
     };
-    let (readers, lookups) = (pool(SQLITE_READERS), pool(SQLITE_LOOKUPS));
+    let [readers, lookups] = [SQLITE_READERS, SQLITE_LOOKUPS].map(|connections| Readers::new(pool(connections)));
     let reports = Arc::new(Semaphore::new(SQLITE_REPORTS));
     Ok(Db(Arc::new(Kind::Sqlite { readers, lookups, reports, writer, _lock: lock }), Arc::default()))
 }
@@ -261,8 +262,8 @@ async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     let writers = pool(POSTGRES_WRITERS, "SET synchronous_commit = on").connect_with(options.clone()).await?;
     // Makes a write outside `Db::write` fail, as on SQLite.
     const READ_ONLY: &str = "SET default_transaction_read_only = on";
-    let readers = pool(POSTGRES_READERS, READ_ONLY).connect_lazy_with(options.clone());
-    let lookups = pool(POSTGRES_LOOKUPS, READ_ONLY).connect_lazy_with(options);
+    let [readers, lookups] = [POSTGRES_READERS, POSTGRES_LOOKUPS]
+        .map(|connections| Readers::new(pool(connections, READ_ONLY).connect_lazy_with(options.clone())));
     let places = ShareLimit::with_reserve(
         POSTGRES_WRITERS as usize,
         POSTGRES_WRITERS_PER_SHARE,
