@@ -58,7 +58,7 @@ impl FromStr for BaseUrl {
         let Some(host) = url.host() else { return Err(wrong("it has no host")) };
         if url.scheme() == "http" && !is_loopback(&host) {
             let why = "http:// would expose your key to the network; use https://";
-            let local = "http:// is allowed only for this machine, such as http://127.0.0.1:8080";
+            let local = "http:// is allowed only for loopback addresses, such as http://127.0.0.1:8080";
             return Err(format!("not a base URL: {why} ({local})"));
         }
         Ok(Self(url))

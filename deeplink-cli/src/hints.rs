@@ -146,7 +146,7 @@ fn unconnected(error: &Error, asked: &Asked) -> String {
     });
     match &asked.ping {
         // Elsewhere, dl does not speak plain HTTP.
-        _ if is_plain && asked.is_loopback => "the port may speak plain HTTP: try http://".to_owned(),
+        _ if is_plain && asked.is_loopback => "the server may be using plain HTTP on this port: try http://".to_owned(),
         _ if asked.is_elsewhere => "check the URL, its DNS and the network".to_owned(),
         _ if is_refused && asked.is_loopback => "is the server running?".to_owned(),
         Some(ping) => format!("check --base-url and the network, then try again, for example with {ping}"),

@@ -58,7 +58,7 @@ fn a_pipe_gets_the_bytes_of_the_service() {
     ] {
         let ran = run(&dl, line);
         assert_eq!((ran.status.code(), ran.stdout), (Some(0), fixtures::qr_code(format).to_vec()), "{line}");
-        let note = "note: the code was read back and contains https://go.example.com/spring-42\n";
+        let note = "note: the code was decoded and contains https://go.example.com/spring-42\n";
         let said = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(said, if line.ends_with("--verify") { note } else { "" }, "{line}");
     }
@@ -206,9 +206,9 @@ fn what_does_not_say_the_links_address_is_not_kept() {
     let dl = Dl::at(&double.url);
     let ran = dl.run("links qr spring-42 --out good.png --verify");
     assert_eq!(ran.ok(), "good.png\n");
-    assert_eq!(ran.stderr, "note: the code was read back and contains https://go.example.com/spring-42\n");
+    assert_eq!(ran.stderr, "note: the code was decoded and contains https://go.example.com/spring-42\n");
     let ran = dl.run("links qr spring-42 --dir good --verify");
-    assert!(!ran.ok().is_empty() && ran.stderr == "1 code in good, read back\n", "{ran}");
+    assert!(!ran.ok().is_empty() && ran.stderr == "1 code in good, verified\n", "{ran}");
     fs::remove_dir_all(dl.dir().join("good")).expect("a directory");
     dl.file("kept.png", "mine");
     for line in ["--out bad.png", "--out bad.svg", "--out kept.png --force", "--dir out", "--out -", ""] {

@@ -260,7 +260,7 @@ fn a_drawing_and_a_file_go_together() {
     let dl = user(&double, "C.UTF-8");
     let ran = dl.run(&format!("{LINE} --show --out code.png --verify"));
     assert_eq!(Photo::of(&parts(ran.ok()).0, DARK).read().as_deref(), Some(URL));
-    assert_eq!(ran.stderr, format!("code.png written\nnote: the code was read back and contains {URL}\n"));
+    assert_eq!(ran.stderr, format!("code.png written\nnote: the code was decoded and contains {URL}\n"));
     assert!(dl.dir().join("code.png").is_file());
     // With a file and without --show, a terminal only shows the name of the file.
     let (code, shown) = Screen::open(dl, &format!("{LINE} --out other.png")).end();

@@ -298,7 +298,7 @@ fn a_link_is_pasted_unseen_and_may_be_pasted_again() {
     let (code, text) = screen.end();
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("two more tries") && text.contains("one more try"), "{text}");
-    let sent = "Email sent.\nIf this is your own server and it has no SMTP settings, the email is a\nfile in mail/ in its data directory, or in its --mail-dir.\n";
+    let sent = "Email sent.\nIf this is your own server and it has no SMTP settings, the email is a file in\nthe directory set with --mail-dir (by default, mail/ in the data directory).\n";
     let text = text.replace('\r', "");
     assert_eq!(text.matches(sent).count(), 1, "{text}");
     assert_eq!(text.matches("Email sent").count(), 1, "said once: {text}");

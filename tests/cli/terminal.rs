@@ -378,7 +378,7 @@ fn a_visit_that_leads_nowhere_says_what_is_shown() {
         (
             "page",
             "200  (a landing page; it has no single destination)\n\
-             \u{1b}[36mnote\u{1b}[0m: to see where its button leads: dl links explain page --as desktop\n",
+             \u{1b}[36mnote\u{1b}[0m: to see where the button on the landing page leads: dl links explain page --as desktop\n",
         ),
         ("flagged", "200  (a notice: the link was flagged as unsafe and does not redirect)\n"),
     ] {

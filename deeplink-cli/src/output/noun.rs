@@ -169,8 +169,8 @@ nouns! {
         fields: "version": Count, "change", "changed_at": Moment, "actor_type", "actor", "bulk": Flag,
             "content": Object, "content.web_url": Destination, "content.ios_deep_link": Destination,
             "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words;
-        columns: "VERSION" = "version", "CHANGE" = "change", "AT" = "changed_at", "BY" = "actor_type", "WHO" = "actor",
-            "PREVIOUSLY LED TO" = (Destinations VERSION_DESTINATIONS);
+        columns: "VERSION" = "version", "CHANGE" = "change", "TIME" = "changed_at", "ACTOR TYPE" = "actor_type",
+            "ACTOR" = "actor", "PREVIOUS DESTINATION" = (Destinations VERSION_DESTINATIONS);
     }
 
     /// The reply to a create.

@@ -12,7 +12,7 @@ use crate::tag::{Tag, set_of};
 use crate::time::Timestamp;
 use crate::words::{paged, reply, words};
 
-/// Versions that are kept of a link; each further change removes the oldest.
+/// Number of versions kept for each link; each further change removes the oldest.
 pub const MAX_VERSIONS: i64 = 100;
 /// Days after which a deleted link can no longer be restored.
 pub const DELETED_DAYS: i64 = 30;
@@ -22,15 +22,15 @@ words! {
     LinkChange {
         /// Fields were changed.
         Updated = "updated",
-        /// The link was enabled and nothing else, or the operator reverted a flag or a disabling.
+        /// The link was enabled, with no other change, or the operator reversed its flagging or disabling.
         Enabled = "enabled",
-        /// The link was disabled and nothing else.
+        /// The link was disabled, with no other change.
         Disabled = "disabled",
         /// The operator marked it as unsafe.
         Flagged = "flagged",
         /// It was deleted.
         Deleted = "deleted",
-        /// An earlier version or, after its deletion, the link itself was restored.
+        /// An earlier version of the link, or the deleted link, was restored.
         Restored = "restored",
     }
 }
@@ -126,7 +126,7 @@ impl LinkContent {
 }
 
 impl LinkPatch {
-    /// The change that makes a link what it was stored as once; the affiliate stays.
+    /// The patch that restores this stored content to a link; it leaves the affiliate unchanged.
     pub fn to(stored: NewLink) -> Self {
         fn set<T>(value: Option<T>) -> Patch<T> {
             value.map_or(Patch::Clear, Patch::Set)
@@ -161,9 +161,9 @@ impl LinkPatch {
 }
 
 reply! {
-    /// A version of a link: what it was before a change, and the change.
+    /// A version of a link: the link as it was before a change, and details of that change.
     LinkVersion {
-        /// Number of the version; the first change of a link ends version 1.
+        /// Number of the version; version 1 is the link before its first recorded change.
         version: u64,
         /// Kind of change.
         change: LinkChange,

@@ -33,7 +33,7 @@ impl Caller {
     }
 }
 
-/// Lists a link's versions, newest first: what it was before each change, and who changed it.
+/// Lists a link's versions, newest first: the link as it was before each change, and who made the change.
 ///
 /// The last 100 versions are kept. Renaming or deleting a tag for the whole account adds no version. The history of a deleted link
 /// is kept for 30 days.
@@ -90,7 +90,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
 /// Restores an earlier version of a link, or a deleted link. By default, the last change is undone.
 ///
 /// Restoring is recorded as a change, so it can be undone too. A link that was deleted in the last 30 days is created again, with
-/// its clicks. The affiliate of a link that exists does not change.
+/// its clicks. Restoring a version of a link that is not deleted does not change its affiliate.
 #[utoipa::path(
     post, path = "/v1/links/{link_id}/restore", operation_id = "restore_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID"), IdempotencyKey),
@@ -100,7 +100,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
         FullKey, KeyedBody, NotFound,
         (status = 400, description = "A URL in that version is blocked (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's limit of links has been reached", body = ErrorBody),
-        (status = 404, description = "No such link, no such version or no change to undo (`version_not_found`)", body = ErrorBody),
+        (status = 404, description = "No such link (`not_found`); or no such version, or no change to undo (`version_not_found`)", body = ErrorBody),
         (status = 409, description = "Another link has the ID (`link_id_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]

@@ -216,7 +216,7 @@ pub struct Settings {
     pub(super) log: String,
 }
 
-/// An invalid setting; the message begins with its names.
+/// An invalid setting; the message begins with its flag, if it has one, and its variable.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", names(variable))]
 pub struct BadSetting {

@@ -102,7 +102,7 @@ async fn try_a_link(app: &App, person: &Person, is_done: bool) -> Result<Step, A
     Ok(Step {
         is_done,
         title: "Open a link",
-        text: "The click appears on this page a moment later.",
+        text: "Then reload this page to see the click.",
         path: newest.map_or(Cow::Borrowed("/account/links"), Cow::Owned),
     })
 }

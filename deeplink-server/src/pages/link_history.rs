@@ -58,7 +58,7 @@ fn word_of(change: &LinkChange) -> &'static str {
         LinkChange::Flagged => "Flagged as unsafe",
         LinkChange::Deleted => "Deleted",
         LinkChange::Restored => "Restored",
-        _ => "Edited",
+        _ => "Updated",
     }
 }
 

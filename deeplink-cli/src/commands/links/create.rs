@@ -72,8 +72,8 @@ impl Create {
             let when = clock::relative(end, clock::now());
             ctx.console.note(&format!("the link expires {when} ({end}) because the account has no verified domain"));
             ctx.console.say(
-                "  to keep links from expiring: dl domains add NAME or, on your own server,\n  \
-                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 (for new links)",
+                "  to keep links from expiring: dl domains add NAME or, on your own server, set\n  \
+                 DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0 (applies only to new links)",
             );
         }
         sheet.created(&String::from_utf8_lossy(&made.raw))

@@ -8,11 +8,11 @@ use crate::help::help;
 use crate::paging::{Fetched, Part};
 use crate::{given, output};
 
-/// List what a link was before each change, newest first
+/// List the versions of a link, newest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Each version shows the link as it was before the change listed with it. The last 100 versions are kept; those of a \
-     deleted link for 30 days. dl links restore undoes changes.",
+     deleted link are kept for 30 days. dl links restore undoes changes.",
     &["dl links history spring-42", "dl links history spring-42 -o json"]
 ))]
 pub(crate) struct History {

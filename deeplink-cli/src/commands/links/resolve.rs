@@ -116,7 +116,9 @@ impl Resolve {
             if let (Some(Shows::Page), false) = (shows, self.link.contains("://")) {
                 let visitor = self.visitor.unwrap_or(Visitor::Desktop).to_possible_value();
                 let visitor = visitor.as_ref().map_or("desktop", PossibleValue::get_name);
-                ctx.console.note(&format!("to see where its button leads: dl links explain {id} --as {visitor}"));
+                ctx.console.note(&format!(
+                    "to see where the button on the landing page leads: dl links explain {id} --as {visitor}"
+                ));
             }
             return Ok(());
         }

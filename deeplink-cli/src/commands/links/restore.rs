@@ -9,7 +9,7 @@ use crate::error::Outcome;
 use crate::help::help;
 use crate::{given, output};
 
-/// Undo changes to a link, or its deletion
+/// Undo changes to a link, or restore a deleted link
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Without --version, the last change is undone; dl links history lists the versions. Restoring is recorded as a \
@@ -23,7 +23,7 @@ use crate::{given, output};
 pub(crate) struct Restore {
     /// ID of the link
     id: String,
-    /// Version to restore, as dl links history shows it
+    /// Number of the version to restore; dl links history lists the versions
     #[arg(long, value_name = "NUMBER", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
     version: Option<u64>,
 }

@@ -79,7 +79,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
         ctx.console.say("Email sent.");
         if base.is_loopback() {
             ctx.console
-                .say("If this is your own server and it has no SMTP settings, the email is a\nfile in mail/ in its data directory, or in its --mail-dir.");
+                .say("If this is your own server and it has no SMTP settings, the email is a file in\nthe directory set with --mail-dir (by default, mail/ in the data directory).");
         }
     }
     let question = "Paste the sign-in link here (do not press Continue in the browser): ";

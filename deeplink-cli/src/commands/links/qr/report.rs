@@ -93,7 +93,7 @@ impl<'a> Report<'a> {
                 }
             }
             if let (true, None, Some(link)) = (plan.wanted.proof, &self.rows, &code.link) {
-                ctx.console.note(&format!("the code was read back and contains {}", link.url));
+                ctx.console.note(&format!("the code was decoded and contains {}", link.url));
             }
         }
         if let Some(link) = &code.link {
@@ -158,8 +158,8 @@ impl<'a> Report<'a> {
             let proved = match self.kept {
                 _ if !self.plan.wanted.proof => "",
                 0 => "",
-                1 => ", read back",
-                _ => ", each read back",
+                1 => ", verified",
+                _ => ", all verified",
             };
             let codes = counted(count(self.kept), "code");
             self.ctx.console.say(&format!("{codes} in {}{proved}{there}", dir.display()));
