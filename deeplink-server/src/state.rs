@@ -230,7 +230,7 @@ impl App {
         report.await.map_err(|error| match error.into() {
             ApiError::Database(DbError::Overloaded) => ApiError::Plain(
                 ErrorCode::Overloaded,
-                "this took longer than the 5 s allowed for a list or report; try again",
+                "the list or report was not finished in time (at most 5 s); try again",
             ),
             error => error,
         })

@@ -183,7 +183,7 @@ fn https_to_a_port_of_plain_http_is_recognized() {
         }
     });
     let ran = Dl::at(&format!("https://127.0.0.1:{port}")).env("DL_RETRIES", "0").run("links list");
-    assert!(ran.fails(9).contains("  hint: the port may speak plain HTTP: try http://\n"), "{ran}");
+    assert!(ran.fails(9).contains("  hint: the server may be using plain HTTP on this port: try http://\n"), "{ran}");
 }
 
 #[test]

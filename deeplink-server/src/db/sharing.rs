@@ -156,7 +156,7 @@ async fn r2_writes_without_an_account_keep_their_turn() {
 }
 
 /// Pauses time: a blocking task keeps the runtime from advancing it. The task ends when the result is dropped.
-fn stop_time() -> std::sync::mpsc::Sender<()> {
+pub(super) fn stop_time() -> std::sync::mpsc::Sender<()> {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || ended.recv());
     tokio::time::pause();
