@@ -48,9 +48,9 @@ mod tests {
 
     use futures_util::FutureExt;
 
-    use super::super::Kind;
     use super::super::sharing::stop_time;
     use super::super::tests::Scratch;
+    use super::super::{Db, Kind};
     use crate::config::TEST_DATABASE_TIMEOUT;
     use crate::error::ApiError;
 
@@ -66,11 +66,11 @@ mod tests {
             Kind::Postgres { lookups, .. } => lookups.most(),
         };
         for _ in 0..most {
-            held.push(db.look_up().await.expect("a connection"));
+            held.push(Db::look_up(db).await.expect("a connection"));
         }
         let _time = stop_time();
         let late = || tokio::time::advance(TEST_DATABASE_TIMEOUT + Duration::from_secs(1));
-        let [mut first, mut second] = [(); 2].map(|()| Box::pin(db.look_up()));
+        let [mut first, mut second] = [(); 2].map(|()| Box::pin(Db::look_up(db)));
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
         held.pop();
         held.push(first.await.expect("what was given back"));
@@ -78,7 +78,7 @@ mod tests {
         let refused = ApiError::from(second.await.err().expect("a refusal"));
         assert_eq!((refused.body().code.as_str(), refused.retry_after()), ("overloaded", Some(1)));
 
-        let mut alone = Box::pin(db.look_up());
+        let mut alone = Box::pin(Db::look_up(db));
         assert!((&mut alone).now_or_never().is_none());
         late().await;
         let refused = ApiError::from(alone.await.err().expect("a refusal"));
