@@ -9,20 +9,20 @@ use super::jobs::Job;
 use super::{DbError, MAX_WAITING_WRITES, used_up};
 use crate::shares::{Turn, Turns};
 
-/// With this many writes of its own before it, a write that is not begun in time is told that its share is used up.
-const MANY: usize = 16;
+/// Behind writes of its own that cost this much, a write that is not begun in time is told that its share is used up.
+const MUCH: u64 = 16;
 
 /// A write, and the deadline for starting it.
 struct Queued {
     job: Box<dyn Job>,
     deadline: Instant,
-    /// Whether many writes of its share were waiting before it.
-    is_behind_many: bool,
+    /// Whether much work of its share was waiting before it.
+    is_behind_much: bool,
 }
 
 impl Queued {
     fn refuse_overdue(self) {
-        let error = if self.is_behind_many { DbError::ShareUsedUp } else { DbError::Overloaded };
+        let error = if self.is_behind_much { DbError::ShareUsedUp } else { DbError::Overloaded };
         self.job.answer(Err(error));
     }
 }
@@ -51,8 +51,8 @@ impl Queue {
         if state.is_closed {
             return Err(DbError::Unavailable("the server is stopping".into()));
         }
-        let is_behind_many = turn.share.is_the_callers() && state.turns.len_of(&turn.share) >= MANY;
-        if !state.turns.push(turn, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_many }) {
+        let is_behind_much = turn.share.is_the_callers() && state.turns.cost_of(&turn.share) >= MUCH;
+        if !state.turns.push(turn, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_much }) {
             return Err(refusal);
         }
         drop(state);

@@ -43,8 +43,14 @@ impl Scene {
 
     /// A write that records that it ran. It is queued, or refused at once.
     fn write<'a>(&'a self, of: &'a TenantId) -> Result<Write<'a>, DbError> {
+        self.batch(of, 1)
+    }
+
+    /// The same for a batch of rows.
+    fn batch<'a>(&'a self, of: &'a TenantId, rows: usize) -> Result<Write<'a>, DbError> {
         let job = (Arc::clone(&self.ran), of.clone());
-        let mut write: Write<'a> = Box::pin(self.scratch.db.write(of, job, |_, (ran, of)| {
+        let turn = Turn::from(of).of_rows(rows);
+        let mut write: Write<'a> = Box::pin(self.scratch.db.write(turn, job, |_, (ran, of)| {
             async move {
                 ran.lock().expect("the order").push(of.clone());
                 Ok(())
@@ -194,6 +200,25 @@ async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     join_all(held).await;
     assert_eq!(scene.ran(&scene.a), 0, "503 means: not applied");
     scene.write(&scene.a).expect("room").await.expect("later writes work");
+}
+
+/// R2: waiting batches count by their cost, so that fewer of them wait than of single rows; one that waits too long behind
+/// two of its account's is told that they are its own.
+#[tokio::test]
+async fn r2_waiting_batches_count_by_their_cost() {
+    let scene = Scene::new().await;
+    let _time = stop_time();
+    let held = scene.hold(&scene.a).await;
+    let (waiting, refused): (Vec<_>, Vec<_>) = (0..30).map(|_| scene.batch(&scene.a, 100)).partition(Result::is_ok);
+    assert_eq!((waiting.len(), refused.len()), (20, 10));
+    assert!(refused.iter().all(|refused| matches!(refused, Err(DbError::ShareUsedUp))));
+    tokio::time::advance(TEST_DATABASE_TIMEOUT + Duration::from_secs(1)).await;
+    scene.open_gate();
+    for (nth, outcome) in join_all(waiting.into_iter().map(Result::unwrap)).await.into_iter().enumerate() {
+        let is_behind_own = nth >= 2 || !scene.scratch.db.is_sqlite();
+        assert_eq!(matches!(outcome, Err(DbError::ShareUsedUp)), is_behind_own, "{nth}: {outcome:?}");
+    }
+    join_all(held).await;
 }
 
 /// However long the queue is, overdue writes are refused before SQLite's next batch, not when their turn comes.

@@ -8,25 +8,43 @@ use super::{Share, Turn};
 /// opening many accounts takes nothing from shares that belong to no account, such as sign-ins and the service's own
 /// tasks.
 const MAX_WAITING: usize = 4_096;
-/// Units of virtual time for a cost of 1, so that it can be divided by the number of shares.
+/// A share may have this many items waiting whatever they cost.
+const FEW: usize = 4;
+/// Work of small items that large ones may have to wait for, as a multiple of their own.
+const BEFORE_LARGE: u64 = 5;
+/// Units of virtual time for a cost of 1, so that it can be divided by the number of flows.
 const UNIT: u64 = 1 << 16;
 
-/// Waiting items, first come, first served within a share. Among the shares the item is next that would be done first if
-/// all were worked on at once, each at the same speed: a small item never waits for large ones of many others.
+/// The small or the large items of a share: a small one does not wait for a large one that may not be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Flow {
+    share: Share,
+    is_large: bool,
+}
+
+/// Waiting items, first come, first served within a flow. Among the flows the item is next that would be done first if all
+/// were worked on at once, each at the same speed: a small item never waits for large ones of many others. That alone would
+/// let a large one wait for as many small ones of each of them as it costs, so one that has waited longer than the next item
+/// comes first, as long as small ones keep most of the work.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
-    lines: HashMap<Share, Line<T>>,
-    /// The shares with waiting items, by when the first of them would be done, and then by arrival.
-    order: BTreeMap<Place, Share>,
-    /// The virtual time: how far a share would be that always had items waiting.
+    lines: HashMap<Flow, Line<T>>,
+    /// The flows with waiting items, by when the first of them would be done, and then by arrival.
+    order: BTreeMap<Place, Flow>,
+    /// Those of them that are large, by arrival.
+    large: BTreeMap<u64, Flow>,
+    /// The cost of the small items served while large ones waited, since one of these was.
+    passed: u64,
+    /// The virtual time: how far a flow would be that always had items waiting.
     now: u64,
     arrivals: u64,
     len: usize,
 }
 
+/// When an item would be done, and when it became the first of its flow.
 type Place = (u64, u64);
 
-/// The waiting items of a share, each with its cost; never empty.
+/// The waiting items of a flow, each with its cost; never empty.
 #[derive(Debug)]
 struct Line<T> {
     items: VecDeque<(u64, T)>,
@@ -35,9 +53,16 @@ struct Line<T> {
     place: Place,
 }
 
+impl<T> Line<T> {
+    fn cost(&self) -> u64 {
+        self.items.iter().map(|(cost, _)| cost / UNIT).sum()
+    }
+}
+
 impl<T> Turns<T> {
     pub(crate) fn new() -> Self {
-        Self { lines: HashMap::new(), order: BTreeMap::new(), now: 0, arrivals: 0, len: 0 }
+        let (order, large) = (BTreeMap::new(), BTreeMap::new());
+        Self { lines: HashMap::new(), order, large, passed: 0, now: 0, arrivals: 0, len: 0 }
     }
 
     /// Number of waiting items.
@@ -45,91 +70,118 @@ impl<T> Turns<T> {
         self.len
     }
 
-    /// Number of waiting items of a share.
-    pub(crate) fn len_of(&self, share: &Share) -> usize {
-        self.lines.get(share).map_or(0, |line| line.items.len())
+    /// The cost of a share's waiting items.
+    pub(crate) fn cost_of(&self, share: &Share) -> u64 {
+        let lines = flows(share).into_iter().filter_map(|flow| self.lines.get(&flow));
+        lines.map(Line::cost).sum()
     }
 
-    /// Adds an item, unless `most` of its share are waiting; `false` if there is no room.
-    pub(crate) fn push(&mut self, Turn { share, cost }: Turn, most: usize, item: T) -> bool {
-        let waiting = self.len_of(&share);
-        let is_full = self.len >= MAX_WAITING && share.is_the_callers();
-        if waiting >= most || (waiting > 0 && is_full) {
+    /// Adds an item, unless those of its flow that wait cost `most`; `false` if there is no room.
+    pub(crate) fn push(&mut self, turn: Turn, most: usize, item: T) -> bool {
+        let flow = Flow { is_large: turn.is_large(), share: turn.share };
+        let of_flow = self.lines.get(&flow);
+        let has_much = of_flow.is_some_and(|line| line.items.len() >= FEW.min(most) && line.cost() >= most as u64);
+        let is_full = self.len >= MAX_WAITING && flow.share.is_the_callers();
+        if has_much || most == 0 || (is_full && self.cost_of(&flow.share) > 0) {
             return false;
         }
-        let item = (u64::from(cost) * UNIT, item);
-        if let Some(line) = self.lines.get_mut(&share) {
+        let item = (u64::from(turn.cost) * UNIT, item);
+        if let Some(line) = self.lines.get_mut(&flow) {
             line.items.push_back(item);
         } else {
-            self.line_up(share, VecDeque::from([item]), self.now);
+            self.arrivals += 1;
+            self.line_up(flow, VecDeque::from([item]), self.now, self.arrivals);
         }
         self.len += 1;
         true
     }
 
-    /// Takes the next item among the shares whose first one `may` be taken, given the share and whether that is a large one.
+    /// Takes the next item among the flows that `may` be taken from, given the share and whether it is the large one.
     pub(crate) fn next(&mut self, may: impl Fn(&Share, bool) -> bool) -> Option<T> {
-        let is_large = |share: &Share| {
-            let first = self.lines.get(share).and_then(|line| line.items.front());
-            first.is_some_and(|(cost, _)| *cost > UNIT)
-        };
-        let share = self.order.values().find(|share| may(share, is_large(share)))?.clone();
-        let shares = self.lines.len() as u64;
-        let Line { mut items, begins, place } = self.lines.remove(&share)?;
-        self.order.remove(&place);
+        let (flow, is_early) = self.first(may)?;
+        let flows = self.lines.len() as u64;
+        let Line { mut items, begins, .. } = self.leave(&flow)?;
         let (cost, item) = items.pop_front()?;
-        self.now += cost / shares;
+        self.now += cost / flows;
         self.len -= 1;
-        self.line_up(share, items, begins + cost);
+        self.passed = if flow.is_large || self.large.is_empty() { 0 } else { self.passed + cost };
+        self.arrivals += 1;
+        // What came early is no debt, which others could make it pay much later.
+        let ended = if is_early { self.now.min(begins + cost) } else { begins + cost };
+        self.line_up(flow, items, ended, self.arrivals);
         Some(item)
+    }
+
+    /// The flow whose first item is next, and whether that comes early because it has waited long.
+    fn first(&self, may: impl Fn(&Share, bool) -> bool) -> Option<(Flow, bool)> {
+        let (place, next) = self.order.iter().find(|(_, flow)| may(&flow.share, flow.is_large))?;
+        let oldest = self.large.range(..place.1).map(|(_, flow)| flow).find(|flow| may(&flow.share, true));
+        let cost = |flow| self.lines.get(flow).and_then(|line| line.items.front()).map_or(0, |(cost, _)| *cost);
+        let early = oldest.filter(|flow| self.passed >= BEFORE_LARGE * cost(flow));
+        Some((early.unwrap_or(next).clone(), early.is_some()))
     }
 
     /// Drops a share's items that are gone.
     pub(crate) fn forget(&mut self, share: &Share, is_gone: impl Fn(&T) -> bool) {
-        let Some(line) = self.lines.get_mut(share) else { return };
-        let (before, first) = (line.items.len(), line.items.front().is_some_and(|(_, item)| is_gone(item)));
-        line.items.retain(|(_, item)| !is_gone(item));
-        self.len -= before - line.items.len();
-        if first {
-            self.step_up(share.clone());
+        for flow in flows(share) {
+            let Some(line) = self.lines.get_mut(&flow) else { continue };
+            let (before, first) = (line.items.len(), line.items.front().is_some_and(|(_, item)| is_gone(item)));
+            line.items.retain(|(_, item)| !is_gone(item));
+            self.len -= before - line.items.len();
+            if first {
+                self.step_up(flow);
+            }
         }
     }
 
-    /// Takes the items that `is_over` from the front of each share.
+    /// Takes the items that `is_over` from the front of each flow.
     pub(crate) fn take_over(&mut self, is_over: impl Fn(&T) -> bool) -> Vec<T> {
-        let (mut over, mut shares) = (Vec::new(), Vec::new());
-        for (share, line) in &mut self.lines {
+        let (mut over, mut flows) = (Vec::new(), Vec::new());
+        for (flow, line) in &mut self.lines {
             let before = over.len();
             while line.items.front().is_some_and(|(_, item)| is_over(item)) {
                 over.extend(line.items.pop_front().map(|(_, item)| item));
             }
             if over.len() > before {
-                shares.push(share.clone());
+                flows.push(flow.clone());
             }
         }
         self.len -= over.len();
-        for share in shares {
-            self.step_up(share);
+        for flow in flows {
+            self.step_up(flow);
         }
         over
     }
 
-    /// Finds the place of a share whose first item was dropped: the next one begins when that would have begun.
-    fn step_up(&mut self, share: Share) {
-        if let Some(Line { items, begins, place }) = self.lines.remove(&share) {
-            self.order.remove(&place);
-            self.line_up(share, items, begins);
+    /// Finds the place of a flow whose first item was dropped: the next one begins when that would have begun.
+    fn step_up(&mut self, flow: Flow) {
+        if let Some(Line { items, begins, place: (_, arrival) }) = self.leave(&flow) {
+            self.line_up(flow, items, begins, arrival);
         }
     }
 
-    /// Puts a share in its place among the others, if any of its items wait.
-    fn line_up(&mut self, share: Share, items: VecDeque<(u64, T)>, begins: u64) {
-        let Some((cost, _)) = items.front() else { return };
-        self.arrivals += 1;
-        let place = (begins + cost, self.arrivals);
-        self.order.insert(place, share.clone());
-        self.lines.insert(share, Line { items, begins, place });
+    /// Removes a flow.
+    fn leave(&mut self, flow: &Flow) -> Option<Line<T>> {
+        let line = self.lines.remove(flow)?;
+        self.order.remove(&line.place);
+        self.large.remove(&line.place.1);
+        Some(line)
     }
+
+    /// Puts a flow in its place among the others, if any of its items wait.
+    fn line_up(&mut self, flow: Flow, items: VecDeque<(u64, T)>, begins: u64, arrival: u64) {
+        let Some((cost, _)) = items.front() else { return };
+        let place = (begins + cost, arrival);
+        if flow.is_large {
+            self.large.insert(arrival, flow.clone());
+        }
+        self.order.insert(place, flow.clone());
+        self.lines.insert(flow, Line { items, begins, place });
+    }
+}
+
+fn flows(share: &Share) -> [Flow; 2] {
+    [false, true].map(|is_large| Flow { share: share.clone(), is_large })
 }
 
 #[cfg(test)]
@@ -225,21 +277,60 @@ mod tests {
         assert_eq!(first, (1..=200).collect::<Vec<_>>(), "each has its turn before any has its second");
     }
 
-    /// Nothing large waits for ever beside small items that never end.
+    /// R2: beside small items of many shares that never end, a batch comes once each of them had its turn, and however
+    /// many batches there are, five sixths of the work is on small items.
     #[test]
-    fn a_large_item_comes_beside_small_ones_that_never_end() {
-        let mut turns = Turns::new();
-        assert!(turns.push(Turn::from(share(0)).of_rows(100), 3, 0));
-        for number in 1..=64 {
-            assert!(turns.push(turn(number), 3, number));
+    fn r2_batches_do_not_wait_for_many_small_items_of_each_share() {
+        for (batches, most) in [(1, 240), (20, 1_500)] {
+            let mut turns = Turns::new();
+            let push = |turns: &mut Turns<usize>, number| {
+                let rows = if number < batches { 100 } else { 1 };
+                assert!(turns.push(Turn::from(share(number)).of_rows(rows), 20, number));
+            };
+            (0..200 + batches).for_each(|number| push(&mut turns, number));
+            let (mut last, mut waits, mut done) = (vec![0; 200 + batches], vec![0; 200 + batches], [0, 0]);
+            for at in 1..=20_000 {
+                let number = turns.next(|_, _| true).expect("an item");
+                waits[number] = waits[number].max(at - last[number]);
+                last[number] = at;
+                done[usize::from(number < batches)] += if number < batches { 13 } else { 1 };
+                push(&mut turns, number);
+            }
+            let [of_batches, of_small] =
+                [&waits[..batches], &waits[batches..]].map(|waits| *waits.iter().max().unwrap());
+            assert!(of_batches <= most, "{of_batches}");
+            assert!(of_small <= 300, "{of_small}");
+            assert!(done[0] >= 5 * done[1], "{done:?}");
+            // What a share got early is not held against it later.
+            (0..9).for_each(|_| assert!(turns.push(Turn::from(share(999)).of_rows(100), 20 * 13, 999)));
+            let rest: Vec<_> =
+                all(&mut turns).into_iter().filter(|number| *number < batches || *number == 999).collect();
+            assert!(rest[..=batches].contains(&0), "{rest:?}");
         }
-        let mut before = 0;
-        while let Some(number @ 1..) = turns.next(|_, _| true) {
-            before += 1;
-            assert!(before < 2_000 && turns.push(turn(number), 3, number));
-        }
-        assert!(before > 64, "each small one came first");
     }
+
+    /// R2: what a share has waiting counts by its cost, so that a few batches are as much as many small items.
+    #[test]
+    fn r2_what_waits_counts_by_its_cost() {
+        let mut turns = Turns::new();
+        let batches = |turns: &mut Turns<()>, of, most| {
+            (0..300).take_while(|_| turns.push(Turn::from(share(of)).of_rows(100), most, ())).count()
+        };
+        assert_eq!(batches(&mut turns, 1, 256), 20);
+        assert_eq!(turns.cost_of(&share(1)), 260);
+        assert!(turns.push(turn(1), 256, ()), "what is small counts apart");
+        assert_eq!([batches(&mut turns, 2, 16), batches(&mut turns, 3, 2)], [FEW, 2]);
+    }
+
+    /// R2: what a share has small does not wait for what it has large and may not take.
+    #[test]
+    fn r2_small_items_pass_large_ones_of_their_share_that_may_not_be_taken() {
+        let mut turns = Turns::new();
+        assert!(turns.push(Turn::from(share(0)).of_rows(100), 99, "batch") && turns.push(turn(0), 99, "small"));
+        assert_eq!(turns.next(|_, is_large| !is_large), Some("small"));
+        assert_eq!([turns.next(|_, is_large| !is_large), turns.next(|_, _| true)], [None, Some("batch")]);
+    }
+
     /// R2: a share that asks for more than its part still has its part, although most of what it asks for is refused.
     #[test]
     fn r2_what_is_refused_costs_its_share_nothing() {
@@ -257,7 +348,7 @@ mod tests {
             }
             // Those of earlier rounds were not begun in time; there are always others behind them.
             turns.take_over(|item| (1_000..round).contains(item));
-            assert!(turns.len_of(&share(0)) > 0);
+            assert!(turns.cost_of(&share(0)) > 0);
         }
         assert!(served >= 200, "{served}: at least one in each round");
     }
