@@ -114,6 +114,7 @@ fn is_visit(method: &Method, path: &str) -> bool {
 fn too_much_unread(excess: Excess) -> ApiError {
     let message = match excess {
         Excess::OfAddress => "too many unread responses for your address; read them first",
+        Excess::OfAccount => "too many unread responses for your account; read them first",
         Excess::OfAll => "the server is holding too many unread responses",
     };
     ApiError::TryLater(ErrorCode::Overloaded, message, 1)
@@ -140,6 +141,9 @@ async fn rest(
     let is_ours = !matches!(place, Ok(VisitedHost::Custom(_)));
     let open = cors::allowed_route(parts.uri.path()).filter(|_| is_ours);
     let successor = earlier::successor(parts.uri.path()).filter(|_| is_ours);
+    let limits = parts.extensions.remove::<StrangersLimits>();
+    let anonymous = Anonymous::new(&app.anonymous_bodies, unread.share(), limits);
+    let holder = Arc::clone(anonymous.holder());
     let span = tracing::info_span!("request", request_id = id.to_str().unwrap_or_default());
     let answer = async {
         if let Err(error) = host::at_most_one(&parts.headers) {
@@ -159,8 +163,7 @@ async fn rest(
             }
             Ok(VisitedHost::Custom(_)) => ApiError::not_found().into_response(),
             Ok(VisitedHost::Service | VisitedHost::Unknown) => {
-                let limits = parts.extensions.remove::<StrangersLimits>();
-                parts.extensions.insert(Anonymous::new(&app.anonymous_bodies, unread.share(), limits));
+                parts.extensions.insert(anonymous);
                 if let Some(route) = open.filter(|_| parts.method == Method::OPTIONS) {
                     return cors::preflight(route);
                 }
@@ -182,7 +185,7 @@ async fn rest(
     let is_paid = [RECEIPT_V1, RECEIPT_V2].iter().any(|name| response.headers().contains_key(*name));
     let changed_nothing = matches!(method, Method::GET | Method::HEAD) || response.status().is_client_error();
     let may_drop = changed_nothing && !is_paid;
-    let admitted = unread.admit(response, may_drop);
+    let admitted = unread.of(holder.get()).admit(response, may_drop);
     let mut response = admitted.unwrap_or_else(|excess| too_much_unread(excess).into_response());
     if open.is_some() {
         cors::allow(response.headers_mut());
@@ -254,6 +257,7 @@ mod tests {
     fn r4_refusals_say_who_must_read() {
         for (excess, message) in [
             (Excess::OfAddress, "too many unread responses for your address; read them first; try again in 1 s"),
+            (Excess::OfAccount, "too many unread responses for your account; read them first; try again in 1 s"),
             (Excess::OfAll, "the server is holding too many unread responses; try again in 1 s"),
         ] {
             let refused = too_much_unread(excess);

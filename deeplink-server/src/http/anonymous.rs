@@ -3,7 +3,7 @@
 //!
 //! A publishable key is public and a source's URL is widely shared, so neither lifts these limits; nor does a payment.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::ErrorCode;
@@ -13,7 +13,7 @@ use http::request::Parts;
 
 use super::listen::{Share, StrangersLimits};
 use crate::error::ApiError;
-use crate::shares::accounts::AccountBytes;
+use crate::shares::accounts::{AccountBytes, Holder};
 use crate::shares::budget::{Budget, Excess, Used};
 use crate::state::App;
 
@@ -29,21 +29,30 @@ pub(crate) struct Anonymous {
     address: Arc<Share>,
     /// Set if the request has a credential or a body, or uses HTTP/2.
     limits: Option<StrangersLimits>,
+    holder: Arc<OnceLock<Holder>>,
 }
 
 impl Anonymous {
     pub(crate) fn new(bodies: &Arc<Used>, address: &Arc<Share>, limits: Option<StrangersLimits>) -> Self {
-        Self { bodies: Arc::clone(bodies), address: Arc::clone(address), limits }
+        Self { bodies: Arc::clone(bodies), address: Arc::clone(address), limits, holder: Arc::default() }
+    }
+
+    /// Contains whose response it is, once that is known.
+    pub(crate) fn holder(&self) -> &Arc<OnceLock<Holder>> {
+        &self.holder
     }
 
     /// Lifts these limits, because the request has a valid credential of this account: what it takes counts for the account.
     /// Fails if the account has too much in progress.
-    pub(crate) fn end(parts: &mut Parts, app: &App, tenant: &TenantId) -> Result<(), ApiError> {
-        if let Some(Self { limits: Some(limits), .. }) = parts.extensions.remove() {
+    pub(crate) fn end(parts: &mut Parts, app: &App, of: impl Into<Holder>) -> Result<(), ApiError> {
+        let of = of.into();
+        let tenant = of.tenant.clone();
+        if let Some(Self { limits, holder, .. }) = parts.extensions.remove() {
+            holder.get_or_init(|| of);
             let later = |message| ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_SECS);
-            limits.lift(&app.account_requests, tenant).map_err(later)?;
+            limits.map_or(Ok(()), |limits| limits.lift(&app.account_requests, &tenant)).map_err(later)?;
         }
-        parts.extensions.insert(Account { bodies: Arc::clone(&app.account_bodies), tenant: tenant.clone() });
+        parts.extensions.insert(Account { bodies: Arc::clone(&app.account_bodies), tenant });
         Ok(())
     }
 
@@ -51,7 +60,7 @@ impl Anonymous {
         let taken = BODIES.take(bytes, &self.bodies, &self.address.bodies, self.address.is_trusted);
         taken.map_err(|excess| match excess {
             Excess::OfAddress => "too many unauthenticated request bodies in progress from your address",
-            Excess::OfAll => "too many unauthenticated request bodies in progress",
+            Excess::OfAccount | Excess::OfAll => "too many unauthenticated request bodies in progress",
         })
     }
 

@@ -119,7 +119,7 @@ impl FromRequestParts<Shared> for FullScope {
             Some(caller) => caller,
             None => {
                 let caller = full_scope(shown_key(parts)?, parts, app).await?;
-                Anonymous::end(parts, app, &caller.tenant)?;
+                Anonymous::end(parts, app, &*caller)?;
                 caller
             }
         };
@@ -135,7 +135,7 @@ impl FromRequestParts<Shared> for LinkWriter {
             return Ok(Self(caller));
         }
         let caller = caller(shown_key(parts)?, parts, app).await?;
-        Anonymous::end(parts, app, &caller.tenant)?;
+        Anonymous::end(parts, app, &*caller)?;
         Ok(Self(caller))
     }
 }

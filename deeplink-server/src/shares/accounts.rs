@@ -3,9 +3,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deeplink_core::id::TenantId;
+
+use crate::caller::Caller;
 
 /// How many bytes accounts may have in memory.
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +41,69 @@ const REQUESTS: Limits = Limits {
 #[derive(Debug)]
 pub(crate) struct AccountBytes {
     limits: Limits,
-    counts: Mutex<Counts>,
+    counts: Mutex<Counts<TenantId>>,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
+/// How many bytes each account, or each of another kind, has, and all together.
+#[derive(Debug)]
+pub(crate) struct Counts<K> {
     all: usize,
     /// Never 0.
-    of: HashMap<TenantId, usize>,
+    of: HashMap<K, usize>,
+}
+
+impl<K> Default for Counts<K> {
+    fn default() -> Self {
+        Self { all: 0, of: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Counts<K> {
+    pub(crate) fn of(&self, key: &K) -> usize {
+        self.of.get(key).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, key: &K, bytes: usize) {
+        self.all += bytes;
+        *self.of.entry(key.clone()).or_default() += bytes;
+    }
+
+    pub(crate) fn give_back(&mut self, key: &K, bytes: usize) {
+        if let Entry::Occupied(mut of) = self.of.entry(key.clone()) {
+            *of.get_mut() -= bytes;
+            if *of.get() == 0 {
+                of.remove();
+            }
+        }
+        self.all -= bytes;
+    }
+}
+
+/// Whose responses are counted: an account's, or those of its affiliates together, so that these take nothing from it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Holder {
+    pub(crate) tenant: TenantId,
+    is_affiliate: bool,
+}
+
+impl From<&TenantId> for Holder {
+    fn from(tenant: &TenantId) -> Self {
+        Self { tenant: tenant.clone(), is_affiliate: false }
+    }
+}
+
+impl Holder {
+    /// An account's affiliates.
+    #[cfg(test)]
+    pub(crate) fn of_affiliates(tenant: &TenantId) -> Self {
+        Self { tenant: tenant.clone(), is_affiliate: true }
+    }
+}
+
+impl From<&Caller> for Holder {
+    fn from(caller: &Caller) -> Self {
+        Self { tenant: caller.tenant.clone(), is_affiliate: caller.affiliate.is_some() }
+    }
 }
 
 impl AccountBytes {
@@ -62,7 +120,7 @@ impl AccountBytes {
     /// Counts bytes, or returns why there is no room for them.
     pub(crate) fn take(&self, tenant: &TenantId, bytes: usize) -> Result<(), &'static str> {
         let mut counts = self.counts();
-        let of_account = counts.of.get(tenant).copied().unwrap_or(0) + bytes;
+        let of_account = counts.of(tenant) + bytes;
         let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
         if of_account > most {
             return Err(mine);
@@ -70,24 +128,16 @@ impl AccountBytes {
         if counts.all + bytes > of_all && of_account > always {
             return Err(all);
         }
-        counts.all += bytes;
-        *counts.of.entry(tenant.clone()).or_default() += bytes;
+        counts.add(tenant, bytes);
         Ok(())
     }
 
     /// Releases bytes.
     pub(crate) fn give_back(&self, tenant: &TenantId, bytes: usize) {
-        let mut counts = self.counts();
-        if let Entry::Occupied(mut of) = counts.of.entry(tenant.clone()) {
-            *of.get_mut() -= bytes;
-            if *of.get() == 0 {
-                of.remove();
-            }
-        }
-        counts.all -= bytes;
+        self.counts().give_back(tenant, bytes);
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, Counts<TenantId>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

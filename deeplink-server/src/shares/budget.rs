@@ -16,6 +16,8 @@ pub(crate) const SITES: usize = 4;
 pub enum Excess {
     /// The client's address has used up its share.
     OfAddress,
+    /// The client's account has used up its share.
+    OfAccount,
     /// The budget of all clients is used up.
     OfAll,
 }

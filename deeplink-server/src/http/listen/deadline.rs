@@ -18,6 +18,7 @@ use super::Limits;
 use super::share::Share;
 use super::state::{Command, ConnectionState, InUse};
 use super::unread::AllUnread;
+use crate::shares::accounts::{Counts, Holder};
 use crate::shares::budget::Used;
 
 /// Interval of sweeps. A limit is enforced at most two of these late, and never early.
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     /// When body timeouts were shortened because connections or memory for requests became scarce; `None` if they are not.
     hurry_since: Mutex<Option<Instant>>,
     pub(super) unread: AllUnread,
+    /// The same by whose answers they are, where that is known.
+    pub(super) unread_of_holders: Mutex<Counts<Holder>>,
     /// Bytes of requests in progress on all connections: of strangers without a body, and of all others.
     pub(super) visits: Used,
     pub(super) heads: Used,
@@ -61,6 +64,7 @@ impl Shared {
             crowded_since: AtomicU64::new(0),
             hurry_since: Mutex::default(),
             unread: AllUnread::default(),
+            unread_of_holders: Mutex::default(),
             visits: Used::default(),
             heads: Used::default(),
             connections: Mutex::default(),

@@ -87,7 +87,7 @@ where
             match Head::take(&self.state, request.headers().len(), !request.body().is_end_stream()) {
                 Ok(taken) => head = Some(Arc::new(taken)),
                 Err(Excess::OfAddress) => refusal = Some(Refusal::TOO_MANY_OF_ADDRESS),
-                Err(Excess::OfAll) => refusal = Some(Refusal::TOO_MANY_OF_ALL),
+                Err(Excess::OfAccount | Excess::OfAll) => refusal = Some(Refusal::TOO_MANY_OF_ALL),
             }
         }
         if self.state.speaks_http2() && refusal.is_none() {

@@ -4,7 +4,7 @@
 //! at worst delays a command by one sweep.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::framing::Framing;
 use super::share::Share;
 use super::unread::{AllUnread, Counter};
 use super::{Excess, Limits};
+use crate::shares::accounts::{Counts, Holder};
 use crate::shares::budget::{Used, UsedBy};
 
 /// Idle timeout while all or nearly all places are taken.
@@ -135,6 +136,8 @@ pub(super) struct ConnectionState {
     command: AtomicU8,
     draining_since: AtomicU64,
     gone: AtomicBool,
+    /// Whose large answer it was sent last.
+    holder: Mutex<Option<Holder>>,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -167,6 +170,7 @@ impl ConnectionState {
             command: AtomicU8::new(Command::Continue as u8),
             draining_since: AtomicU64::new(0),
             gone: AtomicBool::new(false),
+            holder: Mutex::default(),
             waker: Mutex::default(),
         }
     }
@@ -178,6 +182,27 @@ impl ConnectionState {
     /// The unread bytes of all connections.
     pub(super) fn all_unread(&self) -> &AllUnread {
         &self.shared.unread
+    }
+
+    /// The same by whose answers they are.
+    pub(super) fn unread_of_holders(&self) -> MutexGuard<'_, Counts<Holder>> {
+        lock(&self.shared.unread_of_holders)
+    }
+
+    /// Remembers whose large answer it was sent last.
+    pub(super) fn set_holder(&self, holder: &Holder) {
+        *lock(&self.holder) = Some(holder.clone());
+    }
+
+    /// Whether those whose large answer it was sent last have more than half of what they may leave unread. A proxy's
+    /// connection carries answers of many.
+    fn holder_has_much(&self) -> bool {
+        if self.share.is_trusted {
+            return false;
+        }
+        let holder = lock(&self.holder);
+        let most = self.limits().unread_budget().of_address();
+        holder.as_ref().is_some_and(|holder| self.unread_of_holders().of(holder) > most / 2)
     }
 
     /// The deadline of a body that the application has been waiting for since `began`; its current read has been pending
@@ -456,12 +481,13 @@ impl ConnectionState {
         // Answers that all clients share are not counted as unread, but their requests are.
         let is_pressing = self.all_unread().is_pressing(limits.unread, has_much)
             || (visits.is_nearly_used_up(&self.shared.visits) && self.share.visits.address.get() > visits.always);
-        let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         let blocked_since = self.blocked_since.load(Relaxed);
+        let unsent = self.unsent.load(Relaxed);
+        let is_pressing = is_pressing || (blocked_since > 0 || unsent > 0) && self.holder_has_much();
+        let stall = if is_pressing { limits.write_stall.min(PRESSING_WRITE_STALL) } else { limits.write_stall };
         if blocked_since > 0 && past(blocked_since, stall) {
             return Some(Command::Close);
         }
-        let unsent = self.unsent.load(Relaxed);
         if unsent > 0 && past(self.sent_at.load(Relaxed), stall) {
             return Some(Command::Close);
         }

@@ -2,7 +2,7 @@
 //!
 //! A client that sends requests and does not read makes the server hold the answers, over HTTP/2 in as many streams as
 //! a connection may have. So a connection or an address with many unread bytes waits with its next request; a large
-//! answer is dropped when the budget of its address, or of all, is used up; and while that is nearly so, stalled
+//! answer is dropped when the budget of its address or account, or of all, is used up; and while that is nearly so, stalled
 //! clients are cut sooner (`state`). Bytes count from when they are made until their memory is freed; only documents that
 //! stay in memory anyway are [`Free`].
 
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::Excess;
 use super::share::Share;
 use super::state::ConnectionState;
+use crate::shares::accounts::Holder;
 
 /// An answer up to this size is small: a redirect, a page, most of what the API says. It is sent however much others
 /// have not read, and dropped only when its address has twice its share: many can be under way before one of them is
@@ -32,22 +33,31 @@ pub(crate) struct Free;
 
 /// What the client of one connection has not read.
 #[derive(Debug, Clone)]
-pub struct Unread(Arc<ConnectionState>);
+pub struct Unread {
+    state: Arc<ConnectionState>,
+    /// Whose answers are admitted, if that is known.
+    holder: Option<Holder>,
+}
 
 impl Unread {
     pub(super) fn new(state: Arc<ConnectionState>) -> Self {
-        Self(state)
+        Self { state, holder: None }
+    }
+
+    /// The same for answers that count for an account or its affiliates, too.
+    pub(crate) fn of(&self, holder: Option<&Holder>) -> Self {
+        Self { state: Arc::clone(&self.state), holder: holder.cloned() }
     }
 
     /// The share of the client's address.
     pub(crate) fn share(&self) -> &Arc<Share> {
-        &self.0.share
+        &self.state.share
     }
 
     /// Waits, before a request is handled, until the client has read enough of its earlier answers, and then, for a
     /// short time, until the others at its address have. A client that reads nothing is cut by the time limit for that.
     pub async fn turn(&self) -> Result<(), Excess> {
-        let (state, limits) = (&*self.0, self.0.limits());
+        let (state, limits) = (&*self.state, self.state.limits());
         if state.share.is_trusted {
             return Ok(());
         }
@@ -103,7 +113,7 @@ impl Unread {
     }
 
     fn count(&self, bytes: Bytes, may_drop: bool) -> Result<Bytes, Excess> {
-        let (state, length) = (&*self.0, bytes.len());
+        let (state, length) = (&*self.state, bytes.len());
         let (budget, is_large) = (state.limits().unread_budget(), length > SMALL);
         // An answer without others is sent whatever its size.
         let exceeds = |before: usize, most: usize| may_drop && before > 0 && before.saturating_add(length) > most;
@@ -111,12 +121,25 @@ impl Unread {
         let of_address = state.share.unread.add(length);
         let of_site = state.share.unread_of_site.as_ref().map_or(0, |site| site.add(length));
         state.unread.add(length);
+        let of_account = self.holder.as_ref().map_or(0, |holder| {
+            if is_large {
+                state.set_holder(holder);
+            }
+            let mut holders = state.unread_of_holders();
+            let before = holders.of(holder);
+            holders.add(holder, length);
+            before
+        });
         let bytes = if is_large && bytes.is_unique() { without_spare_capacity(bytes) } else { bytes };
         // Gives everything back when it is dropped.
-        let counted = Counted { bytes, state: Arc::clone(&self.0) };
+        let counted = Counted { bytes, of: self.clone() };
         let most = budget.of_address();
         if !state.share.is_trusted && exceeds(of_address, if is_large { most } else { most.saturating_mul(2) }) {
             return Err(Excess::OfAddress);
+        }
+        // Its clients may have many addresses.
+        if is_large && exceeds(of_account, most) {
+            return Err(Excess::OfAccount);
         }
         if is_large && exceeds(of_site, budget.of_site()) {
             return Err(Excess::OfAddress);
@@ -139,7 +162,7 @@ fn without_spare_capacity(bytes: Bytes) -> Bytes {
 /// Bytes that are counted until the last copy is dropped.
 struct Counted {
     bytes: Bytes,
-    state: Arc<ConnectionState>,
+    of: Unread,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -150,13 +173,16 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let (state, length, limits) = (&*self.state, self.bytes.len(), self.state.limits());
+        let (state, length, limits) = (&*self.of.state, self.bytes.len(), self.of.state.limits());
         state.all_unread().0.fetch_sub(length, Relaxed);
         state.share.unread.subtract(length, limits.unread_budget().of_address());
         if let Some(site) = &state.share.unread_of_site {
             site.give_back(length);
         }
         state.unread.subtract(length, limits.unread_per_connection);
+        if let Some(holder) = &self.of.holder {
+            state.unread_of_holders().give_back(holder, length);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::super::state::{Command, ConnectionState, HURRIED_TIMEOUT, PRESSING_WR
 use super::super::unread::{Free, SMALL};
 use super::super::{Excess, SHARES};
 use super::*;
+use crate::shares::accounts::Holder;
 
 const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -557,6 +558,48 @@ async fn r4_a_site_has_a_quarter_of_the_unread_bytes() {
     held.clear();
     assert_eq!(site.unread.get(), 0);
     unread[5].admit(answer(LARGE), true).expect("the site has read");
+}
+
+/// R4: an account may have an eighth of the unread bytes, on however many addresses; large answers beyond that are refused.
+#[tokio::test(start_paused = true)]
+async fn r4_an_account_has_an_eighth_of_the_unread_bytes() {
+    const LARGE: usize = 4 * SMALL;
+    let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
+    let of = |account| Unread::new(connections.add(&Arc::default())).of(account);
+    let account = Holder::from(&tenant());
+    let mut held: Vec<_> = (0..2).map(|_| of(Some(&account)).admit(answer(LARGE), true).unwrap()).collect();
+    assert_eq!(of(Some(&account)).admit(answer(LARGE), true).unwrap_err(), Excess::OfAccount);
+    held.push(of(Some(&account)).admit(answer(SMALL), true).expect("a small one"));
+    held.push(of(None).admit(answer(LARGE), true).expect("somebody else's"));
+    let affiliates = Holder::of_affiliates(&tenant());
+    held.push(of(Some(&affiliates)).admit(answer(LARGE), true).expect("that of its affiliates"));
+    held.clear();
+    of(Some(&account)).admit(answer(LARGE), true).expect("the account has read");
+    assert_eq!(connections.add(&Arc::default()).unread_of_holders().of(&account), 0);
+}
+
+/// R4: clients of an account that has more than half of its part and accept nothing are cut after two seconds instead of
+/// thirty, so that a few of them do not keep its large answers from the others.
+#[tokio::test(start_paused = true)]
+async fn r4_stalled_clients_of_an_account_with_much_are_cut_sooner() {
+    let connections = Connections::new(budget(SHARES * 4 * SMALL, usize::MAX));
+    let account = Holder::from(&tenant());
+    let stalled = |size, share: Share| {
+        let state = connections.add(&Arc::new(share));
+        let answer = Unread::new(Arc::clone(&state)).of(Some(&account)).admit(answer(size), true).unwrap();
+        state.begin_exchange();
+        state.blocked(true);
+        (state, answer)
+    };
+    let (few, few_bytes) = stalled(SMALL + 1, Share::default());
+    assert_is(until_closed(&few).await, Duration::from_secs(30));
+    few.leave();
+    let (many, _bytes) = stalled(SMALL + 1, Share::default());
+    let (proxys, _more) = stalled(SMALL + 1, Share::of_proxies());
+    assert_is(until_closed(&many).await, Duration::from_secs(2));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(proxys.command(), Command::Continue, "a proxy's connection carries answers of many");
+    drop(few_bytes);
 }
 
 /// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
