@@ -107,6 +107,14 @@ impl Console {
         self.write(text);
     }
 
+    /// Sends a control sequence to the terminal.
+    pub(crate) fn control(&self, sequence: &str) {
+        self.aside(|| {
+            // If stderr is closed, nothing is lost that was not printed.
+            let _ = write!(io::stderr().lock(), "{sequence}");
+        });
+    }
+
     /// One of many faults, written even when only errors are wanted.
     pub(crate) fn fault(&self, text: &str) {
         self.write(&self.clean(text));

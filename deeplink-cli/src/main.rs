@@ -2,6 +2,7 @@
 
 mod base_url;
 mod browser;
+mod clipboard;
 mod cli;
 mod clock;
 mod commands;

@@ -62,6 +62,21 @@ impl Metadata {
         &self.0
     }
 
+    /// The members of both objects, in their order; those of `other` replace members of the same name. Fails unless both
+    /// are objects.
+    pub fn merged(&self, other: &Self) -> Result<Self, serde_json::Error> {
+        let [Members(mut all), Members(others)] = [serde_json::from_str(&self.0)?, serde_json::from_str(&other.0)?];
+        for (name, value) in others {
+            match all.iter_mut().find(|(same, _)| *same == name) {
+                Some((_, slot)) => *slot = value,
+                None => all.push((name, value)),
+            }
+        }
+        let member = |(name, value): &(String, &RawValue)| Ok(format!("{}:{}", serde_json::to_string(name)?, value.get()));
+        let members: Vec<String> = all.iter().map(member).collect::<Result<_, serde_json::Error>>()?;
+        Ok(Self(format!("{{{}}}", members.join(",")).into()))
+    }
+
     /// The rules for what is stored: an object of at most [`MAX_KEYS`] keys and [`MAX_BYTES`] bytes, no key twice in
     /// any object, no control characters but TAB, LF and CR inside values.
     pub fn check(&self) -> Result<(), Invalid> {
@@ -109,6 +124,33 @@ impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self(compact(raw.get()).into()))
+    }
+}
+
+/// The members of an object, in their order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
     }
 }
 
@@ -232,6 +274,19 @@ mod tests {
 
     fn code(json: &str) -> Option<ErrorCode> {
         Metadata::parse(json).expect("JSON").check().err().map(|invalid| invalid.code)
+    }
+
+    #[test]
+    fn merged_metadata_keeps_order_and_digits() {
+        let read = |text: &str| Metadata::parse(text).expect("JSON");
+        for (one, other, both) in [
+            (r#"{"a":1.50,"b":[1]}"#, r#"{"b":{"x":1e400},"c":"\u00e9"}"#, r#"{"a":1.50,"b":{"x":1e400},"c":"\u00e9"}"#),
+            ("{}", r#"{"a\"b":1}"#, r#"{"a\"b":1}"#),
+            (r#"{"a":null}"#, "{}", r#"{"a":null}"#),
+        ] {
+            assert_eq!(read(one).merged(&read(other)).expect("objects").as_str(), both);
+        }
+        assert!(read("{}").merged(&read("[]")).is_err());
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn update_sends_only_what_is_named() {
     let double = willing();
     let dl = Dl::at(&double.url);
     dl.run("links update spring-42 --web https://example.com/new --unset metadata --unset agent_context").ok();
-    dl.run("links update spring-42 --cta Now --unset ios").ok();
+    dl.run("links update spring-42 --cta Now --unset ios --replace").ok();
     let requests = double.requests();
     assert_eq!(requests[0].line(), "PUT /v1/links/spring-42");
     assert_eq!(
@@ -123,6 +123,71 @@ fn update_sends_only_what_is_named() {
         requests[1].json(),
         json!({"agent_context": {"action": null, "cta": "Now", "description": null}, "ios_deep_link": null})
     );
+}
+
+/// What is one object for the service are several flags for people: those that are not named stay.
+#[test]
+fn update_merges_objects_with_what_the_link_has() {
+    let double = Double::new(|_| {
+        let mut link = link("spring-42");
+        link["web_url"] = "https://example.com/p?a=1&utm_source=old#top".into();
+        link["metadata"] = json!({"season": "spring", "n": 1});
+        link["agent_context"] = json!({"action": "purchase", "cta": "Buy", "description": "why"});
+        link["social_preview"] = json!({"title": "T", "description": "D", "image_url": null});
+        Answer::json(200, &link)
+    });
+    let dl = Dl::at(&double.url);
+    for (line, sent) in [
+        ("--cta Now", json!({"agent_context": {"action": "purchase", "cta": "Now", "description": "why"}})),
+        ("--title New", json!({"social_preview": {"title": "New", "description": "D", "image_url": null}})),
+        ("--meta season=fall --meta x=y", json!({"metadata": {"season": "fall", "n": 1, "x": "y"}})),
+        ("--meta-json {}", json!({"metadata": {}})),
+        ("--meta x=y --replace", json!({"metadata": {"x": "y"}})),
+        ("--utm-source poster", json!({"web_url": "https://example.com/p?a=1&utm_source=poster#top"})),
+        ("--web https://example.com/b --utm-medium print", json!({"web_url": "https://example.com/b?utm_medium=print"})),
+    ] {
+        dl.run(&format!("links update spring-42 {line}")).ok();
+        let last = double.requests().pop().expect("a request");
+        assert_eq!((last.line(), last.json()), ("PUT /v1/links/spring-42".into(), sent), "{line}");
+    }
+    let before = double.requests().len();
+    let shown = dl.run("links update spring-42 --cta Now --dry-run");
+    assert!(shown.ok().contains("\"description\":\"why\""), "{shown}");
+    assert!(double.requests()[before..].iter().all(|request| request.method == "GET"), "nothing is changed");
+    let ran = dl.run("links update spring-42 --unset web_url --utm-source poster");
+    assert!(ran.fails(2).contains("the link has no web page to set UTM parameters in"), "{ran}");
+    dl.run("links create https://example.com/a --utm-source poster --utm-campaign 'spring sale'").ok();
+    let made = double.requests().pop().expect("a request").json();
+    assert_eq!(made["web_url"], "https://example.com/a?utm_source=poster&utm_campaign=spring+sale");
+}
+
+#[test]
+fn a_links_url_is_opened_or_copied() {
+    const URL: &str = "https://go.example.com/spring-42";
+    let double = Double::new(|_| Answer::json(200, &link("spring-42")));
+    let with = |program: &str, script: &str| {
+        let dl = Dl::at(&double.url);
+        let file = dl.file(program, script);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        let path = dl.dir().to_string_lossy().into_owned();
+        dl.env("PATH", &path)
+    };
+    let dl = with("xdg-open", "#!/bin/sh\necho \"$1\" > opened.part && /bin/mv opened.part opened\n");
+    assert_eq!(dl.run("links open spring-42").ok(), format!("{URL}\n"));
+    eventually_blocking("the browser starts", PATIENCE, || dl.dir().join("opened").exists());
+    assert_eq!(dl.read("opened"), format!("{URL}\n"));
+
+    let dl = with("wl-copy", "#!/bin/sh\n/bin/cat > copied\n");
+    let ran = dl.run("links copy spring-42");
+    assert_eq!((ran.ok(), ran.stderr.as_str()), (format!("{URL}\n").as_str(), "note: copied to the clipboard\n"));
+    assert_eq!(dl.read("copied"), URL);
+    // A program that fails, as xclip does without a display, leaves it to the terminal.
+    let dl = || with("xclip", "#!/bin/sh\nexit 1\n");
+    let ran = dl().run("links copy spring-42");
+    assert!(ran.ok() == format!("{URL}\n") && ran.stderr.contains("warning: could not copy"), "{ran}");
+    let (code, text) = Screen::sized(dl().env("TERM", "xterm"), "links copy spring-42", 80).end();
+    let sequence = format!("\u{1b}]52;c;{}\u{7}", base64(URL));
+    assert!(code == Some(0) && text.contains(&sequence), "{text:?}");
 }
 
 /// Commands for what an owner decides send an update of one field, to each of the links.

@@ -7,6 +7,7 @@ use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use url::Url;
 
+use super::utm::Utm;
 use crate::clock::parse_later;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
@@ -84,6 +85,8 @@ pub(crate) struct Content {
     /// Tag of the link, visible only to your team, at most 40 characters; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    #[command(flatten)]
+    pub(crate) utm: Utm,
 }
 
 impl Content {
@@ -103,6 +106,7 @@ impl Content {
         ] {
             *slot = value.or_else(|| slot.take());
         }
+        link.web_url = self.utm.set_in(link.web_url.take())?;
         link.metadata = read.or_else(|| link.metadata.take());
         link.agent_context = agent.or_else(|| link.agent_context.take());
         link.social_preview = social.or_else(|| link.social_preview.take());
@@ -110,6 +114,11 @@ impl Content {
             link.tags = Some(self.tags);
         }
         Ok(())
+    }
+
+    /// Whether the metadata consists of entries, and not of a whole object.
+    pub(crate) fn has_entries(&self) -> bool {
+        !self.meta.is_empty()
     }
 
     /// Adds these fields to an update.

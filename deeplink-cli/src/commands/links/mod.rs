@@ -2,6 +2,7 @@
 
 mod bulk;
 mod content;
+mod copy;
 mod create;
 mod delete;
 mod disable;
@@ -14,6 +15,7 @@ mod history;
 mod import;
 mod list;
 mod many;
+mod open;
 mod qr;
 mod rename;
 mod resolve;
@@ -22,8 +24,13 @@ mod stats;
 mod tag;
 mod timeseries;
 mod update;
+mod utm;
 
 pub(crate) use import::open;
+
+use crate::context::Context;
+use crate::error::Outcome;
+use crate::given;
 
 commands! {
     /// Create, list, update, restore, explain, report on and import links
@@ -41,6 +48,8 @@ commands! {
         History(history::History),
         Restore(restore::Restore),
         Bulk(bulk::Bulk),
+        Open(open::Open),
+        Copy(copy::Copy),
         Resolve(resolve::Resolve),
         Explain(explain::Explain),
         Qr(Box<qr::Qr>),
@@ -49,6 +58,13 @@ commands! {
         Import(Box<import::Import>),
         Export(export::Export),
     }
+}
+
+/// A link's URL, as the service has it.
+async fn url_of(ctx: &Context, id: &str) -> Outcome<String> {
+    given::link_id(id)?;
+    let found = ctx.client().await?.links().get(id).await;
+    Ok(found.map_err(|error| ctx.stop(&error).naming_link(id))?.url)
 }
 
 impl Links {

@@ -1,16 +1,18 @@
 //! `dl links update`.
 
 use clap::{Args, ValueEnum};
-use deeplink_client::{BulkUpdate, LinkDetail};
+use deeplink_client::{Auth, BulkUpdate, LinkDetail};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 
 use crate::commands::links::content::{self, Content};
+use crate::commands::links::utm::Utm;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::given;
 use crate::help::help;
 use crate::ids;
+use crate::net::Reads;
 use crate::output;
 use crate::progress::counted;
 
@@ -19,10 +21,12 @@ const DAY_MILLIS: i64 = 86_400_000;
 /// Change a link
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only the fields you specify change. Metadata, agent context (--action, --cta, --description) and preview \
-     (--title, --og-description, --image) are each replaced as a whole, as are tags; dl links tag adds and removes \
-     single tags.",
+    "Only the fields you specify change: --cta keeps the action and the description, --title keeps the rest of the \
+     preview, and --meta keeps the other metadata. With --replace, the agent context (--action, --cta, --description), \
+     the preview (--title, --og-description, --image) and the metadata are each replaced as a whole. --tag and \
+     --meta-json always replace all tags and all metadata; dl links tag adds and removes single tags.",
     &[
+    "dl links update spring-42 --cta \"Buy now\"",
     "dl links update spring-42 --web https://example.com/p/43",
     "dl links update spring-42 --unset agent_context --meta season=spring",
 ]
@@ -33,6 +37,9 @@ pub(crate) struct Update {
     /// Field to clear; may be repeated
     #[arg(long, value_name = "FIELD")]
     unset: Vec<Field>,
+    /// Replace the agent context, the preview and the metadata as a whole
+    #[arg(long)]
+    replace: bool,
     #[command(flatten)]
     content: Content,
 }
@@ -96,6 +103,7 @@ impl Update {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let mut update = UpdateLink::new();
+        let (has_entries, utm) = (self.content.has_entries(), self.content.utm.clone());
         self.content.name_in(&mut update, ctx)?;
         for field in self.unset {
             if !field.clear(&mut update) {
@@ -103,22 +111,70 @@ impl Update {
                 return Err(Failure::usage(format!("{name} is both set and unset")).into());
             }
         }
-        if update.is_empty() {
+        if update.is_empty() && utm.is_empty() {
             let hint = "such as --web https://example.com, or --unset metadata";
             return Err(Failure::usage("nothing to change: specify at least one field").hint(hint).into());
         }
         given::link_id(&self.id)?;
+        let keeps_page = matches!(update.web_url, Patch::Keep);
+        if !keeps_page {
+            update.web_url = with(&utm, update.web_url)?;
+        }
         let web = match &update.web_url {
             Patch::Set(web) => Some(web.as_str()),
             _ => None,
         };
         update.validate().map_err(|invalid| content::invalid(invalid, web))?;
-        let client = ctx.client().await?;
+        let is_part = matches!(update.agent_context, Patch::Set(_)) || matches!(update.social_preview, Patch::Set(_));
+        let merges = !self.replace && (is_part || has_entries);
+        let adds = keeps_page && !utm.is_empty();
+        // What is sent then depends on the link, so a dry run reads it too.
+        let reads = if merges || adds { Reads::Sent } else { Reads::Held };
+        let client = ctx.client_for(&ctx.base_url()?, Auth::SecretKey(ctx.key().await?.key), reads)?;
+        if merges || adds {
+            let found = client.links().get(&self.id).await.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
+            if merges {
+                merge(&mut update, &found, has_entries);
+            }
+            if adds {
+                update.web_url = with(&utm, found.web_url.map_or(Patch::Clear, Patch::Set))?;
+            }
+            update.validate()?;
+        }
         let link = client.links().update(&self.id, &update).full().await;
         let link = link.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
         sheet.one(&String::from_utf8_lossy(&link.raw))?;
         note_limit(ctx, &update, ("the link still expires", "its"), Some(&link.value));
         Ok(())
+    }
+}
+
+/// A web page with UTM parameters.
+fn with(utm: &Utm, web: Patch<String>) -> Outcome<Patch<String>> {
+    let page = match web {
+        Patch::Set(page) => Some(page),
+        _ => None,
+    };
+    Ok(utm.set_in(page)?.map_or(Patch::Clear, Patch::Set))
+}
+
+/// Adds what the link has to the parts that the update names.
+fn merge(update: &mut UpdateLink, found: &LinkDetail, has_entries: bool) {
+    if let (Patch::Set(agent), Some(old)) = (&mut update.agent_context, &found.agent_context) {
+        agent.action = agent.action.take().or_else(|| old.action.clone());
+        agent.cta = agent.cta.take().or_else(|| old.cta.clone());
+        agent.description = agent.description.take().or_else(|| old.description.clone());
+    }
+    if let (Patch::Set(preview), Some(old)) = (&mut update.social_preview, &found.social_preview) {
+        preview.title = preview.title.take().or_else(|| old.title.clone());
+        preview.description = preview.description.take().or_else(|| old.description.clone());
+        preview.image_url = preview.image_url.take().or_else(|| old.image_url.clone());
+    }
+    if let (Patch::Set(metadata), Some(old), true) = (&mut update.metadata, &found.metadata, has_entries)
+        // What the service stored is an object.
+        && let Ok(all) = old.merged(metadata)
+    {
+        *metadata = all;
     }
 }
 

@@ -1,0 +1,82 @@
+//! UTM parameters, which tell a site's analytics where a visitor came from, as flags.
+
+use clap::Args;
+use url::form_urlencoded;
+
+use crate::error::{Failure, Outcome};
+
+/// UTM parameters to set in the query of the web page's URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "UTM parameters of the web page")]
+pub(crate) struct Utm {
+    /// Where visitors come from, such as newsletter
+    #[arg(long = "utm-source", value_name = "TEXT")]
+    source: Option<String>,
+    /// Kind of channel, such as email
+    #[arg(long = "utm-medium", value_name = "TEXT")]
+    medium: Option<String>,
+    /// Campaign
+    #[arg(long = "utm-campaign", value_name = "TEXT")]
+    campaign: Option<String>,
+    /// Keyword of a paid search
+    #[arg(long = "utm-term", value_name = "TEXT")]
+    term: Option<String>,
+    /// Variant of the ad or link
+    #[arg(long = "utm-content", value_name = "TEXT")]
+    content: Option<String>,
+}
+
+impl Utm {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The URL of a web page with these parameters instead of its own of the same names. The rest of it stays as it is.
+    pub(crate) fn set_in(&self, web: Option<String>) -> Outcome<Option<String>> {
+        let given: Vec<(&str, &String)> = [
+            ("utm_source", &self.source),
+            ("utm_medium", &self.medium),
+            ("utm_campaign", &self.campaign),
+            ("utm_term", &self.term),
+            ("utm_content", &self.content),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_ref()?)))
+        .collect();
+        if given.is_empty() {
+            return Ok(web);
+        }
+        let Some(web) = web else {
+            let hint = "specify its web page with --web";
+            return Err(Failure::usage("the link has no web page to set UTM parameters in").hint(hint).into());
+        };
+        let (rest, fragment) = web.find('#').map_or((web.as_str(), ""), |at| web.split_at(at));
+        let (page, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let is_given = |pair: &&str| given.iter().any(|(name, _)| pair.split('=').next() == Some(name));
+        let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_given(pair)).collect();
+        let added = form_urlencoded::Serializer::new(String::new()).extend_pairs(&given).finish();
+        pairs.push(&added);
+        Ok(Some(format!("{page}?{}{fragment}", pairs.join("&"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_set_and_the_rest_stays() {
+        let utm = Utm { source: Some("news letter".to_owned()), campaign: Some("a&b".to_owned()), ..Utm::default() };
+        for (web, expected) in [
+            ("https://example.com", "https://example.com?utm_source=news+letter&utm_campaign=a%26b"),
+            ("https://example.com/p?", "https://example.com/p?utm_source=news+letter&utm_campaign=a%26b"),
+            (
+                "https://example.com/p?a=%20b&utm_source=old&utm_medium=x#top?b",
+                "https://example.com/p?a=%20b&utm_medium=x&utm_source=news+letter&utm_campaign=a%26b#top?b",
+            ),
+        ] {
+            assert_eq!(utm.set_in(Some(web.to_owned())).expect("a URL").as_deref(), Some(expected));
+        }
+        assert!(utm.set_in(None).is_err() && Utm::default().set_in(None).is_ok_and(|web| web.is_none()));
+    }
+}
