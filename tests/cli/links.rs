@@ -1,8 +1,12 @@
 //! What each command on links sends.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
+use deeplink_testing::dl::{Dl, chmod};
 use serde_json::json;
 
-use deeplink_testing::dl::Dl;
+use crate::terminal::Screen;
 use deeplink_testing::double::{Answer, Double, Nobody, link, many_links};
 
 /// A service that creates and changes everything as requested.
@@ -168,7 +172,7 @@ fn a_links_url_is_opened_or_copied() {
     let with = |program: &str, script: &str| {
         let dl = Dl::at(&double.url);
         let file = dl.file(program, script);
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        chmod(&file, 0o755);
         let path = dl.dir().to_string_lossy().into_owned();
         dl.env("PATH", &path)
     };
@@ -186,7 +190,7 @@ fn a_links_url_is_opened_or_copied() {
     let ran = dl().run("links copy spring-42");
     assert!(ran.ok() == format!("{URL}\n") && ran.stderr.contains("warning: could not copy"), "{ran}");
     let (code, text) = Screen::sized(dl().env("TERM", "xterm"), "links copy spring-42", 80).end();
-    let sequence = format!("\u{1b}]52;c;{}\u{7}", base64(URL));
+    let sequence = format!("\u{1b}]52;c;{}\u{7}", STANDARD.encode(URL));
     assert!(code == Some(0) && text.contains(&sequence), "{text:?}");
 }
 
