@@ -24,7 +24,8 @@ pub(crate) fn copy(ctx: &Context, text: &str) -> bool {
 }
 
 fn pipe(program: &str, args: &[&str], text: &str) -> bool {
-    let started = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let started =
+        Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = started else { return false };
     let is_written = child.stdin.take().is_some_and(|mut stdin| stdin.write_all(text.as_bytes()).is_ok());
     child.wait().is_ok_and(|status| status.success()) && is_written

@@ -2,8 +2,8 @@
 
 mod base_url;
 mod browser;
-mod clipboard;
 mod cli;
+mod clipboard;
 mod clock;
 mod commands;
 mod config;

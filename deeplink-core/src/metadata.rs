@@ -72,7 +72,8 @@ impl Metadata {
                 None => all.push((name, value)),
             }
         }
-        let member = |(name, value): &(String, &RawValue)| Ok(format!("{}:{}", serde_json::to_string(name)?, value.get()));
+        let member =
+            |(name, value): &(String, &RawValue)| Ok(format!("{}:{}", serde_json::to_string(name)?, value.get()));
         let members: Vec<String> = all.iter().map(member).collect::<Result<_, serde_json::Error>>()?;
         Ok(Self(format!("{{{}}}", members.join(",")).into()))
     }
@@ -280,7 +281,11 @@ mod tests {
     fn merged_metadata_keeps_order_and_digits() {
         let read = |text: &str| Metadata::parse(text).expect("JSON");
         for (one, other, both) in [
-            (r#"{"a":1.50,"b":[1]}"#, r#"{"b":{"x":1e400},"c":"\u00e9"}"#, r#"{"a":1.50,"b":{"x":1e400},"c":"\u00e9"}"#),
+            (
+                r#"{"a":1.50,"b":[1]}"#,
+                r#"{"b":{"x":1e400},"c":"\u00e9"}"#,
+                r#"{"a":1.50,"b":{"x":1e400},"c":"\u00e9"}"#,
+            ),
             ("{}", r#"{"a\"b":1}"#, r#"{"a\"b":1}"#),
             (r#"{"a":null}"#, "{}", r#"{"a":null}"#),
         ] {

@@ -148,7 +148,10 @@ fn update_merges_objects_with_what_the_link_has() {
         ("--meta-json {}", json!({"metadata": {}})),
         ("--meta x=y --replace", json!({"metadata": {"x": "y"}})),
         ("--utm-source poster", json!({"web_url": "https://example.com/p?a=1&utm_source=poster#top"})),
-        ("--web https://example.com/b --utm-medium print", json!({"web_url": "https://example.com/b?utm_medium=print"})),
+        (
+            "--web https://example.com/b --utm-medium print",
+            json!({"web_url": "https://example.com/b?utm_medium=print"}),
+        ),
     ] {
         dl.run(&format!("links update spring-42 {line}")).ok();
         let last = double.requests().pop().expect("a request");

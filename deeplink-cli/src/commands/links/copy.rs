@@ -2,10 +2,10 @@
 
 use clap::Args;
 
+use crate::clipboard;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
-use crate::clipboard;
 
 /// Copy a link's URL to the clipboard
 #[derive(Debug, Args)]

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
+use crate::browser;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::help::help;
-use crate::browser;
 
 /// Open a link in the browser
 #[derive(Debug, Args)]

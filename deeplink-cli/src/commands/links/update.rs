@@ -124,7 +124,9 @@ impl Update {
             Patch::Set(web) => Some(web.as_str()),
             _ => None,
         };
-        update.validate().map_err(|invalid| content::invalid(invalid, web))?;
+        if !update.is_empty() {
+            update.validate().map_err(|invalid| content::invalid(invalid, web))?;
+        }
         let is_part = matches!(update.agent_context, Patch::Set(_)) || matches!(update.social_preview, Patch::Set(_));
         let merges = !self.replace && (is_part || has_entries);
         let adds = keeps_page && !utm.is_empty();
