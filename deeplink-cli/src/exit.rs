@@ -48,13 +48,13 @@ exits! {
     /// Too many requests.
     RateLimited = 8, "rate_limited", "too many requests, even after retries (429)";
     /// No usable answer.
-    Unavailable = 9, "unavailable", "network or TLS error, timeout, or service failure (5xx)";
+    Unavailable = 9, "unavailable", "network or TLS error, request timeout, or service failure (5xx)";
     /// Some of it worked.
     Partial = 10, "partial", "partial success: some operations failed";
     /// A check said no.
     CheckFailed = 11, "check_failed", "a signature or QR check failed";
     /// Not yet.
-    Pending = 12, "pending", "still pending, or timed out";
+    Pending = 12, "pending", "still pending when the wait ended";
     /// Ctrl-C.
     Interrupted = 130, "interrupted", "stopped by Ctrl-C (SIGINT)";
     /// `kill`.

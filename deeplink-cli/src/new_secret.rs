@@ -18,7 +18,7 @@ use crate::store::KeepError;
 /// Where a new secret goes.
 #[derive(Debug, Args)]
 pub(crate) struct SecretOut {
-    /// Write the secret to this new file instead of stdout
+    /// Write the key, secret or URL to this new file instead of stdout
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
 }

@@ -55,9 +55,9 @@ pub mod webhook;
 #[cfg(feature = "http")]
 pub use {
     api::{
-        Acceptance, AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, Earlier,
-        EventStream, Events, Ids, Keys, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn,
-        Sources, StreamState, Tags, Team, Webhooks,
+        Acceptance, AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, EventStream,
+        Events, Ids, Keys, Legacy, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources,
+        StreamState, Tags, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,

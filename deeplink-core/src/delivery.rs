@@ -110,7 +110,7 @@ pub struct DeliveryDetail {
     pub status: DeliveryStatus,
     /// The exact request body.
     pub request_body: String,
-    /// The attempts so far, oldest first; of more than 12, the first and the latest 11.
+    /// The attempts so far, oldest first: up to 12, the first and the latest 11.
     pub attempts: Vec<Attempt>,
     /// Time of the next attempt; null if none is scheduled.
     pub next_attempt_at: Option<Timestamp>,

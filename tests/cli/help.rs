@@ -423,10 +423,10 @@ fn exit_codes_are_listed() {
       6  conflict, such as an ID in use (409)
       7  plan limit reached, or payment required (402)
       8  too many requests, even after retries (429)
-      9  network or TLS error, timeout, or service failure (5xx)
+      9  network or TLS error, request timeout, or service failure (5xx)
      10  partial success: some operations failed
      11  a signature or QR check failed
-     12  still pending, or timed out
+     12  still pending when the wait ended
     130  stopped by Ctrl-C (SIGINT)
     143  stopped by SIGTERM
 

@@ -197,7 +197,13 @@ pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
     }
     let missing = cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound);
     let failure = Failure::new(if missing { Exit::Usage } else { Exit::Invalid }, message);
-    if missing { failure } else { failure.hint("nothing was sent") }
+    match missing {
+        true => failure,
+        false if error.message().starts_with("unknown column") => {
+            failure.hint("use --map COLUMN=FIELD or --ignore-unknown; nothing was sent")
+        }
+        false => failure.hint("nothing was sent"),
+    }
 }
 
 /// Why a journal cannot be used.

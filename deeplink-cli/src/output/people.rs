@@ -46,7 +46,7 @@ nouns! {
     /// Entries of the audit log.
     AUDIT_ENTRIES("entries", id: "id", created: "id") {
         fields: "id", "at": Moment, "action", "actor_type", "actor", "target", "detail";
-        columns: "AT" = "at", "ACTION" = "action", "BY" = "actor_type", "WHO" = "actor", "TARGET" = "target",
+        columns: "TIME" = "at", "ACTION" = "action", "ACTOR TYPE" = "actor_type", "ACTOR" = "actor", "TARGET" = "target",
             "DETAIL" = "detail";
     }
 

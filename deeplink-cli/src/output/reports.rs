@@ -29,10 +29,10 @@ nouns! {
             "app_version" = "data.app_version", "conversion_type" = "data.conversion_type",
             "amount_cents" = "data.amount_cents", "currency" = "data.currency", "source_id" = "data.source_id",
             "metadata" = "data.metadata", "data": Object;
-        columns: "AT" = "timestamp", "EVENT" = "event",
+        columns: "TIME" = "timestamp", "EVENT" = "event",
             "LINK" = (First &["data.link_id", "data.last_touch_link_id", "data.first_touch_link_id"], Kind::Plain),
-            "WHO" = (First &["data.user_id", "data.install_id", "data.platform"], Kind::Text),
-            "WHAT" = (First &["data.conversion_type", "data.app_version", "data.referer"], Kind::Text),
+            "USER/INSTALL" = (First &["data.user_id", "data.install_id"], Kind::Text),
+            "DETAIL" = (First &["data.conversion_type", "data.app_version", "data.platform"], Kind::Text),
             "ID" = (Spare "id");
     }
 

@@ -13,7 +13,7 @@ pub struct Lifecycle(pub(crate) Connection);
 
 /// The legacy endpoints of these operations; see [`Lifecycle::earlier`].
 #[derive(Debug, Clone)]
-pub struct Earlier(Connection);
+pub struct Legacy(Connection);
 
 impl Lifecycle {
     /// Records a click and returns the link.
@@ -70,19 +70,19 @@ impl Lifecycle {
     }
 
     /// The legacy endpoints of the first three, for services and apps that support no others.
-    pub fn earlier(&self) -> Earlier {
-        Earlier(self.0.clone())
+    pub fn legacy(&self) -> Legacy {
+        Legacy(self.0.clone())
     }
 }
 
-impl Earlier {
+impl Legacy {
     /// Records a click; requires a publishable key.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// # let key = deeplink_client::mock::fixtures::created_publishable_key("go.example.com").key;
     /// use deeplink_client::TrackClick;
-    /// let clicked = dl.with_auth(key)?.lifecycle().earlier().click(&TrackClick::new("spring-42")).await?;
+    /// let clicked = dl.with_auth(key)?.lifecycle().legacy().click(&TrackClick::new("spring-42")).await?;
     /// assert_eq!(clicked.link.link_id, "spring-42");
     /// # Ok(()) });
     /// ```
@@ -97,7 +97,7 @@ impl Earlier {
     /// # let key = deeplink_client::mock::fixtures::created_publishable_key("go.example.com").key;
     /// use deeplink_client::Attribute;
     /// let opened = Attribute::new("spring-42", "install-1", "2.4.0");
-    /// assert!(dl.with_auth(key)?.lifecycle().earlier().report(&opened).await?.success);
+    /// assert!(dl.with_auth(key)?.lifecycle().legacy().report(&opened).await?.success);
     /// # Ok(()) });
     /// ```
     pub fn report(&self, opened: &Attribute) -> Call<Done> {
@@ -109,7 +109,7 @@ impl Earlier {
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
     /// use deeplink_client::Identify;
-    /// assert!(dl.lifecycle().earlier().link(&Identify::new("install-1", "user-7")).await?.success);
+    /// assert!(dl.lifecycle().legacy().link(&Identify::new("install-1", "user-7")).await?.success);
     /// # Ok(()) });
     /// ```
     pub fn link(&self, who: &Identify) -> Call<Done> {

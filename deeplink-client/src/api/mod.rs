@@ -28,7 +28,7 @@ pub use billing::Billing;
 pub use domains::Domains;
 pub use events::{EventStream, Events, StreamState};
 pub use keys::{Keys, PublishableKeys};
-pub use lifecycle::{Earlier, Lifecycle};
+pub use lifecycle::{Legacy, Lifecycle};
 pub use links::{Ids, Links};
 pub use public::{Public, Resolution};
 pub use sessions::{Sessions, SignIn};

@@ -32,9 +32,9 @@ async fn rules_are_applied_before_anything_is_sent() {
         lifecycle.identify(&Identify::new("i", "u\u{0}")).await.unwrap_err(),
         lifecycle.convert(&sale().amount(5, "usd")).await.unwrap_err(),
         lifecycle.convert(&sale().occurred_at(far)).await.unwrap_err(),
-        lifecycle.earlier().click(&TrackClick::new("")).await.unwrap_err(),
-        lifecycle.earlier().report(&Attribute::new("", "i", "1")).await.unwrap_err(),
-        lifecycle.earlier().link(&Identify::new("", "u")).await.unwrap_err(),
+        lifecycle.legacy().click(&TrackClick::new("")).await.unwrap_err(),
+        lifecycle.legacy().report(&Attribute::new("", "i", "1")).await.unwrap_err(),
+        lifecycle.legacy().link(&Identify::new("", "u")).await.unwrap_err(),
         dl.sources().create(&CreateSource::custom(" ")).await.unwrap_err(),
         dl.sources().get("..").await.unwrap_err(),
         dl.sources()

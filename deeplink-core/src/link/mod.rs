@@ -65,7 +65,7 @@ reply! {
         /// The short link to share.
         url: String,
         /// When the link expires: the expiry set in the request or, without a verified primary domain, 30 days after
-        /// creation, whichever is earlier; otherwise null.
+        /// creation (the operator can change this), whichever is earlier; otherwise null.
         expires_at: Option<Timestamp>,
     }
 }

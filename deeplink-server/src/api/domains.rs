@@ -293,7 +293,7 @@ impl Update {
     }
 }
 
-/// Deletes a domain. Links on it stop working, and other accounts can add the domain.
+/// Deletes a domain. URLs on it stop working, and other accounts can add the domain.
 #[utoipa::path(
     delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
     params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),

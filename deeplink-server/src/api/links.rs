@@ -37,7 +37,7 @@ pub(super) const DRAWS: usize = 16;
 
 /// Creates a link.
 ///
-/// Every field is optional. Without a verified primary domain, the link expires 30 days after creation.
+/// Every field is optional. Without a verified primary domain, the link expires 30 days after creation, unless the operator set another number of days.
 #[utoipa::path(
     post, path = "/v1/links", operation_id = "create_link", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = CreateLink,

@@ -52,7 +52,7 @@ pub(crate) async fn list_for(app: &App, caller: &Caller, request: PageRequest<'_
     Ok(WebhookList::new(found.into_iter().map(StoredWebhook::detail).collect(), next_cursor))
 }
 
-/// Creates a webhook. Maximum 2 per account.
+/// Creates a webhook. At most two per account, unless the operator allows more.
 ///
 /// From now on, each event of the kinds in `events` is posted to `url`, signed with the secret in the response,
 /// which is never shown again. A host that resolves to a non-public IP address is rejected; a host that does

@@ -50,7 +50,8 @@ pub(super) fn add(document: &mut OpenApi) {
 
 fn operation(kind: &EventKind, data: &str, when: &str) -> Operation {
     let accepted = ResponseBuilder::new().description("Accepted: the event is sent again only on request");
-    let failed = ResponseBuilder::new().description("Failed: the event is sent again, up to five attempts in total");
+    let failed = ResponseBuilder::new()
+        .description("Failed: the event is sent again until `retry_for` ends (by default, five attempts in total)");
     let operation = OperationBuilder::new()
         .tag("webhooks")
         .summary(Some(when))

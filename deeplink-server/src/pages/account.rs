@@ -67,7 +67,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
         Step {
             is_done: usage.verified_domains > 0,
             title: if usage.domains > 0 { "Verify your domain" } else { "Add your domain" },
-            text: "Links on your own domain carry your brand, open your apps, and never expire.",
+            text: "Links on your own domain carry your brand, open your apps, and expire only when you want them to.",
             path: "/account/domains".into(),
         },
     ];

@@ -76,7 +76,7 @@ fn is_named(action: &AuditAction, has_detail: bool) -> bool {
 
 /// An action as people read it, such as "Secret key created".
 fn words_of(action: &AuditAction) -> String {
-    capitalised(&action.as_str().replace(['.', '_'], " "))
+    capitalised(&action.as_str().replace(['.', '_'], " ").replace("sign in link", "sign-in link"))
 }
 
 #[derive(Template)]

@@ -251,7 +251,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(name): Path<String>) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let lead = if domain.verified {
-        "Addresses on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The same links keep working on this service’s own domain."
+        "Short links on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The links keep working on this service’s own domain, except those whose ID another account already uses there."
     } else {
         "It is not verified, so no links are affected. You can add it again later, with a new verification token."
     };

@@ -225,11 +225,12 @@ fn moment_in(text: String, zone: &Zone) -> String {
 const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
-    let hint = "The last part of the short link: at least 3 letters, digits and hyphens. Leave empty to generate one.";
+    let hint =
+        "The last part of the short link: 3 to 64 letters, digits or inner hyphens. Leave empty to generate one.";
     let id = Field::line("custom_id", "ID", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
     groups.extend(more_groups());
-    groups.push(owner_group(&person.who.zone));
+    groups.push(owner_group(app, &person.who.zone));
     let page = FormPage {
         section: Section::LINKS,
         title: "New link",
@@ -274,11 +275,11 @@ fn more_groups() -> [Group; 3] {
     ]
 }
 
-fn owner_group(zone: &Zone) -> Group {
-    let expiry = format!(
-        "Optional. The time is in {}. Until your account has a verified domain, links also expire automatically.",
-        time::zone_name(zone)
-    );
+fn owner_group(app: &App, zone: &Zone) -> Group {
+    let mut expiry = format!("Optional. The time is in {}.", time::zone_name(zone));
+    if app.config.unverified_link_ttl_days > 0 {
+        expiry += " Until your account has a verified domain, links also expire automatically.";
+    }
     let states = [("true", "Enabled"), ("false", "Disabled")];
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
@@ -318,6 +319,7 @@ struct LinkPage<'a> {
     takedown: Option<String>,
     created: Timestamp,
     expires: Option<Timestamp>,
+    is_expired: bool,
     /// Whether the end is that of an account without a verified domain.
     ends_without_domain: bool,
     /// Whether the service is on the person's own machine, so that its settings are theirs.
@@ -371,6 +373,7 @@ pub(super) async fn show(
         takedown,
         created: link.created_at,
         expires: link.expires_at,
+        is_expired: link.status == LinkStatus::Expired,
         ends_without_domain: link.expires_at != link.owner_expires_at,
         is_loopback: app.is_loopback,
         report,
@@ -500,7 +503,7 @@ fn update_in(form: &Form, now: &LinkDetail, zone: &Zone) -> UpdateLink {
 fn edit_page(app: &App, person: &Person, id: &str, values: &Form, view: &View<'_>) -> Response {
     let mut groups = vec![Group::plain(vec![web_field()])];
     groups.extend(more_groups());
-    groups.push(owner_group(&person.who.zone));
+    groups.push(owner_group(app, &person.who.zone));
     let page = FormPage {
         section: Section::LINKS,
         title: &format!("Edit {id}"),

@@ -238,8 +238,8 @@ fn warnings(webhook: &WebhookDetail, all: &[WebhookDetail]) -> Vec<&'static str>
         (filters_nothing, "The affiliate filter has no effect, because conversion events are not sent."),
         (
             webhook.active && all.iter().any(is_duplicate),
-            "Your other webhook has the same URL, so events that both webhooks send arrive twice, each signed with a \
-             different secret.",
+            "Another webhook has the same URL, so the endpoint receives an event once from each of them, each time signed \
+             with a different secret.",
         ),
     ];
     warnings.into_iter().filter_map(|(applies, text)| applies.then_some(text)).collect()

@@ -133,7 +133,7 @@ async fn what_may_not_be_meant_is_said() {
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let webhook = json!({"url": URL.1, "events": ["click"], "filters": {"affiliate_id": world.a1.affiliate_id()}});
     let path = format!("{LIST}/{}", world.a.post("/v1/webhooks", &webhook).await.member("id"));
-    let (filter, twin) = ("The affiliate filter has no effect", "Your other webhook has the same URL");
+    let (filter, twin) = ("The affiliate filter has no effect", "Another webhook has the same URL");
     let page = text_of(&visitor.get(&path).await);
     assert!(page.contains(filter) && !page.contains(twin), "{page}");
     let other = json!({"url": URL.1, "events": ["click", "conversion"]});

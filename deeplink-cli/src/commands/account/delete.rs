@@ -9,7 +9,7 @@ use crate::help::help;
 use crate::net::Reads;
 use crate::output;
 
-/// Schedule the deletion of the account and everything in it, in 7 days
+/// Schedule the account and everything in it for deletion in 7 days
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "After 7 days, everything in the account is permanently deleted: links (which then stop working), clicks, \

@@ -10,8 +10,8 @@ use crate::{given, ids};
 /// Delete apps
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A deleted app is removed from the association files; phones then open the links of the account in the \
-     browser.",
+    "A deleted app is removed from the association files. A phone stops opening the account's links in the app when it \
+     fetches the file again, which can take a few days.",
     &[
     "dl apps delete app_0123456789abcdef01234567 --yes",
     "dl apps list -o id | dl apps delete - --yes",

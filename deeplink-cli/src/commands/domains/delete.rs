@@ -13,7 +13,8 @@ use crate::output;
 /// Delete a domain
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "All links on the domain stop working immediately, and anyone who proves ownership of the domain can add it.",
+    "URLs on the domain stop working immediately. Its links keep working at the service's own URL, unless another account \
+     uses their ID there. Anyone who proves ownership of the domain can add it.",
     &[
     "dl domains delete go.example.com --yes",
     "dl domains delete go.example.com --dry-run",
@@ -37,7 +38,7 @@ impl Delete {
     /// What would be lost. Only a prompt needs the exact answer and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
-            return Ok(format!("{name} will be deleted; if it is verified, all links on it stop working immediately."));
+            return Ok(format!("{name} will be deleted; if it is verified, all URLs on it stop working immediately."));
         }
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
@@ -50,7 +51,7 @@ impl Delete {
             DomainRole::Alternate => {
                 format!("Taps on landing pages will no longer go through {name}, so iOS will not open apps from them.")
             }
-            _ => format!("All links on {name} stop working immediately."),
+            _ => format!("All URLs on {name} stop working immediately."),
         })
     }
 }

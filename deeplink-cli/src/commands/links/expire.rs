@@ -1,6 +1,6 @@
 //! `dl links expire`.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
@@ -12,6 +12,7 @@ use crate::help::help;
 
 /// Set or remove the expiry of links
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("expiry").required(true).args(["at", "never"])))]
 #[command(after_help = help(
     "Visitors who open an expired link see a notice, or are redirected to its --expired-url. Links of an account \
      without a verified domain may expire earlier.",
@@ -26,10 +27,10 @@ pub(crate) struct Expire {
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
     /// Expiry: RFC 3339, a date, or how long from now, such as 30d
-    #[arg(long, value_name = "WHEN", value_parser = parse_later, required_unless_present = "never")]
+    #[arg(long, value_name = "WHEN", value_parser = parse_later)]
     at: Option<Timestamp>,
     /// Remove the expiry
-    #[arg(long, conflicts_with = "at")]
+    #[arg(long)]
     never: bool,
 }
 

@@ -24,7 +24,7 @@ const DAY_MILLIS: i64 = 86_400_000;
     "Only the fields you specify change: --cta keeps the action and the description, --title keeps the rest of the \
      preview, and --meta keeps the other metadata. With --replace, the agent context (--action, --cta, --description), \
      the preview (--title, --og-description, --image) and the metadata are each replaced as a whole. --tag and \
-     --meta-json always replace all tags and all metadata; dl links tag adds and removes single tags.",
+     --meta-json always replace all tags and all metadata; dl links tag adds and removes individual tags.",
     &[
     "dl links update spring-42 --cta \"Buy now\"",
     "dl links update spring-42 --web https://example.com/p/43",

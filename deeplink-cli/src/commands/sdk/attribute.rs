@@ -91,7 +91,7 @@ impl Attribute {
         }
         let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };
         let lifecycle = client.lifecycle();
-        let call = if self.legacy { lifecycle.earlier().report(&opened) } else { lifecycle.attribute(&opened) };
+        let call = if self.legacy { lifecycle.legacy().report(&opened) } else { lifecycle.attribute(&opened) };
         let done = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
         sheet.one(&String::from_utf8_lossy(&done.raw))
     }

@@ -31,7 +31,7 @@ impl Click {
         let click = TrackClick::new(self.link);
         let client = if self.legacy { super::publishable(ctx)? } else { super::client(ctx).await? };
         let lifecycle = client.lifecycle();
-        let call = if self.legacy { lifecycle.earlier().click(&click) } else { lifecycle.click(&click) };
+        let call = if self.legacy { lifecycle.legacy().click(&click) } else { lifecycle.click(&click) };
         let clicked = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
         sheet.one(&String::from_utf8_lossy(&clicked.raw))
     }

@@ -38,7 +38,7 @@ impl Identify {
         who.validate()?;
         let client = if self.legacy { ctx.client().await? } else { super::client(ctx).await? };
         let lifecycle = client.lifecycle();
-        let call = if self.legacy { lifecycle.earlier().link(&who) } else { lifecycle.identify(&who) };
+        let call = if self.legacy { lifecycle.legacy().link(&who) } else { lifecycle.identify(&who) };
         let done = call.full().await.map_err(|error| super::stop(ctx, &client, &error))?;
         sheet.one(&String::from_utf8_lossy(&done.raw))
     }

@@ -24,7 +24,8 @@ const TOP: u32 = 25;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Without IDs, the report covers all links of the account, including deleted ones. Conversions of known users who \
-     did not come from a link are shown separately, as unattributed. Counts of several links are combined, and an \
+     did not come from a link are shown separately, as unattributed. An install that is opened from a link again counts as \
+     engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
      above; above 100%, it is a ratio, such as 1.5 per user. Unknown IDs count as zero. Days and hours are in UTC. \
      With --tz, days are in that time zone, and so are the dates in --from and --to. Clicks are counted by whole \

@@ -40,8 +40,8 @@ const GONE: usize = 3;
 #[command(after_help = help(
     "On a terminal, a plain code is displayed. A pipe or file gets the image from the service, in the chosen style. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
-     use --level M or higher, --margin 2 or more, dark on light and at least 3 px per module. Warnings are shown for \
-     links that lead to a notice and links that will expire.",
+     use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. \
+     Warnings are shown for links that are not active and links that will expire.",
     &[
     "dl links qr spring-42",
     "dl links qr spring-42 --out spring-42.png --size 1024 --dot-type classy --verify",

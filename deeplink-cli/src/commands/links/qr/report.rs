@@ -117,7 +117,8 @@ impl<'a> Report<'a> {
             (LinkStatus::Active, None) => {}
             (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
-                console.warn(&format!("the link expires {when} ({end}); after that, the code leads to a notice"));
+                let target = target(link);
+                console.warn(&format!("the link expires {when} ({end}); after that, the code {target}"));
             }
             (LinkStatus::Active, Some(end)) => {
                 let ends = &mut self.ends;
@@ -127,7 +128,7 @@ impl<'a> Report<'a> {
                     ends.first = Some((end, id.clone()));
                 }
             }
-            (status, _) => console.warn(&format!("{id} is {}: its code leads to a notice", status.as_str())),
+            (status, _) => console.warn(&format!("{id} is {}: its code {}", status.as_str(), target(link))),
         }
     }
 
@@ -231,9 +232,17 @@ impl<'a> Report<'a> {
         let links = counted(count(*seen), "link");
         let verb = if *ending == 1 { "expires" } else { "expire" };
         self.ctx.console.warn(&format!(
-            "{ending} of {links} {verb} within {days} (first: {id}, on {first}); the codes then lead to a notice"
+            "{ending} of {links} {verb} within {days} (first: {id}, on {first}); the codes then lead to a notice or to the link's expired_url"
         ));
         Ok(())
+    }
+}
+
+/// What a code does once its link is not active.
+fn target(link: &LinkDetail) -> String {
+    match (&link.status, &link.expired_url) {
+        (LinkStatus::Active | LinkStatus::Expired, Some(url)) => format!("redirects to {url}"),
+        _ => "leads to a notice".to_owned(),
     }
 }
 
