@@ -171,7 +171,7 @@ fn help_says_what_a_print_needs() {
     let help = Dl::new().run("links qr --help");
     let help = help.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
-        "For print, use --level M or higher, --margin 2 or more, dark on light and at least 3 px per module.",
+        "For print, use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module.",
         "SVGs are verified by rendering the same style as PNG",
         "circle surrounds the code with decorative dots",
         "Background color, without #",

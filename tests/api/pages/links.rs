@@ -33,7 +33,7 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(stored["ios_deep_link"], json!(null));
     let page = text_of(&visitor.get("/account/links/spring-sale?done=link-made").await);
     assert!(page.contains("Your link is ready.") && page.contains("https://shop.example.com/sale"));
-    assert!(!text_of(&visitor.get("/account/links/spring-sale?done=%3Cb%3E").await).contains("notice"));
+    assert!(!text_of(&visitor.get("/account/links/spring-sale?done=%3Cb%3E").await).contains("class=\"notice\""));
 
     for (change, status, at, text) in [
         (
