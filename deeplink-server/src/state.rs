@@ -159,7 +159,7 @@ pub(crate) struct Limiters {
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Downloads of everything in one account at once.
 const EXPORTS_PER_ACCOUNT: usize = 2;
-/// Lists and reports of one tenant that may wait, by their cost, and the same for its affiliates.
+/// Lists and reports of one tenant that may wait, as many searches, and the same for its affiliates.
 const MAX_WAITING_REPORTS: usize = 64;
 /// What a search costs, as rows: about as much as sixty lists.
 pub(crate) const SEARCHED_ROWS: usize = 512;
@@ -208,7 +208,7 @@ impl App {
             let turn = Turn::from(&tenant).of_rows(rows);
             let is_behind_own = limit.is_waiting(&turn.share);
             let place = limit.acquire(turn.clone(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
-            let is_own = || is_behind_own || limit.is_used_up(&turn);
+            let is_own = || is_behind_own || limit.is_used_up(&turn.share);
             let late = |_| if is_own() { share_is_used_up() } else { DbError::Overloaded.into() };
             timeout_at(until, place).await.map_err(late)
         };
@@ -241,8 +241,7 @@ impl App {
             ErrorCode::Overloaded,
             "this account has too many DNS lookups in progress; try again in a second",
         );
-        let refusal =
-            || if self.lookups.is_used_up(&share.clone().into()) { used_up } else { DbError::Overloaded.into() };
+        let refusal = || if self.lookups.is_used_up(share) { used_up } else { DbError::Overloaded.into() };
         self.lookups.try_acquire(share.clone()).ok_or_else(refusal)
     }
 

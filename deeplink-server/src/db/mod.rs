@@ -99,7 +99,7 @@ pub(crate) const NOTICES: &str = "sqlx::postgres::notice";
 
 /// How long closing the connections to PostgreSQL may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// Maximum pending writes of one share, by their cost.
+/// Maximum pending writes of one share: of single rows, and of batches.
 const MAX_WAITING_WRITES: usize = 256;
 
 /// The open database, and the number of lookups for visits and credentials; cheap to clone.
@@ -296,8 +296,9 @@ impl Db {
             Kind::Sqlite { writer, .. } => writer.write(turn.into(), context, work, committed).await,
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
                 let (turn, limit) = (turn.into(), *answer_timeout);
-                let place = places.acquire(turn.clone(), MAX_WAITING_WRITES).ok_or_else(|| used_up(&turn.share))?;
-                let place = timeout(*commit_timeout, place).await.map_err(|_| overdue(places, &turn))?;
+                let share = turn.share.clone();
+                let place = places.acquire(turn, MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
+                let place = timeout(*commit_timeout, place).await.map_err(|_| overdue(places, &share))?;
                 // The work has its own time, so that what has waited long is not begun in vain.
                 let until = Instant::now() + *commit_timeout;
                 let race = Arc::new(CommitRace::default());
@@ -312,7 +313,7 @@ impl Db {
                 });
                 let ended = match timeout_at(until, &mut running).await {
                     // It still waits for a permit, a connection or a lock, and is rolled back.
-                    Err(_) if race.take() => return Err(overdue(places, &turn).into()),
+                    Err(_) if race.take() => return Err(overdue(places, &share).into()),
                     Err(_) => running.await,
                     Ok(ended) => ended,
                 };
@@ -399,8 +400,8 @@ fn used_up(share: &Share) -> DbError {
 }
 
 /// The refusal of a write that was not begun or did not end in time.
-fn overdue(places: &ShareLimit, turn: &Turn) -> DbError {
-    if places.is_used_up(turn) { used_up(&turn.share) } else { DbError::Overloaded }
+fn overdue(places: &ShareLimit, share: &Share) -> DbError {
+    if places.is_used_up(share) { used_up(share) } else { DbError::Overloaded }
 }
 
 /// Runs the callback after a commit. A panic there undoes nothing.

@@ -13,7 +13,7 @@ pub(crate) struct ShareLimit {
     per_share: usize,
     /// Permits that only shares without one can have.
     reserve: usize,
-    /// Permits for large turns, of all shares together; one share has at most half.
+    /// Permits for large turns, of all shares together.
     large: usize,
     state: Mutex<State>,
 }
@@ -23,18 +23,10 @@ struct State {
     /// Free permits.
     free: usize,
     /// Permits held by each share; never 0.
-    held: HashMap<Share, Permits>,
+    held: HashMap<Share, usize>,
     /// Permits held for large turns.
     large: usize,
     waiting: Turns<Waiting>,
-}
-
-/// The number of permits of a share.
-#[derive(Debug, Clone, Copy, Default)]
-struct Permits {
-    all: usize,
-    /// Of these, for large turns.
-    large: usize,
 }
 
 /// A waiter, because all permits are taken, or those of its share.
@@ -82,29 +74,22 @@ impl ShareLimit {
         state.waiting.cost_of(share) > 0
     }
 
-    /// Whether the share has all the permits that it may have for such a turn.
-    pub(crate) fn is_used_up(&self, turn: &Turn) -> bool {
-        let held = self.state().held.get(&turn.share).copied().unwrap_or_default();
-        !self.is_within_share(held, turn.is_large())
+    /// Whether the share has all the permits that it may have.
+    pub(crate) fn is_used_up(&self, share: &Share) -> bool {
+        self.state().held.get(share).is_some_and(|held| *held >= self.per_share)
     }
 
-    /// Whether a share with these permits may have one more, if enough are free.
-    fn is_within_share(&self, held: Permits, is_large: bool) -> bool {
-        held.all < self.per_share && (!is_large || held.large < (self.large / 2).max(1))
-    }
-
-    /// Whether a share with these permits may have one of those that are free, while `large` are held for large turns.
-    fn may_have_more(&self, held: Permits, free: usize, large: usize, is_large: bool) -> bool {
-        let has_room = free > 0 && (held.all == 0 || free > self.reserve) && (!is_large || large < self.large);
-        has_room && self.is_within_share(held, is_large)
+    /// Whether a share with this many permits may have one of those that are free.
+    fn may_have_more(&self, held: usize, free: usize, large: Option<usize>) -> bool {
+        let has_room = large.is_none_or(|large| large < self.large);
+        free > 0 && held < self.per_share && (held == 0 || free > self.reserve) && has_room
     }
 
     fn take(&self, state: &mut State, share: &Share, is_large: bool) -> bool {
-        let held = state.held.get(share).copied().unwrap_or_default();
-        let may_take = self.may_have_more(held, state.free, state.large, is_large);
+        let held = state.held.get(share).copied().unwrap_or(0);
+        let may_take = self.may_have_more(held, state.free, is_large.then_some(state.large));
         if may_take {
-            let held = Permits { all: held.all + 1, large: held.large + usize::from(is_large) };
-            state.held.insert(share.clone(), held);
+            state.held.insert(share.clone(), held + 1);
             state.free -= 1;
             state.large += usize::from(is_large);
         }
@@ -112,7 +97,7 @@ impl ShareLimit {
     }
 
     /// Waits for a permit for this share: first come, first served within a share, while shares with free permits take
-    /// turns by cost. Returns `None` at once if the requests of this share that wait cost `waiting`.
+    /// turns by cost. Returns `None` at once if `waiting` requests of this share, as small or as large, are waiting.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         turn: Turn,
@@ -150,8 +135,9 @@ impl ShareLimit {
         drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         while state.free > 0 {
             let State { held, waiting, free, large } = state;
-            let held = |share: &Share| held.get(share).copied().unwrap_or_default();
-            let may = |share: &Share, is_large: bool| self.may_have_more(held(share), *free, *large, is_large);
+            let held = |share: &Share| held.get(share).copied().unwrap_or(0);
+            let may =
+                |share: &Share, is_large: bool| self.may_have_more(held(share), *free, is_large.then_some(*large));
             let Some(Waiting { share, is_large, permit }) = waiting.next(may) else { return };
             self.take(state, &share, is_large);
             // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
@@ -173,9 +159,8 @@ impl State {
         self.free += 1;
         self.large -= usize::from(is_large);
         if let Some(held) = self.held.get_mut(share) {
-            held.all -= 1;
-            held.large -= usize::from(is_large);
-            if held.all == 0 {
+            *held -= 1;
+            if *held == 0 {
                 self.held.remove(share);
             }
         }
@@ -284,7 +269,7 @@ mod tests {
         let limit = ShareLimit::with_reserve(12, 4, 4, 4);
         let held: Vec<_> = (0..30).filter_map(|n| limit.try_acquire(tenant(n % 3))).collect();
         assert_eq!(held.len(), 8);
-        assert!(!(0..4).any(|n| limit.is_used_up(&tenant(n).into())), "each waits for others");
+        assert!(!(0..4).any(|n| limit.is_used_up(&tenant(n))), "each waits for others");
         let others: Vec<_> = (3..30).filter_map(|n| limit.try_acquire(tenant(n))).collect();
         assert_eq!(others.len(), 4);
         drop(others);
@@ -309,25 +294,6 @@ mod tests {
         let next: Vec<_> = more.iter_mut().filter_map(FutureExt::now_or_never).collect();
         assert_eq!(next.len(), 1);
         drop((held, small, next, more));
-        assert!(has_all(&limit, 12));
-    }
-
-    /// R2: one account has at most half of the permits for batches, and others the rest.
-    #[tokio::test]
-    async fn r2_large_turns_of_one_share_leave_permits_to_those_of_others() {
-        let limit = ShareLimit::with_reserve(12, 4, 4, 4);
-        let large = |n| Turn::from(tenant(n)).of_rows(100);
-        let acquire = |turn| Box::pin(limit.acquire(turn, 99).expect("room"));
-        let mut first: Vec<_> = (0..4).map(|_| acquire(large(0))).collect();
-        let mut held: Vec<_> = first.drain(..2).map(|first| first.now_or_never().expect("a permit")).collect();
-        assert!(first.iter_mut().all(|more| more.now_or_never().is_none()), "half of four is two");
-        assert_eq!([large(0), tenant(0).into()].map(|turn| limit.is_used_up(&turn)), [true, false]);
-        held.extend((0..2).map(|_| acquire(large(1)).now_or_never().expect("a permit of another account")));
-        let small = acquire(tenant(0).into()).now_or_never().expect("a permit for what is small");
-        held.remove(0);
-        let next: Vec<_> = first.iter_mut().filter_map(FutureExt::now_or_never).collect();
-        assert_eq!(next.len(), 1, "as many as before");
-        drop((held, small, next, first));
         assert!(has_all(&limit, 12));
     }
 

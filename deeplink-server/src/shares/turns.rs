@@ -8,8 +8,6 @@ use super::{Share, Turn};
 /// opening many accounts takes nothing from shares that belong to no account, such as sign-ins and the service's own
 /// tasks.
 const MAX_WAITING: usize = 4_096;
-/// A share may have this many items waiting whatever they cost.
-const FEW: usize = 4;
 /// Work of small items that large ones may have to wait for, as a multiple of their own.
 const BEFORE_LARGE: u64 = 5;
 /// Units of virtual time for a cost of 1, so that it can be divided by the number of flows.
@@ -76,13 +74,12 @@ impl<T> Turns<T> {
         lines.map(Line::cost).sum()
     }
 
-    /// Adds an item, unless those of its flow that wait cost `most`; `false` if there is no room.
+    /// Adds an item, unless `most` of its flow are waiting; `false` if there is no room.
     pub(crate) fn push(&mut self, turn: Turn, most: usize, item: T) -> bool {
         let flow = Flow { is_large: turn.is_large(), share: turn.share };
-        let of_flow = self.lines.get(&flow);
-        let has_much = of_flow.is_some_and(|line| line.items.len() >= FEW.min(most) && line.cost() >= most as u64);
+        let waiting = self.lines.get(&flow).map_or(0, |line| line.items.len());
         let is_full = self.len >= MAX_WAITING && flow.share.is_the_callers();
-        if has_much || most == 0 || (is_full && self.cost_of(&flow.share) > 0) {
+        if waiting >= most || (is_full && self.cost_of(&flow.share) > 0) {
             return false;
         }
         let item = (u64::from(turn.cost) * UNIT, item);
@@ -302,24 +299,11 @@ mod tests {
             assert!(of_small <= 300, "{of_small}");
             assert!(done[0] >= 5 * done[1], "{done:?}");
             // What a share got early is not held against it later.
-            (0..9).for_each(|_| assert!(turns.push(Turn::from(share(999)).of_rows(100), 20 * 13, 999)));
+            (0..9).for_each(|_| assert!(turns.push(Turn::from(share(999)).of_rows(100), 20, 999)));
             let rest: Vec<_> =
                 all(&mut turns).into_iter().filter(|number| *number < batches || *number == 999).collect();
             assert!(rest[..=batches].contains(&0), "{rest:?}");
         }
-    }
-
-    /// R2: what a share has waiting counts by its cost, so that a few batches are as much as many small items.
-    #[test]
-    fn r2_what_waits_counts_by_its_cost() {
-        let mut turns = Turns::new();
-        let batches = |turns: &mut Turns<()>, of, most| {
-            (0..300).take_while(|_| turns.push(Turn::from(share(of)).of_rows(100), most, ())).count()
-        };
-        assert_eq!(batches(&mut turns, 1, 256), 20);
-        assert_eq!(turns.cost_of(&share(1)), 260);
-        assert!(turns.push(turn(1), 256, ()), "what is small counts apart");
-        assert_eq!([batches(&mut turns, 2, 16), batches(&mut turns, 3, 2)], [FEW, 2]);
     }
 
     /// R2: what a share has small does not wait for what it has large and may not take.
