@@ -37,7 +37,6 @@ async fn copy_everything(browser: &Browser, path: &str) -> Vec<String> {
 #[tokio::test]
 async fn buttons_copy_what_stands_before_them() {
     let world = spawn().await;
-    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let metadata = json!({"custom_id": "spring-42", "web_url": "https://example.com/", "metadata": {"a": "<b>"}});
     world.a.make_of(&metadata).await;
     let affiliate = world.a.post("/v1/affiliates", &json!({"name": "P", "partner_key": "page"})).await.member("id");
@@ -49,6 +48,11 @@ async fn buttons_copy_what_stands_before_them() {
         enter(browser, &browser.world.a).await;
         allow_the_clipboard(browser).await;
         browser.be(IPHONE, "light").await;
+        // The example is there until the account is set up.
+        let example = copy_everything(browser, "/account").await;
+        assert!(example[0].starts_with("curl http"), "{example:?}");
+        browser.world.own_domain(&browser.world.a, "go.example.com", Role::Primary).await;
+        assert_eq!(copy_everything(browser, "/account").await, [""; 0]);
         let link = copy_everything(browser, "/account/links/spring-42").await;
         let url = browser.world.a.get("/v1/links/spring-42").await.member("url");
         assert_eq!(link, [url.as_str(), "https://example.com/", r#"{"a":"<b>"}"#]);
@@ -56,7 +60,6 @@ async fn buttons_copy_what_stands_before_them() {
         let records = copy_everything(browser, "/account/domains/go.example.com").await;
         assert!(records.len() >= 2 && records[0] == "_deeplink-verify.go.example.com", "{records:?}");
         for (path, first) in [
-            ("/account".to_owned(), "curl http"),
             ("/".to_owned(), "dl login"),
             (format!("/account/webhooks/{webhook}"), "https://hooks.example.com/"),
             (format!("/account/affiliates/{affiliate}"), "page"),

@@ -36,7 +36,8 @@ struct Page {
     open: Option<(f64, f64)>,
 }
 
-const MEASURE: &str = "(() => {
+/// A function of the device's width: the window of a touch screen grows with a page that is too wide.
+const MEASURE: &str = "((width) => {
   const name = (e) => e.tagName + '#' + e.id + '.' + e.className;
   const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
   // The blurred background of a picture reaches out of the cover, which cuts it.
@@ -45,11 +46,11 @@ const MEASURE: &str = "(() => {
   return {
     shift: seen.shift, refused: seen.refused, went: seen.went, width: innerWidth, height: innerHeight,
     scroll_width: document.documentElement.scrollWidth,
-    outside: boxes.filter(([, box]) => box.left < -0.5 || box.right > innerWidth + 0.5).filter(([e]) => e !== cut).map(([e]) => name(e)),
+    outside: boxes.filter(([, box]) => box.left < -0.5 || box.right > width + 0.5).filter(([e]) => e !== cut).map(([e]) => name(e)),
     small: boxes.filter(([e, box]) => e.tagName === 'A' && (box.width < 44 || box.height < 44)).map(([e]) => name(e)),
     open: open ? [open.top, open.bottom] : null,
   };
-})()";
+})";
 
 /// Checks the open page's look, and keeps a picture of it.
 pub(crate) async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &str, device: Device, scheme: &str) {
@@ -59,11 +60,12 @@ pub(crate) async fn look(browser: &Browser, scene: &Scene, url: &str, screen: &s
     let () = browser
         .eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))")
         .await;
-    let page: Page = browser.eval(MEASURE).await;
+    let page: Page = browser.eval(&format!("{MEASURE}({})", device.width)).await;
     browser.picture(&format!("{}-{screen}-{scheme}", scene.name)).await;
     assert!(page.shift < 0.0001, "{what} moved: {page:?}");
     assert!(page.refused.is_empty(), "{what}: {page:?}");
-    assert!(page.scroll_width <= page.width && page.outside.is_empty(), "{what} is wider than its screen: {page:?}");
+    let fits = page.scroll_width <= f64::from(device.width) && page.outside.is_empty();
+    assert!(fits, "{what} is wider than its screen: {page:?}");
     assert!(page.small.is_empty(), "{what}: {page:?}");
     if let Some((top, bottom)) = page.open {
         assert!(top >= 0.0 && bottom <= page.height, "{what}: the first button is out of sight: {page:?}");

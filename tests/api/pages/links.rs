@@ -203,7 +203,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     world.a.tap("link-04").await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let first = visitor.get("/account/links").await.text();
-    assert_eq!(first.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 25);
+    assert_eq!(first.matches("<tr role=\"row\" class=\"link\">\n<th scope=\"row\"").count(), 25);
     assert!(first.contains(">link-29<") && !first.contains(">link-04<"));
     let clicks_in = |page: &str, id: &str| {
         let row = page.split(&format!(">{id}<")).nth(1).expect("a row").to_owned();
@@ -213,7 +213,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert_eq!(clicks_in(&first, "link-28").as_deref(), Some("0"));
     let next = first.split("href=\"/account/links?cursor=").nth(1).and_then(|rest| rest.split('"').next());
     let second = visitor.get(&format!("/account/links?cursor={}", next.expect("a next page"))).await.text();
-    assert_eq!(second.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 5);
+    assert_eq!(second.matches("<tr role=\"row\" class=\"link\">\n<th scope=\"row\"").count(), 5);
     assert_eq!(clicks_in(&second, "link-04").as_deref(), Some("1"));
     assert!(second.contains("href=\"/account/links\"") && !second.contains("?cursor="));
     let broken = visitor.get("/account/links?cursor=nonsense").await;
@@ -228,12 +228,12 @@ async fn the_list_of_links_has_pages_and_counts() {
     // A search, whose pages are pages of the search.
     let found = visitor.get("/account/links?q=%20LINK-0%20").await;
     let page = text_of(&found);
-    assert_eq!(page.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 10);
+    assert_eq!(page.matches("<tr role=\"row\" class=\"link\">\n<th scope=\"row\"").count(), 10);
     assert!(page.contains("value=\"LINK-0\"") && page.contains("contain this text, newest first"), "{page}");
     let all = visitor.get("/account/links?q=link-").await.text();
     let next = all.split("href=\"/account/links?q=link-&#38;cursor=").nth(1).and_then(|rest| rest.split('"').next());
     let second = visitor.get(&format!("/account/links?q=link-&cursor={}", next.expect("a next page"))).await.text();
-    assert_eq!(second.matches("<tr role=\"row\">\n<th scope=\"row\"").count(), 5);
+    assert_eq!(second.matches("<tr role=\"row\" class=\"link\">\n<th scope=\"row\"").count(), 5);
     assert!(second.contains("href=\"/account/links?q=link-\">Newest<"), "{second}");
     let none = text_of(&visitor.get("/account/links?q=%3Cb%3Enowhere").await);
     assert!(none.contains("No link contains “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
