@@ -305,6 +305,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         browser.open(&browser.service("/account/new-link")).await;
         browser.fill("web-url", "shop.example.com").await;
         browser.fill("custom-id", "-").await;
+        browser.click(".fold summary").await;
         browser.fill("ios-store-url", "https://example.com/").await;
         browser.click("main form button").await;
         browser.until("document.title.startsWith('Error: ')").await;

@@ -200,6 +200,12 @@ impl Field {
         self
     }
 
+    /// Whether its value is the one that it has on a new form: none or, of several choices, the first.
+    fn is_default(&self) -> bool {
+        let first = if let Kind::Choice(choices) = &self.kind { choices.first() } else { None };
+        self.value.is_empty() || first.is_some_and(|(value, _)| *value == self.value)
+    }
+
     /// The field's id in the page.
     pub(super) fn id(&self) -> String {
         id_of(self.name)
@@ -226,6 +232,8 @@ pub(super) struct Group {
     pub(super) legend: &'static str,
     pub(super) hint: &'static str,
     pub(super) fields: Vec<Field>,
+    /// Whether only its legend is shown until it is opened.
+    pub(super) folds: bool,
     /// The API's field that the group stands for, if it is several fields here.
     name: &'static str,
     /// What is wrong with the group as a whole.
@@ -239,7 +247,18 @@ impl Group {
     }
 
     pub(super) fn new(legend: &'static str, hint: &'static str, fields: Vec<Field>) -> Self {
-        Self { legend, hint, fields, name: "", error: None }
+        Self { legend, hint, fields, folds: false, name: "", error: None }
+    }
+
+    /// The group is folded, unless something in it was filled in or refused.
+    pub(super) fn folded(mut self) -> Self {
+        self.folds = true;
+        self
+    }
+
+    /// Whether it is shown open if it folds.
+    pub(super) fn is_open(&self) -> bool {
+        self.error.is_some() || self.fields.iter().any(|field| field.error.is_some() || !field.is_default())
     }
 
     /// The beginning of ids in the page.
@@ -402,6 +421,20 @@ mod tests {
 
     fn sent(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_folded_group_opens_for_what_is_not_as_on_a_new_form() {
+        let group = |name: &str, status: &str, error: Option<&str>| {
+            let states = [("true", "Enabled"), ("false", "Disabled")];
+            let mut fields = vec![Field::line("name", "Name", ""), Field::choice("enabled", "Status", "", states)];
+            (fields[0].value, fields[1].value) = (name.to_owned(), status.to_owned());
+            fields[0].error = error.map(str::to_owned);
+            Group::new("About", "", fields).folded()
+        };
+        assert!(!group("", "", None).is_open() && !group("", "true", None).is_open());
+        assert!(group("x", "", None).is_open() && group("", "false", None).is_open());
+        assert!(group("", "", Some("This field is required.")).is_open());
     }
 
     #[test]

@@ -225,8 +225,7 @@ fn moment_in(text: String, zone: &Zone) -> String {
 const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
-    let hint =
-        "The last part of the short link: 3 to 64 letters, digits or inner hyphens. Leave empty to generate one.";
+    let hint = "The last part of the short link, as in go.example.com/spring-sale: 3 to 64 letters, digits or inner hyphens. Leave empty to generate one.";
     let id = Field::line("custom_id", "ID", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
     groups.extend(more_groups());
@@ -242,7 +241,11 @@ fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
 }
 
 fn web_field() -> Field {
-    Field::url("web_url", "Web page", "For computers, and for phones without your app if the link has no store page.")
+    Field::url(
+        "web_url",
+        "Destination",
+        "For computers, and for phones without your app if the link has no store page.",
+    )
 }
 
 fn more_groups() -> [Group; 3] {
@@ -269,9 +272,11 @@ fn more_groups() -> [Group; 3] {
         Field::area("agent_context.description", "Description", "").max_length(MAX_AGENT_DESCRIPTION),
     ];
     [
-        Group::new("Apps", "Phones with your app open it; other phones go to the store.", apps),
-        Group::new("Social preview", "Shown in messaging apps, on social networks, and on the landing page.", preview),
-        Group::new("Agent context", "Tells AI agents what the link is for. Also shown on the landing page.", agents),
+        Group::new("Apps", "Phones with your app open it; other phones go to the store.", apps).folded(),
+        Group::new("Social preview", "Shown in messaging apps, on social networks, and on the landing page.", preview)
+            .folded(),
+        Group::new("Agent context", "Tells AI agents what the link is for. Also shown on the landing page.", agents)
+            .folded(),
     ]
 }
 
@@ -292,7 +297,7 @@ fn owner_group(app: &App, zone: &Zone) -> Group {
             "Where visitors go after the link expires. Without one, they see a notice.",
         ),
     ];
-    Group::new("Name, tags, status and expiry", "", fields)
+    Group::new("Name, tags, status and expiry", "", fields).folded()
 }
 
 fn label_of(action: &Action) -> &'static str {
