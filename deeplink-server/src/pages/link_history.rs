@@ -10,16 +10,18 @@ use http::StatusCode;
 
 use super::PageResult;
 use super::audit::who;
+use super::deliveries::capitalised;
 use super::form::{Form, View, draw_id};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::see_other;
 use super::links::name_of;
 use super::person::Person;
-use crate::api;
+use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::http::pages::PageRequest;
 use crate::state::Shared;
+use crate::{api, db};
 
 /// Rows per page of each list.
 const PAGE_SIZE: u32 = 25;
@@ -27,7 +29,10 @@ const PAGE_SIZE: u32 = 25;
 /// A version as the page shows it.
 struct VersionRow {
     version: u64,
-    change: &'static str,
+    /// What was done: of an update, the fields that it changed.
+    change: String,
+    /// The fields that restoring a version changed.
+    changed: Option<String>,
     /// Whether it was one of several links.
     is_bulk: bool,
     by: String,
@@ -37,11 +42,22 @@ struct VersionRow {
     name: Option<String>,
 }
 
-impl From<LinkVersion> for VersionRow {
-    fn from(version: LinkVersion) -> Self {
+impl VersionRow {
+    /// A version, and what the link was after its change.
+    fn of(version: LinkVersion, after: Option<&LinkContent>) -> Self {
+        let word = word_of(&version.change).to_owned();
+        let fields = after.and_then(|after| changed_fields(&version.content, after));
+        let (change, changed) = match (&version.change, fields) {
+            (LinkChange::Enabled | LinkChange::Disabled | LinkChange::Flagged | LinkChange::Deleted, _) | (_, None) => {
+                (word, None)
+            }
+            (LinkChange::Restored, fields) => (word, fields),
+            (_, Some(fields)) => (fields, None),
+        };
         Self {
             version: version.version,
-            change: word_of(&version.change),
+            change,
+            changed,
             is_bulk: version.bulk,
             by: who(version.actor, &version.actor_type),
             at: version.changed_at,
@@ -60,6 +76,31 @@ fn word_of(change: &LinkChange) -> &'static str {
         LinkChange::Restored => "Restored",
         _ => "Updated",
     }
+}
+
+/// The fields that differ, such as "Name, expiry changed".
+fn changed_fields(before: &LinkContent, after: &LinkContent) -> Option<String> {
+    let fields = [
+        ("web page", before.web_url != after.web_url),
+        ("iOS deep link", before.ios_deep_link != after.ios_deep_link),
+        ("App Store page", before.ios_store_url != after.ios_store_url),
+        ("Android deep link", before.android_deep_link != after.android_deep_link),
+        ("Google Play page", before.android_store_url != after.android_store_url),
+        ("social preview", before.social_preview != after.social_preview),
+        ("agent context", before.agent_context != after.agent_context),
+        ("name", before.name != after.name),
+        ("tags", before.tags != after.tags),
+        ("status", before.enabled != after.enabled),
+        ("expiry", before.expires_at != after.expires_at),
+        ("redirect after expiry", before.expired_url != after.expired_url),
+        ("metadata", before.metadata != after.metadata),
+        ("affiliate", before.affiliate_id != after.affiliate_id),
+    ];
+    let fields: Vec<_> = fields.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect();
+    let text = format!("{} changed", fields.join(", "));
+    // "iOS" has a small first letter everywhere.
+    let is_as_written = text.starts_with("iOS");
+    (!fields.is_empty()).then(|| if is_as_written { text } else { capitalised(&text) })
 }
 
 fn first_destination(content: &LinkContent) -> Option<&str> {
@@ -93,22 +134,52 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let cursor = view.cursor()?;
     let request = PageRequest::within(PAGE_SIZE, cursor);
     let found = api::link_history::list_for(app, &person.caller, id, request).await?;
-    let is_deleted = match api::links::find(&mut app.db.read().await?.conn(), &person.caller, id).await {
-        Ok(_) => false,
-        Err(error) if error.is_not_found() => true,
-        Err(error) => return Err(error),
-    };
+    let (is_deleted, mut after) = standing(app, person, id, found.versions.first()).await?;
+    let versions = found.versions.into_iter().map(|version| {
+        let newer = after.replace(version.content.clone());
+        VersionRow::of(version, newer.as_ref())
+    });
     let frame = Frame::of(app, person, Section::LINKS, format!("History of {id}")).showing(&view);
     let page = HistoryPage {
         frame: &frame,
         id,
         is_deleted,
-        versions: found.versions.into_iter().map(VersionRow::from).collect(),
+        versions: versions.collect(),
         pager: Pager::new(format!("/account/links/{id}/history"), cursor, found.next_cursor),
         form_id: draw_id(app),
         error: view.error().map(|error| error.text.clone()),
     };
     Ok(answer(app, view.outcome(), &frame, &page))
+}
+
+/// Whether a link is deleted, and what it was after the newest change of a page: before the next change or, if there was
+/// none, what it is. A deleted link is nothing.
+async fn standing(
+    app: &Shared,
+    person: &Person,
+    id: &str,
+    newest: Option<&LinkVersion>,
+) -> Result<(bool, Option<LinkContent>), ApiError> {
+    let mut reader = app.db.read().await?;
+    let conn = &mut reader.conn();
+    let tenant = &person.caller.tenant;
+    let link = match api::links::find(conn, &person.caller, id).await {
+        Ok(link) => Some(link),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let position = match &link {
+        Some(link) => Some(link.position),
+        None => db::link_history::find_deleted(conn, tenant, id, app.clock.now()).await?,
+    };
+    let next = newest.and_then(|version| i64::try_from(version.version).ok()).map(|version| version.saturating_add(1));
+    // Read after the link, so that a change in the meantime is not taken for a part of the newest one.
+    let next = match position.zip(next) {
+        Some((position, next)) => db::link_history::find(conn, (tenant, position), Some(next)).await?,
+        None => None,
+    };
+    let is_deleted = link.is_none();
+    Ok((is_deleted, next.or(link).map(|link| link.content.into())))
 }
 
 /// Restores a version, or what a deleted link was.
@@ -167,4 +238,28 @@ pub(super) async fn deleted(State(app): State<Shared>, person: Person, query: Qu
         form_id: draw_id(&app),
     };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_its_fields() {
+        let before = LinkContent::default();
+        let change = |change: fn(&mut LinkContent)| {
+            let mut after = before.clone();
+            change(&mut after);
+            changed_fields(&before, &after)
+        };
+        assert_eq!(change(|_| ()), None);
+        assert_eq!(change(|after| after.name = Some("Sale".to_owned())).as_deref(), Some("Name changed"));
+        let both = change(|after| {
+            after.tags = vec!["spring".to_owned()];
+            after.web_url = Some("https://shop.example.com/".to_owned());
+        });
+        assert_eq!(both.as_deref(), Some("Web page, tags changed"));
+        let app = change(|after| after.ios_deep_link = Some("shop://sale".to_owned()));
+        assert_eq!(app.as_deref(), Some("iOS deep link changed"));
+    }
 }

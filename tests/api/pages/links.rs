@@ -114,13 +114,17 @@ async fn a_link_is_made_changed_and_deleted() {
     assert!(list.contains("/account/links/spring-sale/history") && list.contains("Restore spring-sale"), "{list}");
     let history = visitor.get("/account/links/spring-sale/history").await.text();
     assert!(history.contains("This link was deleted") && history.contains("https://shop.example.com/new"), "{history}");
+    let rows: Vec<_> = history.split("role=\"rowheader\">").skip(1).map(|row| row.split('<').next()).collect();
+    let changes =
+        ["Deleted", "Web page, social preview changed", "Social preview, agent context changed", "Web page changed"];
+    assert_eq!(rows, changes.map(Some));
     let refused = visitor.post("/account/links/spring-sale/history", &[("version", "99")]).await;
     assert_eq!(refused.status, 404, "it is no longer kept");
     let back = visitor.post("/account/links/spring-sale/history", &[]).await;
     assert_eq!(went(&back), (303, "/account/links/spring-sale?done=link-restored"));
     assert!(text_of(&visitor.get("/account/links/spring-sale?done=link-restored").await).contains("Link restored."));
     let history = visitor.get("/account/links/spring-sale/history").await.text();
-    assert!(history.contains("Restored") && !history.contains("This link was deleted"), "{history}");
+    assert!(history.contains("Restored<") && !history.contains("This link was deleted"), "{history}");
     let form = history.split("name=\"form\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
     for _ in 0..2 {
         let back = visitor.post("/account/links/spring-sale/history", &[("form", form), ("version", "1")]).await;
@@ -130,6 +134,9 @@ async fn a_link_is_made_changed_and_deleted() {
     assert_eq!(restored["web_url"], "https://shop.example.com/sale");
     let versions = world.a.get("/v1/links/spring-sale/history").await.json();
     assert_eq!(versions["versions"][0]["change"], "restored");
+    let history = visitor.get("/account/links/spring-sale/history").await.text();
+    let changed = "Restored<span class=\"mute cut\">Web page, social preview, agent context changed</span>";
+    assert!(history.contains(changed), "{history}");
     assert_ne!(versions["versions"][1]["version"], versions["versions"][0]["version"]);
     assert!(visitor.get("/account/deleted-links").await.text().contains("There are no deleted links"));
     let told = text_of(&visitor.get("/account/links?done=gone").await);
