@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::extract::State;
+use deeplink_core::affiliate::AffiliateDetail;
 use deeplink_core::audit::{AuditAction, AuditActor, AuditEntry};
 use deeplink_core::time::Timestamp;
 use http::StatusCode;
@@ -24,25 +25,35 @@ struct Row {
 }
 
 impl Row {
-    fn of(entry: AuditEntry, frame: &Frame) -> Self {
+    /// An entry; that of a credential names its affiliate, unless that is deleted.
+    fn of(entry: AuditEntry, affiliates: &[AffiliateDetail], frame: &Frame) -> Self {
         let by = who(entry.actor, &entry.actor_type);
+        // An email address is written as it is.
+        let by = if entry.actor_type == AuditActor::User { by } else { capitalised(&by) };
         let target = entry.target.filter(|_| !is_named(&entry.action, entry.detail.is_some()));
         let action = match (&entry.action, &entry.detail) {
             (AuditAction::PlanGranted, None) => "Granted plan ended".to_owned(),
             (action, _) => words_of(action),
         };
-        // The moment of a scheduled deletion.
-        let moment = entry.detail.as_ref().and_then(|detail| detail.parse().ok()).map(|at| frame.second(&at));
-        Self { at: entry.at, action, by, target, detail: moment.or(entry.detail) }
+        let detail = entry.detail.map(|detail| {
+            let affiliate = affiliates.iter().find(|affiliate| affiliate.id.as_str() == detail);
+            // The moment of a scheduled deletion.
+            let moment = detail.parse().ok().map(|at| frame.second(&at));
+            affiliate.map(|affiliate| affiliate.name.clone()).or(moment).unwrap_or(detail)
+        });
+        Self { at: entry.at, action, by, target, detail }
     }
 }
 
-/// Who did something.
+/// Who did something, as in the middle of a sentence.
 pub(super) fn who(actor: Option<String>, kind: &AuditActor) -> String {
-    match (actor, kind) {
-        (Some(actor), _) => actor,
-        (None, AuditActor::Operator) => "Operator of the service".to_owned(),
-        (None, _) => "The service".to_owned(),
+    match (kind, actor) {
+        (AuditActor::SecretKey, Some(prefix)) => format!("secret key {prefix}"),
+        (AuditActor::PublishableKey, Some(prefix)) => format!("publishable key {prefix}"),
+        (AuditActor::Wallet, Some(address)) => format!("wallet {address}"),
+        (_, Some(actor)) => actor,
+        (AuditActor::Operator, None) => "the operator of this service".to_owned(),
+        (_, None) => "the service".to_owned(),
     }
 }
 
@@ -76,6 +87,9 @@ fn is_named(action: &AuditAction, has_detail: bool) -> bool {
 
 /// An action as people read it, such as "Secret key created".
 fn words_of(action: &AuditAction) -> String {
+    if *action == AuditAction::AppSaved {
+        return "App added or changed".to_owned();
+    }
     capitalised(&action.as_str().replace(['.', '_'], " ").replace("sign in link", "sign-in link"))
 }
 
@@ -92,7 +106,14 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let cursor = query.one("cursor")?;
     let found = api::audit::list_for(&app, &person.caller, PageRequest::at(cursor)).await?;
     let frame = Frame::of(&app, &person, Section::SETTINGS, "Audit log");
-    let rows = found.entries.into_iter().map(|entry| Row::of(entry, &frame)).collect();
+    let is_of_credential =
+        |entry: &AuditEntry| matches!(entry.action, AuditAction::CredentialCreated | AuditAction::CredentialDeleted);
+    let affiliates = if found.entries.iter().any(is_of_credential) {
+        api::affiliates::all_of(&app, &person.caller).await?
+    } else {
+        Vec::new()
+    };
+    let rows = found.entries.into_iter().map(|entry| Row::of(entry, &affiliates, &frame)).collect();
     let page = AuditPage { frame: &frame, rows, pager: Pager::new("/account/audit", cursor, found.next_cursor) };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
@@ -106,9 +127,22 @@ mod tests {
         for (action, words) in [
             (AuditAction::SecretKeyCreated, "Secret key created"),
             (AuditAction::UserSignedIn, "User signed in"),
+            (AuditAction::AppSaved, "App added or changed"),
             (AuditAction::from("new.thing"), "New thing"),
         ] {
             assert_eq!(words_of(&action), words);
+        }
+    }
+
+    #[test]
+    fn an_actor_is_named_after_its_kind() {
+        for (kind, actor, words) in [
+            (AuditActor::SecretKey, Some("dl_live_0123456789"), "secret key dl_live_0123456789"),
+            (AuditActor::User, Some("a@example.com"), "a@example.com"),
+            (AuditActor::Operator, None, "the operator of this service"),
+            (AuditActor::Service, None, "the service"),
+        ] {
+            assert_eq!(who(actor.map(str::to_owned), &kind), words);
         }
     }
 }

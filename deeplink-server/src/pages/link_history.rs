@@ -152,8 +152,8 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// Whether a link is deleted, and what it was after the newest change of a page: before the next change or, if there was
-/// none, what it is. A deleted link is nothing.
+/// Whether a link is deleted, and what it was after the newest change of a page: what it was before the next change or,
+/// without one, what it is. A deleted link is nothing.
 async fn standing(
     app: &Shared,
     person: &Person,

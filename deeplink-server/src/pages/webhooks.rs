@@ -138,7 +138,7 @@ async fn groups(app: &App, person: &Person, filter: Option<&str>, retry_for: i64
     let choices: Vec<_> = all.into_iter().chain(existing).chain(deleted).collect();
     let hint = "Choose an affiliate to send only conversions from its links.";
     let is_choice = choices.len() > 1;
-    let affiliate = is_choice.then(|| Field::choice(AFFILIATE, "Conversions", hint, choices));
+    let affiliate = is_choice.then(|| Field::choice(AFFILIATE, "Which conversions", hint, choices));
     Ok(vec![
         Group::plain(vec![url]),
         Group::new("Events", "Choose which events to send.", kinds).standing_for("events"),
