@@ -135,7 +135,7 @@ async fn a_link_is_made_changed_and_deleted() {
     let versions = world.a.get("/v1/links/spring-sale/history").await.json();
     assert_eq!(versions["versions"][0]["change"], "restored");
     let history = visitor.get("/account/links/spring-sale/history").await.text();
-    let changed = "Restored<span class=\"mute cut\">Web page, social preview, agent context changed</span>";
+    let changed = "Restored<p class=\"mute\">Web page, social preview, agent context changed</p>";
     assert!(history.contains(changed), "{history}");
     assert_ne!(versions["versions"][1]["version"], versions["versions"][0]["version"]);
     assert!(visitor.get("/account/deleted-links").await.text().contains("There are no deleted links"));

@@ -147,14 +147,17 @@ async fn what_may_not_be_meant_is_said() {
 /// At the limit of two webhooks, the page says so instead of offering the form.
 #[tokio::test]
 async fn a_full_account_is_asked_for_no_other_webhook() {
+    const JUMP: &str = "<a class=\"main jump\" href=\"#add\">Add webhook</a>";
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
+    assert!(visitor.get(LIST).await.text().contains(JUMP));
     for name in ["one", "two"] {
         let url = format!("https://hooks.example.com/{name}");
         assert_eq!(world.a.post("/v1/webhooks", &json!({"url": url, "events": ["click"]})).await.status, 201);
     }
     let list = visitor.get(LIST).await;
     assert!(!list.text().contains("name=\"url\"") && text_of(&list).contains("the maximum number of webhooks"));
+    assert!(!list.text().contains(JUMP));
     let refused = visitor.post(LIST, &[("form", "1"), URL, ("event_click", "yes")]).await;
     assert!(refused.status == 400 && text_of(&refused).contains("already has 2 webhooks"), "{}", refused.text());
 }
