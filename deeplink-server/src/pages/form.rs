@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use askama::Template;
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
+use deeplink_core::colour::Rgb;
 use deeplink_core::error::Invalid;
 
 pub(super) use super::faults::{FormError, status_of};
@@ -204,6 +205,11 @@ impl Field {
     fn is_default(&self) -> bool {
         let first = if let Kind::Choice(choices) = &self.kind { choices.first() } else { None };
         self.value.is_empty() || first.is_some_and(|(value, _)| *value == self.value)
+    }
+
+    /// The color that it has, to be shown with its label.
+    pub(super) fn color(&self) -> Option<&str> {
+        (self.name == "theme_color" && Rgb::parse(&self.value).is_some()).then_some(&*self.value)
     }
 
     /// The field's id in the page.

@@ -50,7 +50,9 @@ async fn an_app_is_shown_with_everything_and_edited() {
     let done = format!("{path}?done=app-saved-without-icon");
     assert_eq!(went(&visitor.post(&path, &change).await), (303, &*done));
     assert_eq!(world.a.get("/v1/apps").await.json()[0]["theme_color"], "#abc");
-    assert!(text_of(&visitor.get(&done).await).contains("Its icon is not shown"));
+    let page = text_of(&visitor.get(&done).await);
+    assert!(page.contains("Its icon is not shown"), "{page}");
+    assert!(page.contains("Button color <svg class=\"swatch\""), "the field shows its color: {page}");
     let new = [
         ("platform", "ios"),
         ("bundle_id", "com.example.other"),
