@@ -5,9 +5,9 @@ use clap::{Parser, Subcommand};
 use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
     completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
-    imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open, ping::Ping, pk::Pk,
-    profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources, stats::Stats, tags::Tags,
-    team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
+    import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open,
+    ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources,
+    stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Tags(Tags),
     Stats(Stats),
     Events(Events),
+    Import(Box<Import>),
     Imports(Imports),
     Apps(Apps),
     Domains(Domains),

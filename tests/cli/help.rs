@@ -141,6 +141,8 @@ fn every_example_works() {
             }
             for (name, content) in [
                 ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
+                ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
+                ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
                 ("promo.json", r#"{"web_url": "https://example.com/"}"#),
                 ("ids.txt", "spring-1\nspring-2\n"),
                 ("fingerprint.txt", FINGERPRINT),

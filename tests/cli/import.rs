@@ -6,7 +6,7 @@ use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link};
 
 /// A service that creates every link except those called `taken-…`.
-fn service() -> Double {
+pub(crate) fn service() -> Double {
     Double::new(|request| match request.line().as_str() {
         "GET /v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
         "POST /v1/links/bulk" => {

@@ -7,7 +7,7 @@ use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{Answer, Double};
 
 /// A service that creates links once it is switched on.
-fn moody() -> (Double, Arc<AtomicBool>) {
+pub(crate) fn moody() -> (Double, Arc<AtomicBool>) {
     let willing = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&willing);
     let double = Double::new(move |request| match request.line().as_str() {

@@ -28,6 +28,7 @@ mod keys;
 mod links;
 mod lists;
 mod login;
+mod moving;
 mod new_secrets;
 mod output;
 mod people;

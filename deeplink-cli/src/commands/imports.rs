@@ -1,4 +1,4 @@
-//! `dl imports`: runs of `dl links import`, finished or not.
+//! `dl imports`: runs of `dl links import` and `dl import`, finished or not.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ impl Resume {
                 .into());
         }
         let Some(saved) = Saved::read(&run.command) else {
-            let what = format!("import {} was not started by dl links import", run.run);
+            let what = format!("import {} was not started by dl links import or dl import", run.run);
             return Err(Failure::usage(what).hint("run the command that started it again").into());
         };
         if saved.profile != ctx.profile {
@@ -93,7 +93,7 @@ impl Resume {
         }
         if crate::context::is_stdin(&saved.file) {
             let what = format!("import {} read stdin, which is no longer available", run.run);
-            return Err(Failure::usage(what).hint("pipe the same rows into dl links import -").into());
+            return Err(Failure::usage(what).hint(format!("pipe the same rows into {} -", saved.command())).into());
         }
         let options = Options { want: Want::Send, restart: false, journal: Some(dir) };
         import::file(ctx, saved, self.policy, options).await

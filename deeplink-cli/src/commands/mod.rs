@@ -38,6 +38,7 @@ pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod help;
+pub(crate) mod import;
 pub(crate) mod imports;
 pub(crate) mod keys;
 pub(crate) mod links;
@@ -69,6 +70,7 @@ impl Command {
     pub(crate) fn handles_signals(&self) -> bool {
         match self {
             Self::Links(links) => links.handles_signals(),
+            Self::Import(_) => true,
             Self::Imports(imports) => imports.handles_signals(),
             Self::Login(login) => login.handles_signals(),
             Self::Keys(keys) => keys.handles_signals(),
@@ -91,6 +93,7 @@ impl Command {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         match self {
             Self::Links(command) => command.run(ctx).await,
+            Self::Import(command) => command.run(ctx).await,
             Self::Imports(command) => command.run(ctx).await,
             Self::Account(command) => command.run(ctx).await,
             Self::Apps(command) => command.run(ctx).await,

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use deeplink_client::bulk::{self, BulkImport, FileSource, RejectsWriter, ResultsWriter};
+use deeplink_client::bulk::{self, BulkImport, FileOptions, FileSource, RejectsWriter, ResultsWriter};
 use serde::{Deserialize, Serialize};
 
+use crate::commands::links::read_link;
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
+use crate::exit::Exit;
+use crate::import::{Options, Want};
 
 /// The form of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -40,6 +43,37 @@ impl FileFormat {
     }
 }
 
+/// The service that wrote the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Exporter {
+    /// CSV from Bitly
+    Bitly,
+    /// CSV from Dub, or links as JSON from its API
+    Dub,
+    /// CSV from Shlink's web client, or short URLs as JSON from its API
+    Shlink,
+    /// CSV from Branch
+    Branch,
+    /// CSV from Firebase Dynamic Links
+    Firebase,
+    /// CSV from any other service
+    Csv,
+}
+
+impl Exporter {
+    fn provider(self) -> bulk::Provider {
+        match self {
+            Self::Bitly => bulk::Provider::Bitly,
+            Self::Dub => bulk::Provider::Dub,
+            Self::Shlink => bulk::Provider::Shlink,
+            Self::Branch => bulk::Provider::Branch,
+            Self::Firebase => bulk::Provider::Firebase,
+            Self::Csv => bulk::Provider::Csv,
+        }
+    }
+}
+
 /// The description of the rows, which is part of an import's identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Rows")]
@@ -60,14 +94,59 @@ pub(crate) struct SourceFlags {
     #[arg(long, value_name = "FIELD=VALUE")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<String>,
-    /// Generate IDs for rows without one, from the row content: a second run generates the same IDs
-    #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+}
+
+/// What rows are besides their description: part of an import's identity, too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reading {
+    /// The salt of generated ids, if ids are generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generate_ids: Option<String>,
-    /// Ignore columns that match no field
-    #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ignore_unknown: bool,
+    /// The service that wrote the file, if it is another one's export.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<Exporter>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) sanitize_ids: bool,
+}
+
+/// Flags of the commands that begin an import.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Start {
+    #[command(flatten)]
+    policy: Policy,
+    /// Validate every row without sending anything
+    #[arg(long)]
+    check: bool,
+    /// Start over instead of resuming an unfinished import
+    #[arg(long)]
+    restart: bool,
+    /// Directory for the journal, instead of the default
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+    /// Do not keep a journal: the import can be repeated, but not resumed
+    #[arg(long, conflicts_with_all = ["journal", "restart"])]
+    no_journal: bool,
+}
+
+impl Start {
+    /// Imports the file.
+    pub(crate) async fn run(self, ctx: &Context, saved: Saved) -> Outcome {
+        let want = if self.check {
+            Want::Check
+        } else if ctx.global.dry_run {
+            Want::Plan
+        } else {
+            Want::Send
+        };
+        let journal = match (self.no_journal, self.journal) {
+            (true, _) => None,
+            (false, Some(dir)) => Some(dir),
+            (false, None) => Some(ctx.dirs.imports()),
+        };
+        super::file(ctx, saved, self.policy, Options { want, restart: self.restart, journal }).await
+    }
 }
 
 /// A row whose id is in use.
@@ -214,18 +293,20 @@ pub(crate) struct Saved {
     pub(crate) profile: String,
     #[serde(flatten)]
     pub(crate) source: SourceFlags,
+    #[serde(flatten)]
+    pub(crate) reading: Reading,
 }
 
 impl Saved {
     /// The import of this file by the profile in use.
-    pub(crate) fn new(ctx: &Context, file: &Path, source: &SourceFlags) -> Outcome<Self> {
+    pub(crate) fn new(ctx: &Context, file: &Path, source: &SourceFlags, reading: Reading) -> Outcome<Self> {
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|error| Stop::from(Failure::file("find", path.display(), &error)))
         };
         let file = if is_stdin(file) { file.to_owned() } else { absolute(file)? };
         let mut source = source.clone();
         source.template = source.template.as_deref().map(absolute).transpose()?;
-        Ok(Self { file, profile: ctx.profile.clone(), source })
+        Ok(Self { file, profile: ctx.profile.clone(), source, reading })
     }
 
     /// The identity of an import in the journal.
@@ -249,17 +330,52 @@ impl Saved {
             .map_or_else(|| self.file.display().to_string(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// The salt of generated ids, if ids are generated.
-    pub(crate) fn salt(&self) -> Option<String> {
-        self.source.generate_ids.clone()
+    /// The command that imports such a file.
+    pub(crate) fn command(&self) -> &'static str {
+        if self.reading.from.is_some() { "dl import" } else { "dl links import" }
+    }
+
+    /// Opens the rows.
+    pub(crate) fn open(&self, ctx: &Context) -> Outcome<FileSource> {
+        let (flags, reading) = (&self.source, &self.reading);
+        let mut options = FileOptions::new().ignore_unknown(reading.ignore_unknown);
+        if let Some(from) = reading.from {
+            let replace = reading.generate_ids.is_some();
+            options = options.provider(from.provider()).sanitize_ids(reading.sanitize_ids).replace_ids(replace);
+            options = options.now(crate::clock::now());
+        }
+        if let Some(format) = flags.format.and_then(FileFormat::known) {
+            options = options.format(format);
+        }
+        for pair in &flags.map {
+            let (column, field) = split(pair, "--map requires COLUMN=FIELD")?;
+            options = options.map(column, field);
+        }
+        for pair in &flags.set {
+            let (field, value) = split(pair, "--set requires FIELD=VALUE")?;
+            options = options.set(field, value);
+        }
+        if let Some(path) = &flags.template {
+            options = options.template(read_link(ctx, path, "--template")?);
+        }
+        let opened = if is_stdin(&self.file) {
+            ctx.take_stdin("FILE")?;
+            options.spool(std::io::stdin().lock(), "stdin")
+        } else {
+            options.open(&self.file)
+        };
+        opened.map_err(|error| super::unreadable(&self.name(), &error).into())
     }
 
     /// The command that resumes the import, with every flag that affects its destination or effect.
     pub(crate) fn command_line(&self, ctx: &Context, policy: &Policy, journal: Option<&Path>) -> String {
-        let mut words: Vec<String> = ["dl", "links", "import"].map(str::to_owned).into();
+        let mut words: Vec<String> = self.command().split(' ').map(str::to_owned).collect();
         words.push(self.file.to_string_lossy().into_owned());
-        let (source, global) = (&self.source, &ctx.global);
+        let (source, reading, global) = (&self.source, &self.reading, &ctx.global);
         let mut word = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
+        if let Some(from) = reading.from.and_then(|from| from.to_possible_value()) {
+            word("--from", from.get_name());
+        }
         if let Some(format) = source.format.and_then(|format| format.to_possible_value()) {
             word("--format", format.get_name());
         }
@@ -279,15 +395,21 @@ impl Saved {
                 word(flag, &path.to_string_lossy());
             }
         }
-        match source.generate_ids.as_deref() {
+        match reading.generate_ids.as_deref() {
             Some("") => words.push("--generate-ids".into()),
             Some(salt) => words.push(format!("--generate-ids={salt}")),
             None => {}
         }
-        if source.ignore_unknown {
-            words.push("--ignore-unknown".into());
+        for (flag, is_set) in [("--ignore-unknown", reading.ignore_unknown), ("--sanitize-ids", reading.sanitize_ids)] {
+            if is_set {
+                words.push(flag.into());
+            }
         }
         words.extend(policy.words());
         words.iter().map(|word| shell_word(word).into_owned()).collect::<Vec<_>>().join(" ")
     }
+}
+
+fn split<'a>(pair: &'a str, wants: &str) -> Outcome<(&'a str, &'a str)> {
+    pair.split_once('=').ok_or_else(|| Failure::new(Exit::Usage, wants).into())
 }

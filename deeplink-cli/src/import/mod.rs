@@ -13,9 +13,8 @@ use deeplink_client::bulk::{
 };
 use deeplink_client::{Auth, Client};
 
-pub(crate) use flags::{FileFormat, Policy, Saved, SourceFlags};
+pub(crate) use flags::{Exporter, Policy, Reading, Saved, SourceFlags, Start};
 
-use crate::commands::links::open;
 use crate::commands::whoami::probe;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
@@ -69,6 +68,8 @@ pub(crate) struct Ready {
     pub(crate) rejects: Option<RejectsWriter>,
     /// The command that resumes it.
     pub(crate) again: Option<String>,
+    /// The rows are another service's export.
+    pub(crate) is_foreign: bool,
 }
 
 /// Imports rows from memory, and prints the created links.
@@ -87,7 +88,16 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
     let locate: Locate = Box::new(|line, _| format!("ID {line}"));
     let progress = Progress::new(ctx, "links");
     let name = "the batch".to_owned();
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects: None, again: None };
+    let ready = Ready {
+        invalid: HashSet::new(),
+        checked,
+        progress,
+        name,
+        locate,
+        rejects: None,
+        again: None,
+        is_foreign: false,
+    };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {
         Some(ready) if want == Want::Send => {
@@ -112,13 +122,13 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
             ctx.client_for(&base, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?
         }
     };
-    let source = open(ctx, saved)?;
+    let source = saved.open(ctx)?;
     let name = saved.name();
     let progress = Progress::new(ctx, &name);
     let rejects = policy.rejects(&source)?;
     let mut import = policy.apply(client.bulk_import(source.clone()));
-    if let Some(salt) = saved.salt() {
-        import = import.generate_ids(salt);
+    if let Some(salt) = &saved.reading.generate_ids {
+        import = import.generate_ids(salt.as_str());
     }
     if options.want == Want::Send {
         import = with_journal(ctx, import, saved, options).await?;
@@ -126,12 +136,16 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     progress.preparing("checking");
     let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
     progress.end();
+    if let Some(notes) = source.notes() {
+        report::foreign(ctx, &name, &notes);
+    }
+    let is_foreign = saved.reading.from.is_some();
     let locate: Locate = Box::new(move |line, column| source.location(line, column));
     let again = options.journal.as_deref().map(|dir| {
         let named = Some(dir).filter(|dir| *dir != ctx.dirs.imports());
         saved.command_line(ctx, policy, named)
     });
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again, is_foreign };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {
@@ -197,12 +211,12 @@ pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
     }
     let missing = cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound);
     let failure = Failure::new(if missing { Exit::Usage } else { Exit::Invalid }, message);
-    match missing {
-        true => failure,
-        false if error.message().starts_with("unknown column") => {
-            failure.hint("use --map COLUMN=FIELD or --ignore-unknown; nothing was sent")
-        }
-        false => failure.hint("nothing was sent"),
+    match error.code() {
+        Some(code) => failure
+            .code(code)
+            .hint("choose the service with --from, or name the column with --map COLUMN=FIELD; nothing was sent"),
+        None if missing => failure,
+        None => failure.hint("nothing was sent"),
     }
 }
 

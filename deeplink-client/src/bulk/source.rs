@@ -138,19 +138,26 @@ pub struct SourceError {
     message: String,
     line: Option<u64>,
     column: Option<u64>,
+    code: Option<&'static str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl SourceError {
     /// What is wrong with the source as a whole.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), line: None, column: None, source: None }
+        Self { message: message.into(), line: None, column: None, code: None, source: None }
     }
 
     /// Names the place.
     pub fn at(mut self, line: u64, column: Option<u64>) -> Self {
         self.line = Some(line);
         self.column = column;
+        self
+    }
+
+    /// Gives it a code, for programs.
+    pub fn coded(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
         self
     }
 
@@ -168,6 +175,11 @@ impl SourceError {
     /// The line, if the fault is in one.
     pub fn line(&self) -> Option<u64> {
         self.line
+    }
+
+    /// The code, if it has one.
+    pub fn code(&self) -> Option<&'static str> {
+        self.code
     }
 
     /// The column, if it is known.

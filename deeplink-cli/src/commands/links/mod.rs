@@ -26,7 +26,7 @@ mod timeseries;
 mod update;
 mod utm;
 
-pub(crate) use import::open;
+pub(crate) use create::read_link;
 
 use crate::context::Context;
 use crate::error::Outcome;

@@ -109,6 +109,11 @@ impl Field {
         NAMES.iter().chain(objects).find(|(known, _)| fold(known) == folded).map(|(_, field)| field.clone())
     }
 
+    /// Whether it is one of the URLs that a link can lead to.
+    pub(super) fn is_destination(&self) -> bool {
+        matches!(self, F::IosDeepLink | F::IosStoreUrl | F::AndroidDeepLink | F::AndroidStoreUrl | F::WebUrl)
+    }
+
     /// Known names that look like this one, the nearest first.
     pub(super) fn near(name: &str) -> Vec<&'static str> {
         let folded = fold(name);

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::Mapping;
 use super::cells::{Draft, members};
 use super::fields::{Field, OWNER_END, fold, unknown};
+use super::foreign::{Cell, Foreign, Role};
 use super::input::{Input, Reader};
 use super::records::{MAX_RECORD, not_utf8};
 use super::scan::{Position, Scanned, Scanner};
@@ -31,6 +32,10 @@ impl Layout {
     pub(super) fn read(input: &Input, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
         let mut json = Scanner::new(input.from(0), Position::START);
         json.skip_mark()?;
+        if let Some(foreign) = &mapping.foreign {
+            let path = foreign.json_path().map_err(SourceError::new)?;
+            return Self::read_foreign(json, path, input, foreign);
+        }
         match json.token()? {
             Some(b'[') => Ok(Self::Links(json.position)),
             Some(b'{') => Self::read_object(&mut json, mapping),
@@ -39,25 +44,53 @@ impl Layout {
         }
     }
 
+    /// Finds another service's list of links: at the top, or where these keys lead.
+    fn read_foreign(mut json: Scanner, path: &[&str], input: &Input, foreign: &Foreign) -> Result<Self, SourceError> {
+        let begin = json.position;
+        if json.token()? == Some(b'[') {
+            return Ok(Self::Links(json.position));
+        }
+        for key in path {
+            let mut found = None;
+            json.expect(b'{', "a list or an object")?;
+            while json.token()? != Some(b'}') {
+                let (name, _) = key_of(&mut json)?;
+                match name.as_str() {
+                    name if name == *key => found = Some(json.skip()?),
+                    "pagination" => note_pages(json.value()?.text.as_deref().unwrap_or_default(), foreign),
+                    _ => drop(json.skip()?),
+                }
+                if !json.take(b',')? && json.token()? != Some(b'}') {
+                    return Err(json.unexpected("',' or '}'"));
+                }
+            }
+            let Some(position) = found else { break };
+            json = Scanner::new(input.from(position.at), position);
+        }
+        if json.token()? == Some(b'[') {
+            return Ok(Self::Links(json.position));
+        }
+        let keys = path.join(".");
+        let or = if keys.is_empty() { String::new() } else { format!(", or an object with one in {keys}") };
+        Err(begin.wrong(format!("the input must be a list of links{or}")))
+    }
+
     fn read_object(json: &mut Scanner, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
         const FORMS: &str = "a list of links, or an object with `links`, or one with `template` and `custom_ids`";
         let (mut template, mut links, mut ids) = (None, None, None);
         let begin = json.position;
         json.expect(b'{', "'{'")?;
         while json.token()? != Some(b'}') {
-            let key = json.value()?;
-            let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
-            let name = name.map_err(|_| key.position.wrong("expected a key in quotes"))?;
-            json.expect(b':', "':'")?;
+            let (name, position) = key_of(json)?;
             match name.as_str() {
                 "template" => template = Some(json.value()?),
                 "links" => links = Some(json.skip()?),
                 "custom_ids" => ids = Some(json.skip()?),
                 _ if mapping.ignore_unknown => drop(json.skip()?),
                 _ => {
-                    return Err(key
-                        .position
-                        .wrong(format!("unexpected \"{}\": the input must be {FORMS}", name.escape_debug())));
+                    return Err(
+                        position.wrong(format!("unexpected \"{}\": the input must be {FORMS}", name.escape_debug()))
+                    );
                 }
             }
             if !json.take(b',')? && json.token()? != Some(b'}') {
@@ -77,6 +110,28 @@ impl Layout {
             }
             _ => Err(begin.wrong(format!("the input must be {FORMS}"))),
         }
+    }
+}
+
+/// The next key of an object, and its position.
+fn key_of(json: &mut Scanner) -> Result<(String, Position), SourceError> {
+    let key = json.value()?;
+    let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
+    let name = name.map_err(|_| key.position.wrong("expected a key in quotes"))?;
+    json.expect(b':', "':'")?;
+    Ok((name, key.position))
+}
+
+/// Notes that a list is not the only page.
+fn note_pages(pagination: &str, foreign: &Foreign) {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Pagination {
+        current_page: u64,
+        pages_count: u64,
+    }
+    if let Ok(pages) = serde_json::from_str::<Pagination>(pagination) {
+        foreign.note_page(pages.current_page, pages.pages_count);
     }
 }
 
@@ -278,6 +333,8 @@ pub(super) struct Objects {
     mapping: Arc<Mapping>,
     /// Names of keys that were looked up before.
     known: HashMap<String, Option<Field>>,
+    /// The same for an export of another service.
+    roles: HashMap<String, Option<Role>>,
     /// The last object without its id, and the link it made.
     cells: Vec<u8>,
     last: Option<(Vec<u8>, Arc<CreateLink>)>,
@@ -285,7 +342,13 @@ pub(super) struct Objects {
 
 impl Objects {
     pub(super) fn new(mapping: &Arc<Mapping>) -> Self {
-        Self { mapping: Arc::clone(mapping), known: HashMap::new(), cells: Vec::new(), last: None }
+        Self {
+            mapping: Arc::clone(mapping),
+            known: HashMap::new(),
+            roles: HashMap::new(),
+            cells: Vec::new(),
+            last: None,
+        }
     }
 
     fn field(&mut self, key: &str) -> Option<Field> {
@@ -301,6 +364,9 @@ impl Objects {
 
     /// As [`Objects::link`]; objects that differ only in their id share the link.
     fn shared(&mut self, text: &str) -> Result<(Option<String>, Arc<CreateLink>), Fault> {
+        if let Some(foreign) = self.mapping.foreign.clone() {
+            return self.foreign(&foreign, text).map(|(id, link)| (id, Arc::new(link)));
+        }
         let members = parse(text)?;
         self.cells.clear();
         let (mut id, mut ids) = (None, 0);
@@ -325,6 +391,40 @@ impl Objects {
         let link = Arc::new(link);
         self.last = Some((self.cells.clone(), Arc::clone(&link)));
         Ok((id, link))
+    }
+
+    /// The id and the link of another service's object, whose nested members are columns such as `meta.validUntil`.
+    fn foreign(&mut self, foreign: &Foreign, text: &str) -> Result<(Option<String>, CreateLink), Fault> {
+        let mapping = Arc::clone(&self.mapping);
+        let mut values = Vec::new();
+        for (key, value) in parse(text)? {
+            let value = serde_json::from_str(value.get()).map_err(|_| {
+                Invalid::whole(ErrorCode::BadRequest, format!("\"{}\" is not valid JSON", key.escape_debug()))
+            })?;
+            flatten(key, value, &mut values);
+        }
+        let cells: Vec<Cell<'_>> = values
+            .iter()
+            .enumerate()
+            .map(|(column, (name, text))| {
+                let role = match self.roles.get(name) {
+                    Some(role) => role.clone(),
+                    None => {
+                        let role = foreign.role(name, &mapping);
+                        if self.roles.len() < 256 {
+                            self.roles.insert(name.clone(), role.clone());
+                        }
+                        role
+                    }
+                };
+                Cell { column, name, role, text: text.as_str().into() }
+            })
+            .collect();
+        foreign.link(&mapping, &cells).map_err(|refused| Fault {
+            invalid: refused.invalid,
+            id: refused.id,
+            position: None,
+        })
     }
 
     /// The id and the link of an object.
@@ -362,6 +462,28 @@ impl Objects {
             }
         }
         Ok((id, mapping.finish(draft)?))
+    }
+}
+
+/// A member as text under its name; those of an object under `name.member`, those of a list with commas between them.
+fn flatten(name: String, value: serde_json::Value, values: &mut Vec<(String, String)>) {
+    use serde_json::Value;
+    match value {
+        Value::Null => {}
+        Value::String(text) => values.push((name, text)),
+        Value::Object(members) => {
+            members.into_iter().for_each(|(key, value)| flatten(format!("{name}.{key}"), value, values));
+        }
+        Value::Array(items) => {
+            let text = |item: &Value| match item {
+                Value::String(text) => text.clone(),
+                // Dub's tags.
+                Value::Object(members) => members.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                other => other.to_string(),
+            };
+            values.push((name, items.iter().map(text).collect::<Vec<_>>().join(",")));
+        }
+        other => values.push((name, other.to_string())),
     }
 }
 

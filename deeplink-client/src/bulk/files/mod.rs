@@ -3,6 +3,7 @@
 mod cells;
 mod export;
 mod fields;
+mod foreign;
 mod input;
 mod json;
 mod records;
@@ -12,6 +13,7 @@ mod scan;
 mod table;
 #[cfg(test)]
 mod tests;
+mod utf16;
 
 use std::io::Read;
 use std::path::Path;
@@ -19,18 +21,21 @@ use std::sync::Arc;
 
 use deeplink_core::error::Invalid;
 use deeplink_core::link::CreateLink;
+use deeplink_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
 pub use export::LinkWriter;
+pub use foreign::{ForeignNotes, Provider};
 pub use rejects::RejectsWriter;
 pub use results::ResultsWriter;
 
 use super::{RowSource, Rows, SourceError};
 use cells::Draft;
 use fields::{Field, fold};
+use foreign::Foreign;
 use input::Input;
 use json::{Layout, LineRows, ListRows};
-use table::{Table, map_target, sniff};
+use table::{Table, map_target, separator_line, sniff};
 
 /// Bytes that are read to detect the format.
 const HEAD: usize = 64 * 1024;
@@ -68,12 +73,14 @@ impl Format {
         match head.trim_ascii_start().first() {
             Some(b'[') => Self::Json,
             Some(b'{') => {
-                // An object that ends on its line is one of many, unless it is the body of a bulk create.
+                // An object that ends on its line is one of many, unless it is the body of a bulk create or holds a list.
                 let line = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
                 let members = line.and_then(|line| std::str::from_utf8(line).ok()).map(cells::members);
                 match members {
                     Some(Ok(members))
-                        if !members.iter().any(|(key, _)| matches!(key.as_str(), "template" | "links")) =>
+                        if !members
+                            .iter()
+                            .any(|(key, _)| matches!(key.as_str(), "template" | "links" | "shortUrls")) =>
                     {
                         Self::Jsonl
                     }
@@ -94,6 +101,10 @@ pub struct FileOptions {
     template: CreateLink,
     set: Vec<(String, String)>,
     ignore_unknown: bool,
+    provider: Option<Provider>,
+    sanitize_ids: bool,
+    replace_ids: bool,
+    now: Option<Timestamp>,
 }
 
 impl FileOptions {
@@ -132,6 +143,32 @@ impl FileOptions {
         self
     }
 
+    /// Reads the export of another service. Its columns decide what becomes which field, and what has no field becomes
+    /// metadata; unknown columns are ignored, and [`FileSource::notes`] names them.
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// In an export of another service, replaces characters that an ID cannot have with `-`.
+    pub fn sanitize_ids(mut self, sanitize: bool) -> Self {
+        self.sanitize_ids = sanitize;
+        self
+    }
+
+    /// In an export of another service, treats rows with an invalid ID as rows without one, so that
+    /// [`BulkImport::generate_ids`](crate::bulk::BulkImport::generate_ids) generates it.
+    pub fn replace_ids(mut self, replace: bool) -> Self {
+        self.replace_ids = replace;
+        self
+    }
+
+    /// In an export of another service, reports links that have expired by now.
+    pub fn now(mut self, now: Timestamp) -> Self {
+        self.now = Some(now);
+        self
+    }
+
     /// Opens a file. Anything but a regular file, such as a pipe, is copied first.
     pub fn open(self, path: impl AsRef<Path>) -> Result<FileSource, SourceError> {
         let path = path.as_ref();
@@ -147,12 +184,20 @@ impl FileOptions {
     }
 
     fn read(self, input: Input, name: String) -> Result<FileSource, SourceError> {
+        let input = utf16::decoded(input)?;
         let head = input.head(HEAD)?;
         let format = self.format.or_else(|| Format::of_name(&name)).unwrap_or_else(|| Format::of_content(&head));
         let mapping = Arc::new(self.mapping().map_err(SourceError::new)?);
+        if let (Some(foreign), Format::Json | Format::Jsonl) = (&mapping.foreign, format) {
+            foreign.json_path().map_err(SourceError::new)?;
+        }
         let shape = match format {
-            Format::Csv => Shape::Table(Table::read(&input, sniff(&head), &self)?),
-            Format::Tsv => Shape::Table(Table::read(&input, b'\t', &self)?),
+            Format::Csv | Format::Tsv => {
+                let separator = separator_line(&head);
+                let sniffed = if format == Format::Tsv { b'\t' } else { sniff(&head) };
+                let (delimiter, begin) = separator.map_or((sniffed, (0, 1)), |(delimiter, at)| (delimiter, (at, 2)));
+                Shape::Table(Table::read(&input, delimiter, begin, &self, &mapping)?)
+            }
             Format::Json => Shape::List(Layout::read(&input, &mapping)?),
             Format::Jsonl => Shape::Lines,
         };
@@ -173,6 +218,9 @@ impl FileOptions {
             map: map.collect::<Result<_, String>>()?,
             set: set.collect::<Result<_, String>>()?,
             ignore_unknown: self.ignore_unknown,
+            foreign: self
+                .provider
+                .map(|provider| Arc::new(Foreign::new(provider, self.sanitize_ids, self.replace_ids, self.now))),
         };
         mapping.finish(Draft::new(&mapping.template)).map_err(|invalid| invalid.message)?;
         Ok(mapping)
@@ -186,12 +234,20 @@ struct Mapping {
     map: Vec<(String, Field)>,
     set: Vec<(Field, String)>,
     ignore_unknown: bool,
+    /// How the export of another service is read.
+    foreign: Option<Arc<Foreign>>,
 }
 
 impl Mapping {
     fn field(&self, key: &str) -> Option<Field> {
         let folded = fold(key);
         self.map.iter().find(|(column, _)| *column == folded).map(|(_, field)| field.clone())
+    }
+
+    /// Whether every row has a destination that it need not name.
+    fn sets_destination(&self) -> bool {
+        self.template.destinations().into_array().into_iter().any(Option::is_some)
+            || self.set.iter().any(|(field, _)| field.is_destination())
     }
 
     /// Applies the values set for every row.
@@ -226,6 +282,11 @@ impl FileSource {
     pub fn format(&self) -> Format {
         self.format
     }
+
+    /// What the last pass over the export of another service left out or changed; `None` for any other file.
+    pub fn notes(&self) -> Option<ForeignNotes> {
+        self.mapping.foreign.as_ref().map(|foreign| foreign.noted())
+    }
 }
 
 impl RowSource for FileSource {
@@ -259,6 +320,9 @@ impl RowSource for FileSource {
             "{:?} {:?} {:?} {template} {}\n",
             self.format, options.map, options.set, options.ignore_unknown
         ));
+        if let Some(provider) = options.provider {
+            digest.update(format!("{provider:?} {} {}\n", options.sanitize_ids, options.replace_ids));
+        }
         let (mut reader, mut buffer) = (self.input.from(0), vec![0; HEAD]);
         loop {
             match reader.read(&mut buffer)? {
@@ -269,6 +333,9 @@ impl RowSource for FileSource {
     }
 
     fn rows(&self) -> Result<Rows, SourceError> {
+        if let Some(foreign) = &self.mapping.foreign {
+            foreign.begin();
+        }
         Ok(match &self.shape {
             Shape::Table(table) => Box::new(table.rows(&self.input, &self.mapping)),
             Shape::List(layout) => Box::new(ListRows::new(&self.input, layout, &self.mapping)),

@@ -8,6 +8,7 @@ use deeplink_core::link::CreateLink;
 
 use super::cells::Draft;
 use super::fields::{Field, OWNER_END, fold, unknown};
+use super::foreign::{Cell, Foreign, Role};
 use super::input::{Input, Reader};
 use super::records::{Next, Record, Records};
 use super::{FileOptions, Mapping};
@@ -17,18 +18,30 @@ use crate::bulk::{Row, RowFault, SourceError, SourceRow};
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) delimiter: u8,
-    pub(super) header: Vec<String>,
-    /// Field of each column.
-    fields: Arc<[Field]>,
+    pub(super) header: Arc<[String]>,
+    columns: Columns,
     /// Where the first row begins.
     at: u64,
     line: u64,
 }
 
+/// What each column is: in our files a field, in an export of another service a role that a field may follow from.
+#[derive(Debug, Clone)]
+enum Columns {
+    Fields(Arc<[Field]>),
+    Roles(Arc<Foreign>, Arc<[Option<Role>]>),
+}
+
 impl Table {
-    /// Reads the header.
-    pub(super) fn read(input: &Input, delimiter: u8, options: &FileOptions) -> Result<Self, SourceError> {
-        let mut records = Records::new(input.from(0), delimiter, 0, 1);
+    /// Reads the header, which begins at a byte and a line.
+    pub(super) fn read(
+        input: &Input,
+        delimiter: u8,
+        (at, line): (u64, u64),
+        options: &FileOptions,
+        mapping: &Mapping,
+    ) -> Result<Self, SourceError> {
+        let mut records = Records::new(input.from(at), delimiter, at, line);
         records.skip_mark()?;
         let mut record = Record::default();
         match records.read(&mut record)? {
@@ -39,18 +52,30 @@ impl Table {
             }
         }
         let header: Vec<String> = record.values().map(|name| name.trim().to_owned()).collect();
-        let fields = columns(&header, options).map_err(|(column, message)| {
-            SourceError::new(message).at(record.line, column.and_then(|column| record.column(column)))
-        })?;
+        let mapped = mapped(&header, options).map_err(|message| SourceError::new(message).at(record.line, None))?;
+        let columns = match &mapping.foreign {
+            None => {
+                let fields = columns(&header, &mapped, options.ignore_unknown)
+                    .map_err(|(column, message)| SourceError::new(message).at(record.line, record.column(column)))?;
+                Columns::Fields(fields.into())
+            }
+            Some(foreign) => {
+                let roles = foreign
+                    .roles(&header, mapping)
+                    .map_err(|message| SourceError::new(message).at(record.line, None).coded(MISSING_COLUMN))?;
+                Columns::Roles(Arc::clone(foreign), roles.into())
+            }
+        };
         let (at, line) = records.position();
-        Ok(Self { delimiter, header, fields: fields.into(), at, line })
+        Ok(Self { delimiter, header: header.into(), columns, at, line })
     }
 
     pub(super) fn rows(&self, input: &Input, mapping: &Arc<Mapping>) -> TableRows {
         TableRows {
             records: Records::new(input.from(self.at), self.delimiter, self.at, self.line),
             record: Record::default(),
-            fields: Arc::clone(&self.fields),
+            header: Arc::clone(&self.header),
+            columns: self.columns.clone(),
             mapping: Arc::clone(mapping),
             cells: Vec::new(),
             last: None,
@@ -65,25 +90,31 @@ impl Table {
     }
 }
 
-type Refused = (Option<usize>, String);
+/// The code of a header that lacks a column.
+const MISSING_COLUMN: &str = "missing_column";
 
-/// The field of each column; the error names the column that is at fault.
-fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refused> {
+/// The columns that the caller mapped, with their fields.
+fn mapped(header: &[String], options: &FileOptions) -> Result<Vec<(usize, Field)>, String> {
     let mut mapped = Vec::new();
     for (column, field) in &options.map {
         let Some(at) = header.iter().position(|name| fold(name) == fold(column)) else {
             let names = header.join(", ");
-            return Err((None, format!("no column \"{}\" to map; the columns are {names}", column.escape_debug())));
+            return Err(format!("no column \"{}\" to map; the columns are {names}", column.escape_debug()));
         };
-        mapped.push((at, map_target(field).map_err(|message| (None, message))?));
+        mapped.push((at, map_target(field)?));
     }
+    Ok(mapped)
+}
+
+/// The field of each column; the error names the column that is at fault.
+fn columns(header: &[String], mapped: &[(usize, Field)], ignore_unknown: bool) -> Result<Vec<Field>, (usize, String)> {
     let mut fields = Vec::with_capacity(header.len());
     for (at, name) in header.iter().enumerate() {
         let given = mapped.iter().find(|(mapped, _)| *mapped == at).map(|(_, field)| field.clone());
         let field = match given.or_else(|| Field::named(name, false)) {
             Some(field) => field,
-            None if options.ignore_unknown => Field::Ignored,
-            None => return Err((Some(at), unknown("column", name))),
+            None if ignore_unknown => Field::Ignored,
+            None => return Err((at, unknown("column", name))),
         };
         fields.push(field);
     }
@@ -94,7 +125,7 @@ fn columns(header: &[String], options: &FileOptions) -> Result<Vec<Field>, Refus
         let earlier = fields[..at].iter().position(|other| same(other, field));
         if let Some(earlier) = earlier {
             let message = format!("columns \"{}\" and \"{}\" both map to {field}", header[earlier], header[at]);
-            return Err((Some(at), message));
+            return Err((at, message));
         }
     }
     Ok(fields)
@@ -140,7 +171,8 @@ fn ignore_other_end(header: &[String], fields: &mut [Field], is_mapped: impl Fn(
 pub(super) struct TableRows {
     records: Records,
     record: Record,
-    fields: Arc<[Field]>,
+    header: Arc<[String]>,
+    columns: Columns,
     mapping: Arc<Mapping>,
     /// The cells of the last row without its id, and the link they make: rows that repeat them share it.
     cells: Vec<u8>,
@@ -150,19 +182,39 @@ pub(super) struct TableRows {
 
 impl TableRows {
     fn row(&mut self) -> SourceRow {
-        let (line, at) = (self.record.line, self.record.at);
-        let id = self.fields.iter().position(|field| *field == Field::CustomId);
-        let id = id.and_then(|column| self.record.get(column)).filter(|id| !id.is_empty() && *id != r"\N");
-        let id = id.map(std::borrow::Cow::into_owned);
-        let (found, expected) = (self.record.len(), self.fields.len());
+        let (found, expected) = (self.record.len(), self.header.len());
         if found != expected {
             let message = format!("the line has {found} values, but the header has {expected}");
-            let fault = RowFault::new(line, at, id, Invalid::whole(ErrorCode::BadRequest, message));
-            let surplus = if found > expected { self.record.column(expected) } else { None };
-            return SourceRow::Fault(surplus.into_iter().fold(fault, RowFault::at_column));
+            let surplus = if found > expected { Some(expected) } else { None };
+            let id = match &self.columns {
+                Columns::Fields(fields) => self.id(fields),
+                Columns::Roles(..) => None,
+            };
+            return self.fault(id, surplus, Invalid::whole(ErrorCode::BadRequest, message));
         }
+        match self.columns.clone() {
+            Columns::Fields(fields) => self.own(&fields),
+            Columns::Roles(foreign, roles) => self.foreign(&foreign, &roles),
+        }
+    }
+
+    fn fault(&self, id: Option<String>, column: Option<usize>, invalid: Invalid) -> SourceRow {
+        let fault = RowFault::new(self.record.line, self.record.at, id, invalid);
+        let column = column.and_then(|column| self.record.column(column));
+        SourceRow::Fault(column.into_iter().fold(fault, RowFault::at_column))
+    }
+
+    fn id(&self, fields: &[Field]) -> Option<String> {
+        let id = fields.iter().position(|field| *field == Field::CustomId);
+        let id = id.and_then(|column| self.record.get(column)).filter(|id| !id.is_empty() && *id != r"\N");
+        id.map(std::borrow::Cow::into_owned)
+    }
+
+    /// The row of a file of ours.
+    fn own(&mut self, fields: &[Field]) -> SourceRow {
+        let (line, at, id) = (self.record.line, self.record.at, self.id(fields));
         self.cells.clear();
-        for (column, _) in self.fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
+        for (column, _) in fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
             self.record.identify(column, &mut self.cells);
         }
         if let Some((cells, link)) = &self.last
@@ -170,27 +222,37 @@ impl TableRows {
         {
             return SourceRow::Row(Row::new(line, at, id, Arc::clone(link)));
         }
-        match self.link() {
+        match self.link(fields) {
             Ok(link) => {
                 let link = Arc::new(link);
                 self.last = Some((self.cells.clone(), Arc::clone(&link)));
                 SourceRow::Row(Row::new(line, at, id, link))
             }
-            Err((column, invalid)) => {
-                let fault = RowFault::new(line, at, id, invalid);
-                let column = column.and_then(|column| self.record.column(column));
-                SourceRow::Fault(column.into_iter().fold(fault, RowFault::at_column))
-            }
+            Err((column, invalid)) => self.fault(id, column, invalid),
         }
     }
 
-    fn link(&self) -> Result<CreateLink, (Option<usize>, Invalid)> {
+    fn link(&self, fields: &[Field]) -> Result<CreateLink, (Option<usize>, Invalid)> {
         let mut draft = Draft::new(&self.mapping.template);
-        for (column, field) in self.fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
+        for (column, field) in fields.iter().enumerate().filter(|(_, field)| is_content(field)) {
             let text = self.record.get(column).unwrap_or_default();
             draft.cell(field, formula::restore(&text)).map_err(|invalid| (Some(column), invalid))?;
         }
         self.mapping.finish(draft).map_err(|invalid| (None, invalid))
+    }
+
+    /// The row of another service's export.
+    fn foreign(&self, foreign: &Foreign, roles: &[Option<Role>]) -> SourceRow {
+        let cells = roles.iter().zip(self.header.iter()).enumerate().map(|(column, (role, name))| Cell {
+            column,
+            name,
+            role: role.clone(),
+            text: self.record.get(column).unwrap_or_default(),
+        });
+        match foreign.link(&self.mapping, &cells.collect::<Vec<_>>()) {
+            Ok((id, link)) => SourceRow::Row(Row::new(self.record.line, self.record.at, id, Arc::new(link))),
+            Err(refused) => self.fault(refused.id, refused.column, refused.invalid),
+        }
     }
 }
 
@@ -240,4 +302,16 @@ pub(super) fn sniff(head: &[u8]) -> u8 {
     }
     let most = counts.iter().max().copied().unwrap_or(0);
     counts.iter().position(|count| *count == most).map_or(b',', |at| CANDIDATES[at])
+}
+
+/// Excel's first line `sep=;`: the delimiter it names, and where the next line begins.
+pub(super) fn separator_line(head: &[u8]) -> Option<(u8, u64)> {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+    let rest = if text[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+    let line = text[..end].strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(&text[..end]);
+    let [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter @ (b',' | b';' | b'\t' | b'|')] = line else {
+        return None;
+    };
+    Some((*delimiter, (head.len() - text.len() + rest) as u64))
 }

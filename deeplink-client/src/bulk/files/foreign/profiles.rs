@@ -1,0 +1,266 @@
+//! What the columns of each service's export mean.
+//!
+//! The names are those of the services' own exports and documentation, which `docs/moving-in.md` lists. They are compared
+//! without case, spaces and punctuation, and a name in parentheses counts too: `Deep link (link)` is `deeplink` or `link`.
+
+use super::Role;
+use Role as R;
+
+/// How the export of one service is read.
+#[derive(Debug)]
+pub(super) struct Profile {
+    /// The service, for messages.
+    pub(super) label: &'static str,
+    /// The value of `imported_from`.
+    pub(super) origin: Option<&'static str>,
+    /// The keys that lead to the list of links in the service's JSON, if that can be read.
+    pub(super) json: Option<&'static [&'static str]>,
+    /// What separates tags in a cell.
+    pub(super) separators: &'static [char],
+    /// The ID is the whole path of a short link, not only its last segment.
+    pub(super) whole_path: bool,
+    /// Names for messages: of the columns with the short link or its ID, and of those with the destination.
+    pub(super) id_columns: &'static str,
+    pub(super) destination_columns: &'static str,
+    /// Names, separated by spaces, and their role.
+    columns: &'static [(&'static str, Role)],
+}
+
+impl Profile {
+    /// The role of a column, if the service has one of that name.
+    pub(super) fn role(&self, name: &str) -> Option<Role> {
+        candidates(name).iter().find_map(|name| {
+            let known = |(names, _): &&(&str, Role)| names.split(' ').any(|known| known == name);
+            self.columns.iter().find(known).map(|(_, role)| role.clone())
+        })
+    }
+}
+
+/// The forms of a name that are compared: the whole, what precedes parentheses, and what is in them.
+fn candidates(name: &str) -> Vec<String> {
+    let key = |part: &str| -> String {
+        let key: String =
+            part.chars().filter(|c| c.is_alphanumeric() || *c == '.').flat_map(char::to_lowercase).collect();
+        key.strip_prefix("data.").map_or(key.clone(), str::to_owned)
+    };
+    let mut candidates = vec![key(name)];
+    if let Some((before, rest)) = name.split_once('(') {
+        candidates.push(key(before));
+        candidates.push(key(rest.split(')').next().unwrap_or_default()));
+    }
+    candidates
+}
+
+pub(super) static BITLY: Profile = Profile {
+    label: "Bitly",
+    origin: Some("bitly"),
+    json: None,
+    separators: &[',', '|', ';'],
+    whole_path: false,
+    id_columns: "\"Link\", \"Bitlink\" or \"Custom Link\"",
+    destination_columns: "\"Destination URL\" or \"Long URL\"",
+    columns: &[
+        ("link bitlink bitlinkurl shortlink shorturl", R::ShortLink),
+        ("customlink customlinks custombitlink custombitlinks customurl", R::CustomLinks),
+        ("backhalf custombackhalf", R::Id),
+        ("destinationurl longurl destination originalurl url", R::Web),
+        ("title linktitle", R::Name),
+        ("tags tag", R::Tags),
+        ("clicks totalclicks engagements totalengagements clicksalltime", R::Clicks),
+        ("createdat created datecreated createddate creationdate", R::Created),
+        ("archived", R::Archived),
+        ("expiresat expirationdate expiration expires", R::Expires),
+        ("campaign campaigns", R::Meta("campaign")),
+        ("channel channels", R::Meta("channel")),
+    ],
+};
+
+pub(super) static DUB: Profile = Profile {
+    label: "Dub",
+    origin: Some("dub"),
+    json: Some(&[]),
+    separators: &[','],
+    whole_path: true,
+    id_columns: "\"Short link\" or \"Key\"",
+    destination_columns: "\"Destination URL\"",
+    columns: &[
+        ("shortlink link", R::ShortLink),
+        ("key slug", R::Id),
+        ("domain", R::Domain),
+        ("destinationurl url", R::Web),
+        ("comments", R::Name),
+        ("title", R::Title),
+        ("description", R::Description),
+        ("image", R::Image),
+        ("tags tagnames", R::Tags),
+        ("clicks", R::Clicks),
+        ("createdat createddate created", R::Created),
+        ("archived", R::Archived),
+        ("expiresat", R::Expires),
+        ("expiredurl", R::ExpiredUrl),
+        ("ios iostargeting", R::IosTarget),
+        ("android androidtargeting", R::AndroidTarget),
+        ("externalid", R::Meta("external_id")),
+        ("utmsource", R::Meta("utm_source")),
+        ("utmmedium", R::Meta("utm_medium")),
+        ("utmcampaign", R::Meta("utm_campaign")),
+        ("utmterm", R::Meta("utm_term")),
+        ("utmcontent", R::Meta("utm_content")),
+    ],
+};
+
+pub(super) static SHLINK: Profile = Profile {
+    label: "Shlink",
+    origin: Some("shlink"),
+    json: Some(&["shortUrls", "data"]),
+    separators: &[',', '|'],
+    whole_path: true,
+    id_columns: "\"shortCode\" or \"shortUrl\"",
+    destination_columns: "\"longUrl\"",
+    columns: &[
+        ("shorturl", R::ShortLink),
+        ("shortcode", R::Id),
+        ("domain", R::Domain),
+        ("longurl", R::Web),
+        ("title", R::Name),
+        ("tags", R::Tags),
+        ("visits visitssummary.total visitscount", R::Clicks),
+        ("createdat datecreated", R::Created),
+        ("validuntil meta.validuntil", R::Expires),
+        ("devicelongurls.ios", R::IosTarget),
+        ("devicelongurls.android", R::AndroidTarget),
+    ],
+};
+
+pub(super) static BRANCH: Profile = Profile {
+    label: "Branch",
+    origin: Some("branch"),
+    json: None,
+    separators: &[',', '|', ';'],
+    whole_path: false,
+    id_columns: "\"alias\" or \"url\"",
+    destination_columns: "\"$desktop_url\", \"$fallback_url\" or \"$deeplink_path\"",
+    columns: &[
+        ("url link linkurl shorturl shortlink", R::ShortLink),
+        ("alias linkalias", R::Id),
+        ("desktopurl weburl webredirect destinationurl", R::Web),
+        ("fallbackurl defaulturl", R::WebFallback),
+        ("deeplinkpath deeplink deeplinkurl", R::AppPath),
+        ("iosdeeplinkpath", R::IosPath),
+        ("androiddeeplinkpath", R::AndroidPath),
+        ("iosurl", R::IosFallback),
+        ("androidurl", R::AndroidFallback),
+        ("marketingtitle linktitle title name linkname", R::Name),
+        ("ogtitle", R::Title),
+        ("ogdescription", R::Description),
+        ("ogimageurl", R::Image),
+        ("tags tag", R::Tags),
+        ("clicks totalclicks", R::Clicks),
+        ("createdat created datecreated createddate creationdate creationtime", R::Created),
+        ("archived", R::Archived),
+        ("channel", R::Meta("channel")),
+        ("feature", R::Meta("feature")),
+        ("campaign", R::Meta("campaign")),
+        ("stage", R::Meta("stage")),
+    ],
+};
+
+pub(super) static FIREBASE: Profile = Profile {
+    label: "Firebase Dynamic Links",
+    origin: Some("firebase"),
+    json: None,
+    separators: &[','],
+    whole_path: false,
+    id_columns: "\"Short link\"",
+    destination_columns: "\"Deep link (link)\" or \"Desktop fallback link (ofl)\"",
+    columns: &[
+        ("shortlink shortdynamiclink", R::ShortLink),
+        ("deeplink link", R::AppLink),
+        ("desktopfallbacklink ofl", R::Web),
+        ("androidpackagename apn", R::AndroidApp),
+        ("androidfallbacklink afl", R::AndroidFallback),
+        ("iosbundleid ibi", R::IosBundle),
+        ("iosfallbacklink ifl", R::IosFallback),
+        ("iosappstoreid isi", R::IosApp),
+        ("linkname name", R::Name),
+        ("socialtitle st", R::Title),
+        ("socialdescription sd", R::Description),
+        ("socialimagelink si", R::Image),
+        ("utmsource", R::Meta("utm_source")),
+        ("utmmedium", R::Meta("utm_medium")),
+        ("utmcampaign", R::Meta("utm_campaign")),
+        ("utmterm", R::Meta("utm_term")),
+        ("utmcontent", R::Meta("utm_content")),
+        ("archived", R::Archived),
+        ("creationtimestamp createdtimestamp createdat created", R::Created),
+    ],
+};
+
+/// The names that exports of further services have in common.
+pub(super) static ANY: Profile = Profile {
+    label: "CSV",
+    origin: None,
+    json: None,
+    separators: &[',', '|', ';'],
+    whole_path: false,
+    id_columns: "\"Short URL\", \"Slug\", \"Alias\" or similar",
+    destination_columns: "\"Long URL\", \"Destination\" or similar",
+    columns: &[
+        ("shorturl shortlink link", R::ShortLink),
+        ("customid slug backhalf alias key keyword shortcode slashtag path code id", R::Id),
+        ("domain", R::Domain),
+        ("longurl destinationurl destination originalurl targeturl target redirecturl weburl", R::Web),
+        ("url", R::WebFallback),
+        ("iosurl ios iostargeting", R::IosTarget),
+        ("androidurl android androidtargeting", R::AndroidTarget),
+        ("name title linktitle", R::Name),
+        ("ogtitle socialtitle", R::Title),
+        ("ogdescription socialdescription description", R::Description),
+        ("ogimage ogimageurl socialimage image", R::Image),
+        ("tags tag labels", R::Tags),
+        ("clicks totalclicks visits hits engagements clickcount", R::Clicks),
+        ("createdat created datecreated createddate creationdate timestamp", R::Created),
+        ("archived", R::Archived),
+        ("expiresat expires expirationdate expiration expirydate validuntil", R::Expires),
+        ("expiredurl", R::ExpiredUrl),
+        ("campaign", R::Meta("campaign")),
+        ("channel", R::Meta("channel")),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name with two roles would depend on the order of the table.
+    #[test]
+    fn every_name_has_one_role_and_is_in_the_compared_form() {
+        for profile in [&BITLY, &DUB, &SHLINK, &BRANCH, &FIREBASE, &ANY] {
+            let names: Vec<&str> = profile.columns.iter().flat_map(|(names, _)| names.split(' ')).collect();
+            for (at, name) in names.iter().enumerate() {
+                assert!(!names[..at].contains(name), "{}: {name}", profile.label);
+                assert_eq!(candidates(name), [*name], "{}", profile.label);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_compared_without_case_and_punctuation() {
+        for (profile, name, role) in [
+            (&BITLY, "Custom Link", Some(R::CustomLinks)),
+            (&BITLY, "long_url", Some(R::Web)),
+            (&DUB, "Short link", Some(R::ShortLink)),
+            (&DUB, "createdAt", Some(R::Created)),
+            (&SHLINK, "visitsSummary.total", Some(R::Clicks)),
+            (&SHLINK, "visitsSummary.bots", None),
+            (&BRANCH, "~campaign", Some(R::Meta("campaign"))),
+            (&BRANCH, "data.$ios_deeplink_path", Some(R::IosPath)),
+            (&FIREBASE, "Deep link (link)", Some(R::AppLink)),
+            (&FIREBASE, "Archived?", Some(R::Archived)),
+            (&FIREBASE, "apn", Some(R::AndroidApp)),
+            (&ANY, "Price", None),
+        ] {
+            assert_eq!(profile.role(name), role, "{}: {name}", profile.label);
+        }
+    }
+}
