@@ -13,8 +13,8 @@ use crate::server::Server;
 use deeplink_testing::dl::{Dl, Ran};
 use deeplink_testing::double::Double;
 
-/// <https://support.bitly.com/hc/en-us/articles/230631767>. The names of the first three columns are those that
-/// <https://docs.urlr.me/migration/bitly> describes; those of the others could not be verified.
+/// The names of the first three columns are those that <https://github.com/URLR/urlr-docs> (`migration/bitly.md`) describes;
+/// those of the others could not be verified.
 const BITLY: &str = "\
 Link,Custom Link,Destination URL,Title,Tags,Created,Engagements,Archived
 https://bit.ly/3xYz9Ab,https://go.example.com/spring-sale,https://example.com/sale?utm_source=bitly,Spring sale,\"spring, sale\",2025-03-01T09:30:00+0000,\"1,204\",FALSE
@@ -27,7 +27,7 @@ Short link,Destination URL,Clicks,Created at,Updated at,Tags,Archived
 https://go.example.com/spring,https://example.com/sale,42,2025-03-01T09:30:00.000Z,2025-03-02T09:30:00.000Z,\"Spring, Sale\",false
 ";
 
-/// Two links of <https://dub.co/docs/api-reference/links/retrieve-list>, without the members that play no role.
+/// A list of links as `LinkSchema` in <https://github.com/dubinc/dub> describes it, without the members that play no role.
 const DUB_JSON: &str = r#"[
   {"id": "link_1", "domain": "go.example.com", "key": "the-app", "url": "https://example.com/app", "archived": false,
    "expiresAt": "2099-12-31T00:00:00.000Z", "expiredUrl": "https://example.com/over", "password": null,
@@ -43,7 +43,7 @@ createdAt,title,shortUrl,domain,shortCode,longUrl,tags,visits
 2025-03-01T10:30:00+01:00,Spring,https://go.example.com/spring,go.example.com,spring,https://example.com/sale,a|b,5
 ";
 
-/// A response of <https://api-spec.shlink.io/#/Short%20URLs/listShortUrls>.
+/// A list of short URLs as <https://api-spec.shlink.io> describes it.
 const SHLINK_JSON: &str = r#"{"shortUrls": {
   "data": [
     {"shortUrl": "https://go.example.com/spring", "shortCode": "spring", "longUrl": "https://example.com/sale",
@@ -54,7 +54,7 @@ const SHLINK_JSON: &str = r#"{"shortUrls": {
   "pagination": {"currentPage": 1, "pagesCount": 3, "itemsPerPage": 1, "itemsInCurrentPage": 1, "totalItems": 3}
 }}"#;
 
-/// The keys of a link's data at <https://help.branch.io/developers-hub/docs/deep-linking-api>. How Branch names the columns of
+/// The keys of a link's data at <https://help.branch.io/apidocs/createdeeplinkurl>. How Branch names the columns of
 /// its CSV could not be verified.
 const BRANCH: &str = "\
 url,alias,$marketing_title,~channel,~campaign,~tags,$desktop_url,$fallback_url,$ios_deeplink_path,$deeplink_path,$ios_url,$android_url,$og_title,creation_date,clicks
