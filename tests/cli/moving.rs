@@ -231,7 +231,7 @@ fn one_note_names_the_columns_that_are_left_out() {
     insta::assert_snapshot!(ran, @r#"
     --- stderr
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
-    note: ignored columns: "visitsSummary.bots", "visitsSummary.nonBots", "meta.maxVisits", "crawlable"; --map COLUMN=meta.KEY keeps one as metadata
+    note: ignored columns: "visitsSummary.nonBots", "visitsSummary.bots", "meta.maxVisits", "crawlable"; --map COLUMN=meta.KEY keeps one as metadata
     1 row of shlink.json: all valid; nothing was sent
     "#);
 }

@@ -288,10 +288,8 @@ impl Foreign {
         if check_custom_id(&id).is_ok() {
             return (Some(id), None);
         }
-        if self.sanitize
-            && let sanitized = sanitize(&id)
-            && check_custom_id(&sanitized).is_ok()
-        {
+        let sanitized = sanitize(&id);
+        if self.sanitize && check_custom_id(&sanitized).is_ok() {
             self.notes().sanitized += 1;
             return (Some(sanitized), Some(id));
         }
@@ -306,7 +304,7 @@ impl Foreign {
     /// Sets the name, the preview, the tags and the end.
     fn description(&self, row: RowCells<'_>, draft: &mut Draft) -> Result<(), Fault> {
         if let Some(name) = row.text(&Role::Name) {
-            draft.apply(&Field::Name, Some(&short_name(name))).map_err(|invalid| (None, invalid))?;
+            draft.apply(&Field::Name, Some(&short_name(name))).map_err(unplaced)?;
         }
         for (role, field) in [
             (Role::Title, Field::Title),
@@ -315,7 +313,7 @@ impl Foreign {
             (Role::ExpiredUrl, Field::ExpiredUrl),
         ] {
             if let Some(text) = row.text(&role) {
-                draft.apply(&field, Some(text)).map_err(|invalid| (None, invalid))?;
+                draft.apply(&field, Some(text)).map_err(unplaced)?;
             }
         }
         if let Some(tags) = row.text(&Role::Tags) {
@@ -392,6 +390,10 @@ impl Foreign {
 /// A column, if one is at fault, and what is wrong.
 type Fault = (Option<usize>, Invalid);
 
+fn unplaced(invalid: Invalid) -> Fault {
+    (None, invalid)
+}
+
 impl Role {
     fn is_destination(&self) -> bool {
         match self {
@@ -429,9 +431,9 @@ impl<'a> RowCells<'a> {
 /// Sets the destinations; returns keys of the metadata for those that have no field.
 fn destinations(row: RowCells<'_>, draft: &mut Draft) -> Result<Vec<(&'static str, String)>, Fault> {
     let mut kept = Vec::new();
-    let mut set = |field: Field, url: &str| draft.apply(&field, Some(url)).map_err(|invalid| (None, invalid));
+    let mut set = |field: Field, url: &str| draft.apply(&field, Some(url)).map_err(unplaced);
     let app_link = row.text(&Role::AppLink);
-    if let Some(url) = row.text(&Role::Web).or(row.text(&Role::WebFallback)).or(app_link) {
+    if let Some(url) = row.text(&Role::Web).or_else(|| row.text(&Role::WebFallback)).or(app_link) {
         set(Field::WebUrl, url)?;
     }
     let ios = Platform {
@@ -442,7 +444,7 @@ fn destinations(row: RowCells<'_>, draft: &mut Draft) -> Result<Vec<(&'static st
         store: row
             .text(&Role::IosApp)
             .map(|number| format!("https://apps.apple.com/app/id{}", number.trim_start_matches("id"))),
-        has_app: row.text(&Role::IosBundle).or(row.text(&Role::IosApp)).is_some(),
+        has_app: row.text(&Role::IosBundle).is_some() || row.text(&Role::IosApp).is_some(),
         fallback_key: "imported_ios_fallback_url",
         path_key: "imported_ios_deep_link_path",
     };
@@ -459,12 +461,12 @@ fn destinations(row: RowCells<'_>, draft: &mut Draft) -> Result<Vec<(&'static st
     for (platform, deep_link, store_url) in
         [(ios, Field::IosDeepLink, Field::IosStoreUrl), (android, Field::AndroidDeepLink, Field::AndroidStoreUrl)]
     {
-        let found = platform.destinations(row, app_link, &mut kept);
-        if let Some(url) = found.0 {
-            set(deep_link, &url)?;
+        let (link, store) = platform.destinations(row, app_link, &mut kept);
+        if let Some(link) = link {
+            set(deep_link, &link)?;
         }
-        if let Some(url) = found.1 {
-            set(store_url, &url)?;
+        if let Some(store) = store {
+            set(store_url, &store)?;
         }
     }
     if let Some(path) = row.text(&Role::AppPath).filter(|path| !is_absolute(path)) {
@@ -503,7 +505,8 @@ impl Platform {
             }
         }
         if let Some(target) = row.text(&self.target) {
-            if (self.is_store)(target) { &mut store } else { &mut deep_link }.get_or_insert_with(|| target.to_owned());
+            let slot = if (self.is_store)(target) { &mut store } else { &mut deep_link };
+            slot.get_or_insert_with(|| target.to_owned());
         }
         if let Some(url) = row.text(&self.fallback) {
             if (self.is_store)(url) {

@@ -1,5 +1,6 @@
 //! Reading files; writing is tested in [`written`].
 
+mod foreign;
 mod written;
 
 use std::fmt::Write as _;
