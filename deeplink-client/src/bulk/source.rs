@@ -75,6 +75,9 @@ pub struct Row {
     pub at: u64,
     /// The id it names.
     pub id: Option<String>,
+    /// What a generated id follows from, if the row has none: the same for the same link in every version of the source.
+    /// Without it, the id follows from the content and the position.
+    pub key: Option<String>,
     /// Everything else; `custom_id` is ignored. Rows that share a template may share the allocation.
     pub template: Arc<CreateLink>,
 }
@@ -82,7 +85,13 @@ pub struct Row {
 impl Row {
     /// A row.
     pub fn new(line: u64, at: u64, id: Option<String>, template: Arc<CreateLink>) -> Self {
-        Self { line, at, id, template }
+        Self { line, at, id, key: None, template }
+    }
+
+    /// Sets what a generated id follows from.
+    pub fn keyed(mut self, key: Option<String>) -> Self {
+        self.key = key;
+        self
     }
 }
 

@@ -11,7 +11,7 @@ use deeplink_core::link::check_custom_id;
 use std::sync::Arc;
 
 use super::source::{RowFault, RowSource, Rows, SourceError, SourceRow};
-use super::template::{Prepared, Templates, derived_id, hash};
+use super::template::{Prepared, Templates, derived_id, hash, keyed_id};
 use super::{Batches, Report};
 
 /// Groups of at least this many rows are sent as a template with ids.
@@ -88,10 +88,14 @@ impl<'a> Judge<'a> {
         };
         let verdict = own.and_then(|()| self.templates.prepare(&row.template));
         let made = match (&row.id, &verdict, self.salt) {
-            (None, Ok(template), Some(salt)) => Some(derived_id(salt, template, number, 0)),
+            (None, Ok(template), Some(salt)) => Some(match &row.key {
+                Some(key) => keyed_id(salt, key),
+                None => derived_id(salt, template, number, 0),
+            }),
             _ => None,
         };
-        let is_made = made.is_some();
+        // An ID that follows from a key belongs to the row as if it named it: there is no other try.
+        let is_made = made.is_some() && row.key.is_none();
         let verdict = verdict.map_err(|invalid| RowFault::new(row.line, row.at, row.id.clone(), invalid));
         Judged { row: number, line: row.line, at: row.at, id: row.id.or(made), is_made, verdict }
     }

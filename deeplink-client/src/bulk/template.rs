@@ -124,13 +124,29 @@ impl Templates {
 
 /// The generated id of a row: the same in every run for the same salt, content, position and try.
 pub(crate) fn derived_id(salt: &str, template: &Prepared, row: u64, attempt: u32) -> String {
-    const SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    let mut digest = Sha256::new();
-    digest.update(u64::try_from(salt.len()).unwrap_or_default().to_le_bytes());
-    digest.update(salt);
+    let mut digest = salted(salt);
     digest.update(Sha256::digest(template.json.as_bytes()));
     digest.update(row.to_le_bytes());
     digest.update(attempt.to_le_bytes());
+    id_of(digest)
+}
+
+/// The generated id of a row with a key: the same in every run for the same salt and key.
+pub(crate) fn keyed_id(salt: &str, key: &str) -> String {
+    let mut digest = salted(salt);
+    digest.update(key);
+    id_of(digest)
+}
+
+fn salted(salt: &str) -> Sha256 {
+    let mut digest = Sha256::new();
+    digest.update(u64::try_from(salt.len()).unwrap_or_default().to_le_bytes());
+    digest.update(salt);
+    digest
+}
+
+fn id_of(digest: Sha256) -> String {
+    const SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let digest: [u8; 32] = digest.finalize().into();
     // 128 bits over 36 to the 8th: no symbol is preferred by more than one part in 2^86.
     let mut number = digest.iter().take(16).fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
@@ -175,10 +191,14 @@ mod tests {
             derived_id("", &other, 0, 0),
             derived_id("", &one, 1, 0),
             derived_id("", &one, 0, 1),
+            keyed_id("", "go.example.com/a_b"),
+            keyed_id("salt", "go.example.com/a_b"),
+            keyed_id("", "go.example.com/a_c"),
         ];
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         assert_eq!(derived_id("salt", &one, 0, 0), all[1]);
+        assert_eq!(keyed_id("salt", "go.example.com/a_b"), all[6]);
         for id in &all {
             assert_eq!(deeplink_core::link::check_custom_id(id), Ok(()));
             assert_eq!(id.len(), GENERATED_ID_LEN);
