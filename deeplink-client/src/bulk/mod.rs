@@ -26,7 +26,9 @@ mod wal;
 use std::fmt;
 
 #[cfg(feature = "bulk-files")]
-pub use files::{FileOptions, FileSource, ForeignNotes, Format, LinkWriter, Provider, RejectsWriter, ResultsWriter};
+pub use files::{
+    FileOptions, FileSource, ForeignNotes, Format, LinkWriter, MarkedRows, Provider, RejectsWriter, ResultsWriter,
+};
 pub use import::{BulkImport, Checked};
 pub use journal::{
     Done, Entry, Finished, Form, Intent, Journal, JournalError, Opened, RowSet, RunInfo, RunPlan, Settled,

@@ -171,7 +171,7 @@ fn meta_value(key: &str, kind: MetaKind, text: &str) -> Result<String, Invalid> 
 }
 
 /// Puts keys into an object: existing ones get a new value in place, the others are appended.
-fn merge(base: Option<&Metadata>, keys: &[(String, String)]) -> Result<Metadata, Invalid> {
+pub(super) fn merge(base: Option<&Metadata>, keys: &[(String, String)]) -> Result<Metadata, Invalid> {
     let mut members: Vec<(String, String)> = match base {
         None => Vec::new(),
         Some(base) => members(base.as_str())

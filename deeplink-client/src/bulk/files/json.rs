@@ -12,134 +12,19 @@ use serde::de::DeserializeOwned;
 use super::Mapping;
 use super::cells::{Draft, members};
 use super::fields::{Field, OWNER_END, fold, unknown};
-use super::foreign::{Cell, Foreign, Role};
+use super::foreign::{Cell, Foreign, Found, Member, Role, flatten};
 use super::input::{Input, Reader};
+use super::layout::{Layout, Place, expect_end};
 use super::records::{MAX_RECORD, not_utf8};
-use super::scan::{Position, Scanned, Scanner};
+use super::scan::{Scanned, Scanner};
 use crate::bulk::{Row, RowFault, SourceError, SourceRow};
-
-/// Where the rows of a JSON file are.
-#[derive(Debug, Clone)]
-pub(super) enum Layout {
-    /// A list of objects that begins here.
-    Links(Position),
-    /// A template, and a list of ids that begins here.
-    Ids(Arc<CreateLink>, Position),
-}
-
-impl Layout {
-    /// Determines the outer structure of a JSON file.
-    pub(super) fn read(input: &Input, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
-        let mut json = Scanner::new(input.from(0), Position::START);
-        json.skip_mark()?;
-        if let Some(foreign) = &mapping.foreign {
-            let path = foreign.json_path().map_err(SourceError::new)?;
-            return Self::read_foreign(json, path, input, foreign);
-        }
-        match json.token()? {
-            Some(b'[') => Ok(Self::Links(json.position)),
-            Some(b'{') => Self::read_object(&mut json, mapping),
-            None => Err(json.position.wrong("the input is empty")),
-            Some(_) => Err(json.unexpected("a list or an object")),
-        }
-    }
-
-    /// Finds another service's list of links: at the top, or where these keys lead.
-    fn read_foreign(mut json: Scanner, path: &[&str], input: &Input, foreign: &Foreign) -> Result<Self, SourceError> {
-        let begin = json.position;
-        if json.token()? == Some(b'[') {
-            return Ok(Self::Links(json.position));
-        }
-        for key in path {
-            let mut found = None;
-            json.expect(b'{', "a list or an object")?;
-            while json.token()? != Some(b'}') {
-                let (name, _) = key_of(&mut json)?;
-                match name.as_str() {
-                    name if name == *key => found = Some(json.skip()?),
-                    "pagination" => note_pages(json.value()?.text.as_deref().unwrap_or_default(), foreign),
-                    _ => drop(json.skip()?),
-                }
-                if !json.take(b',')? && json.token()? != Some(b'}') {
-                    return Err(json.unexpected("',' or '}'"));
-                }
-            }
-            let Some(position) = found else { break };
-            json = Scanner::new(input.from(position.at), position);
-        }
-        if json.token()? == Some(b'[') {
-            return Ok(Self::Links(json.position));
-        }
-        let keys = path.join(".");
-        let or = if keys.is_empty() { String::new() } else { format!(", or an object with one in {keys}") };
-        Err(begin.wrong(format!("the input must be a list of links{or}")))
-    }
-
-    fn read_object(json: &mut Scanner, mapping: &Arc<Mapping>) -> Result<Self, SourceError> {
-        const FORMS: &str = "a list of links, or an object with `links`, or one with `template` and `custom_ids`";
-        let (mut template, mut links, mut ids) = (None, None, None);
-        let begin = json.position;
-        json.expect(b'{', "'{'")?;
-        while json.token()? != Some(b'}') {
-            let (name, position) = key_of(json)?;
-            match name.as_str() {
-                "template" => template = Some(json.value()?),
-                "links" => links = Some(json.skip()?),
-                "custom_ids" => ids = Some(json.skip()?),
-                _ if mapping.ignore_unknown => drop(json.skip()?),
-                _ => {
-                    return Err(
-                        position.wrong(format!("unexpected \"{}\": the input must be {FORMS}", name.escape_debug()))
-                    );
-                }
-            }
-            if !json.take(b',')? && json.token()? != Some(b'}') {
-                return Err(json.unexpected("',' or '}'"));
-            }
-        }
-        json.expect(b'}', "'}'")?;
-        if json.token()?.is_some() {
-            return Err(json.unexpected("the end of the input"));
-        }
-        match (template, links, ids) {
-            (None, Some(links), None) => Ok(Self::Links(links)),
-            (Some(template), None, Some(ids)) => {
-                let link = Objects::new(mapping).link(template.text.as_deref().unwrap_or_default());
-                let wrong = |fault: Fault| template.position.wrong(format!("template: {}", fault.invalid.message));
-                Ok(Self::Ids(Arc::new(link.map_err(wrong)?.1), ids))
-            }
-            _ => Err(begin.wrong(format!("the input must be {FORMS}"))),
-        }
-    }
-}
-
-/// The next key of an object, and its position.
-fn key_of(json: &mut Scanner) -> Result<(String, Position), SourceError> {
-    let key = json.value()?;
-    let name = serde_json::from_str::<String>(key.text.as_deref().unwrap_or_default());
-    let name = name.map_err(|_| key.position.wrong("expected a key in quotes"))?;
-    json.expect(b':', "':'")?;
-    Ok((name, key.position))
-}
-
-/// Notes that a list is not the only page.
-fn note_pages(pagination: &str, foreign: &Foreign) {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Pagination {
-        current_page: u64,
-        pages_count: u64,
-    }
-    if let Ok(pages) = serde_json::from_str::<Pagination>(pagination) {
-        foreign.note_page(pages.current_page, pages.pages_count);
-    }
-}
 
 /// The rows of a JSON file.
 pub(super) struct ListRows {
     json: Scanner,
     objects: Objects,
     template: Option<Arc<CreateLink>>,
+    place: Place,
     next: u64,
     state: ListState,
 }
@@ -153,12 +38,12 @@ enum ListState {
 
 impl ListRows {
     pub(super) fn new(input: &Input, layout: &Layout, mapping: &Arc<Mapping>) -> Self {
-        let (position, template) = match layout {
-            Layout::Links(position) => (*position, None),
-            Layout::Ids(template, position) => (*position, Some(Arc::clone(template))),
+        let (position, place, template) = match layout {
+            Layout::Links(position, place) => (*position, *place, None),
+            Layout::Ids(template, position) => (*position, Place::Inside, Some(Arc::clone(template))),
         };
         let json = Scanner::new(input.from(position.at), position);
-        Self { json, objects: Objects::new(mapping), template, next: 0, state: ListState::Before }
+        Self { json, objects: Objects::new(mapping), template, place, next: 0, state: ListState::Before }
     }
 
     /// The next element, if there is one.
@@ -179,32 +64,34 @@ impl ListRows {
 
     fn end(&mut self) -> Result<Option<Scanned>, SourceError> {
         self.state = ListState::End;
-        // What follows a list inside an object was checked before.
-        let rest = self.json.token()?;
-        if matches!(rest, None | Some(b',' | b'}')) {
-            Ok(None)
-        } else {
-            Err(self.json.unexpected("the end of the input"))
+        if self.place == Place::Top {
+            expect_end(&mut self.json)?;
         }
+        if let Some(foreign) = &self.objects.mapping.foreign {
+            foreign.note_end(self.next);
+        }
+        Ok(None)
     }
 
-    fn row(&mut self, found: &Scanned) -> SourceRow {
+    /// The row of an element, if it is one.
+    fn row(&mut self, found: &Scanned) -> Option<SourceRow> {
         let line = self.next;
         self.next += 1;
         let position = found.position;
         let whole = |message: String| {
             let message = format!("{message} (line {}, column {})", position.line, position.column);
-            SourceRow::Fault(RowFault::new(line, position.at, None, Invalid::whole(ErrorCode::BadRequest, message)))
+            let invalid = Invalid::whole(ErrorCode::BadRequest, message);
+            Some(SourceRow::Fault(RowFault::new(line, position.at, None, invalid)))
         };
         let Some(text) = &found.text else { return whole("the element is longer than 1 MiB".to_owned()) };
         if let Some(template) = &self.template {
             return match serde_json::from_str::<String>(text) {
-                Ok(id) => SourceRow::Row(Row::new(line, position.at, Some(id), Arc::clone(template))),
+                Ok(id) => Some(SourceRow::Row(Row::new(line, position.at, Some(id), Arc::clone(template)))),
                 Err(_) => whole("an ID must be a string".to_owned()),
             };
         }
-        match self.objects.shared(text) {
-            Ok((id, link)) => SourceRow::Row(Row::new(line, position.at, id, link)),
+        match self.objects.row(text, line, position.at) {
+            Ok(row) => row.map(SourceRow::Row),
             Err(fault) => {
                 let mut invalid = fault.invalid;
                 if let Some((down, right)) = fault.position {
@@ -212,7 +99,7 @@ impl ListRows {
                     invalid.message =
                         format!("{} (line {}, column {column})", invalid.message, position.line + down - 1);
                 }
-                SourceRow::Fault(RowFault::new(line, position.at, fault.id, invalid))
+                Some(SourceRow::Fault(RowFault::new(line, position.at, fault.id, invalid)))
             }
         }
     }
@@ -222,16 +109,20 @@ impl Iterator for ListRows {
     type Item = Result<SourceRow, SourceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.state == ListState::End {
-            return None;
-        }
-        match self.element() {
-            Ok(found) => found.map(|found| Ok(self.row(&found))),
-            Err(error) => {
-                self.state = ListState::End;
-                Some(Err(error))
+        while self.state != ListState::End {
+            match self.element() {
+                Ok(found) => {
+                    if let Some(row) = self.row(&found?) {
+                        return Some(Ok(row));
+                    }
+                }
+                Err(error) => {
+                    self.state = ListState::End;
+                    return Some(Err(error));
+                }
             }
         }
+        None
     }
 }
 
@@ -288,8 +179,9 @@ impl LineRows {
             if text.trim().is_empty() {
                 continue;
             }
-            return Ok(Some(match self.objects.shared(text) {
-                Ok((id, link)) => SourceRow::Row(Row::new(line, at, id, link)),
+            return Ok(Some(match self.objects.row(text, line, at) {
+                Ok(Some(row)) => SourceRow::Row(row),
+                Ok(None) => continue,
                 Err(wrong) => {
                     let fault = fault(wrong.invalid, wrong.id);
                     SourceRow::Fault(
@@ -317,7 +209,7 @@ impl Iterator for LineRows {
 /// Why an object is not a row: the rule, and line and column inside the text if known.
 #[derive(Debug)]
 pub(super) struct Fault {
-    invalid: Invalid,
+    pub(super) invalid: Invalid,
     id: Option<String>,
     position: Option<(u64, u64)>,
 }
@@ -362,11 +254,17 @@ impl Objects {
         field
     }
 
+    /// The row of an object, if it is one.
+    fn row(&mut self, text: &str, line: u64, at: u64) -> Result<Option<Row>, Fault> {
+        let Some(foreign) = self.mapping.foreign.clone() else {
+            return self.shared(text).map(|(id, link)| Some(Row::new(line, at, id, link)));
+        };
+        let found = self.foreign(&foreign, line, text)?;
+        Ok(found.map(|found| Row::new(line, at, found.id, Arc::new(found.link)).keyed(found.key)))
+    }
+
     /// As [`Objects::link`]; objects that differ only in their id share the link.
     fn shared(&mut self, text: &str) -> Result<(Option<String>, Arc<CreateLink>), Fault> {
-        if let Some(foreign) = self.mapping.foreign.clone() {
-            return self.foreign(&foreign, text).map(|(id, link)| (id, Arc::new(link)));
-        }
         let members = parse(text)?;
         self.cells.clear();
         let (mut id, mut ids) = (None, 0);
@@ -393,8 +291,8 @@ impl Objects {
         Ok((id, link))
     }
 
-    /// The id and the link of another service's object, whose nested members are columns such as `meta.validUntil`.
-    fn foreign(&mut self, foreign: &Foreign, text: &str) -> Result<(Option<String>, CreateLink), Fault> {
+    /// What another service's object says; its nested members are columns such as `meta.validUntil`.
+    fn foreign(&mut self, foreign: &Foreign, line: u64, text: &str) -> Result<Option<Found>, Fault> {
         let mapping = Arc::clone(&self.mapping);
         let mut values = Vec::new();
         for (key, value) in parse(text)? {
@@ -403,28 +301,27 @@ impl Objects {
             })?;
             flatten(key, value, &mut values);
         }
-        let cells: Vec<Cell<'_>> = values
-            .iter()
-            .enumerate()
-            .map(|(column, (name, text))| {
-                let role = match self.roles.get(name) {
-                    Some(role) => role.clone(),
-                    None => {
-                        let role = foreign.role(name, &mapping);
-                        if self.roles.len() < 256 {
-                            self.roles.insert(name.clone(), role.clone());
-                        }
-                        role
-                    }
-                };
-                Cell { column, name, role, text: text.as_str().into() }
-            })
-            .collect();
-        foreign.link(&mapping, &cells).map_err(|refused| Fault {
+        let mut cells = Vec::with_capacity(values.len());
+        for (column, Member { name, text, items }) in values.iter().enumerate() {
+            let role = self.role(foreign, name, &mapping);
+            cells.push(Cell { column, name, role, text: text.as_str().into(), items });
+        }
+        foreign.link(&mapping, line, &cells).map_err(|refused| Fault {
             invalid: refused.invalid,
             id: refused.id,
             position: None,
         })
+    }
+
+    fn role(&mut self, foreign: &Foreign, name: &str, mapping: &Mapping) -> Option<Role> {
+        if let Some(role) = self.roles.get(name) {
+            return role.clone();
+        }
+        let role = foreign.role(name, mapping);
+        if self.roles.len() < 256 {
+            self.roles.insert(name.to_owned(), role.clone());
+        }
+        role
     }
 
     /// The id and the link of an object.
@@ -462,28 +359,6 @@ impl Objects {
             }
         }
         Ok((id, mapping.finish(draft)?))
-    }
-}
-
-/// A member as text under its name; those of an object under `name.member`, those of a list with commas between them.
-fn flatten(name: String, value: serde_json::Value, values: &mut Vec<(String, String)>) {
-    use serde_json::Value;
-    match value {
-        Value::Null => {}
-        Value::String(text) => values.push((name, text)),
-        Value::Object(members) => {
-            members.into_iter().for_each(|(key, value)| flatten(format!("{name}.{key}"), value, values));
-        }
-        Value::Array(items) => {
-            let text = |item: &Value| match item {
-                Value::String(text) => text.clone(),
-                // Dub's tags.
-                Value::Object(members) => members.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                other => other.to_string(),
-            };
-            values.push((name, items.iter().map(text).collect::<Vec<_>>().join(",")));
-        }
-        other => values.push((name, other.to_string())),
     }
 }
 

@@ -6,6 +6,7 @@ mod fields;
 mod foreign;
 mod input;
 mod json;
+mod layout;
 mod records;
 mod rejects;
 mod results;
@@ -25,16 +26,17 @@ use deeplink_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
 pub use export::LinkWriter;
-pub use foreign::{ForeignNotes, Provider};
+pub use foreign::{ForeignNotes, MarkedRows, Provider};
 pub use rejects::RejectsWriter;
 pub use results::ResultsWriter;
 
 use super::{RowSource, Rows, SourceError};
 use cells::Draft;
 use fields::{Field, fold};
-use foreign::Foreign;
+use foreign::{Foreign, Reading};
 use input::Input;
-use json::{Layout, LineRows, ListRows};
+use json::{LineRows, ListRows};
+use layout::Layout;
 use table::{Table, map_target, separator_line, sniff};
 
 /// Bytes that are read to detect the format.
@@ -102,9 +104,7 @@ pub struct FileOptions {
     set: Vec<(String, String)>,
     ignore_unknown: bool,
     provider: Option<Provider>,
-    sanitize_ids: bool,
-    replace_ids: bool,
-    now: Option<Timestamp>,
+    reading: Reading,
 }
 
 impl FileOptions {
@@ -143,8 +143,8 @@ impl FileOptions {
         self
     }
 
-    /// Reads the export of another service. Its columns decide what becomes which field, and what has no field becomes
-    /// metadata; unknown columns are ignored, and [`FileSource::notes`] names them.
+    /// Reads the export of another service. Its columns decide what becomes which field; [`FileSource::notes`] names the
+    /// columns that have values and are ignored.
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
         self
@@ -152,20 +152,34 @@ impl FileOptions {
 
     /// In an export of another service, replaces characters that an ID cannot have with `-`.
     pub fn sanitize_ids(mut self, sanitize: bool) -> Self {
-        self.sanitize_ids = sanitize;
+        self.reading.sanitize_ids = sanitize;
         self
     }
 
     /// In an export of another service, treats rows with an invalid ID as rows without one, so that
-    /// [`BulkImport::generate_ids`](crate::bulk::BulkImport::generate_ids) generates it.
+    /// [`BulkImport::generate_ids`](crate::bulk::BulkImport::generate_ids) generates it from the original short link.
     pub fn replace_ids(mut self, replace: bool) -> Self {
-        self.replace_ids = replace;
+        self.reading.replace_ids = replace;
         self
     }
 
-    /// In an export of another service, reports links that have expired by now.
+    /// In an export of another service, uses the last segment of a short link's path as the ID. Otherwise a path of several
+    /// segments is an invalid ID.
+    pub fn last_segment(mut self, last: bool) -> Self {
+        self.reading.last_segment = last;
+        self
+    }
+
+    /// Keeps what another service's export says besides the fields of a link in the metadata: clicks, the date of creation,
+    /// campaigns. Metadata is public.
+    pub fn keep_details(mut self, keep: bool) -> Self {
+        self.reading.keep_details = keep;
+        self
+    }
+
+    /// The time by which links in an export of another service have expired or do not work yet.
     pub fn now(mut self, now: Timestamp) -> Self {
-        self.now = Some(now);
+        self.reading.now = Some(now);
         self
     }
 
@@ -194,8 +208,13 @@ impl FileOptions {
         let shape = match format {
             Format::Csv | Format::Tsv => {
                 let separator = separator_line(&head);
-                let sniffed = if format == Format::Tsv { b'\t' } else { sniff(&head) };
-                let (delimiter, begin) = separator.map_or((sniffed, (0, 1)), |(delimiter, at)| (delimiter, (at, 2)));
+                let begin = separator.map_or((0, 1), |(_, at)| (at, 2));
+                let delimiter = match (self.format, separator) {
+                    (Some(Format::Tsv), _) => b'\t',
+                    (_, Some((delimiter, _))) => delimiter,
+                    (_, None) if format == Format::Tsv => b'\t',
+                    (_, None) => sniff(&head),
+                };
                 Shape::Table(Table::read(&input, delimiter, begin, &self, &mapping)?)
             }
             Format::Json => Shape::List(Layout::read(&input, &mapping)?),
@@ -218,9 +237,7 @@ impl FileOptions {
             map: map.collect::<Result<_, String>>()?,
             set: set.collect::<Result<_, String>>()?,
             ignore_unknown: self.ignore_unknown,
-            foreign: self
-                .provider
-                .map(|provider| Arc::new(Foreign::new(provider, self.sanitize_ids, self.replace_ids, self.now))),
+            foreign: self.provider.map(|provider| Arc::new(Foreign::new(provider, self.reading))),
         };
         mapping.finish(Draft::new(&mapping.template)).map_err(|invalid| invalid.message)?;
         Ok(mapping)
@@ -242,6 +259,11 @@ impl Mapping {
     fn field(&self, key: &str) -> Option<Field> {
         let folded = fold(key);
         self.map.iter().find(|(column, _)| *column == folded).map(|(_, field)| field.clone())
+    }
+
+    /// Whether a column is mapped to this field.
+    fn maps(&self, field: &Field) -> bool {
+        self.map.iter().any(|(_, mapped)| mapped == field)
     }
 
     /// Whether every row has a destination that it need not name.
@@ -321,7 +343,9 @@ impl RowSource for FileSource {
             self.format, options.map, options.set, options.ignore_unknown
         ));
         if let Some(provider) = options.provider {
-            digest.update(format!("{provider:?} {} {}\n", options.sanitize_ids, options.replace_ids));
+            // The same at any time.
+            let reading = Reading { now: None, ..options.reading };
+            digest.update(format!("{provider:?} {reading:?}\n"));
         }
         let (mut reader, mut buffer) = (self.input.from(0), vec![0; HEAD]);
         loop {

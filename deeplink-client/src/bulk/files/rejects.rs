@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::cells::members;
 use super::fields::fold;
-use super::json::Layout;
+use super::layout::Layout;
 use super::records::Record;
 use super::results::{Part, is_jsonl, write_record};
 use super::scan::{Position, Scanner};
@@ -64,7 +64,7 @@ impl RejectsWriter {
                     cells.push(error.to_owned());
                 })
             }
-            Shape::Lines | Shape::List(Layout::Links(_)) => {
+            Shape::Lines | Shape::List(Layout::Links(..)) => {
                 let found = Scanner::new(input, Position { at, ..Position::START }).value();
                 // Anything but an object is kept as text.
                 let text = found.ok().and_then(|found| found.text).unwrap_or_default();

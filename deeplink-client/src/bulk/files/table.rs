@@ -181,7 +181,8 @@ pub(super) struct TableRows {
 }
 
 impl TableRows {
-    fn row(&mut self) -> SourceRow {
+    /// The row of a record, if it is one.
+    fn row(&mut self) -> Option<SourceRow> {
         let (found, expected) = (self.record.len(), self.header.len());
         if found != expected {
             let message = format!("the line has {found} values, but the header has {expected}");
@@ -190,10 +191,10 @@ impl TableRows {
                 Columns::Fields(fields) => self.id(fields),
                 Columns::Roles(..) => None,
             };
-            return self.fault(id, surplus, Invalid::whole(ErrorCode::BadRequest, message));
+            return Some(self.fault(id, surplus, Invalid::whole(ErrorCode::BadRequest, message)));
         }
         match self.columns.clone() {
-            Columns::Fields(fields) => self.own(&fields),
+            Columns::Fields(fields) => Some(self.own(&fields)),
             Columns::Roles(foreign, roles) => self.foreign(&foreign, &roles),
         }
     }
@@ -242,16 +243,21 @@ impl TableRows {
     }
 
     /// The row of another service's export.
-    fn foreign(&self, foreign: &Foreign, roles: &[Option<Role>]) -> SourceRow {
+    fn foreign(&self, foreign: &Foreign, roles: &[Option<Role>]) -> Option<SourceRow> {
         let cells = roles.iter().zip(self.header.iter()).enumerate().map(|(column, (role, name))| Cell {
             column,
             name,
             role: role.clone(),
             text: self.record.get(column).unwrap_or_default(),
+            items: &[],
         });
-        match foreign.link(&self.mapping, &cells.collect::<Vec<_>>()) {
-            Ok((id, link)) => SourceRow::Row(Row::new(self.record.line, self.record.at, id, Arc::new(link))),
-            Err(refused) => self.fault(refused.id, refused.column, refused.invalid),
+        let (line, at) = (self.record.line, self.record.at);
+        match foreign.link(&self.mapping, line, &cells.collect::<Vec<_>>()) {
+            Ok(found) => {
+                let found = found?;
+                Some(SourceRow::Row(Row::new(line, at, found.id, Arc::new(found.link)).keyed(found.key)))
+            }
+            Err(refused) => Some(self.fault(refused.id, refused.column, refused.invalid)),
         }
     }
 }
@@ -267,17 +273,23 @@ impl Iterator for TableRows {
         if self.failed {
             return None;
         }
-        match self.records.read(&mut self.record) {
-            Ok(Next::End) => None,
-            Ok(Next::Record) => Some(Ok(self.row())),
-            Ok(Next::Bad(bad)) => {
-                let fault = RowFault::new(bad.line, bad.at, None, Invalid::whole(ErrorCode::BadRequest, bad.message));
-                Some(Ok(SourceRow::Fault(bad.column.into_iter().fold(fault, RowFault::at_column))))
-            }
-            Err(error) => {
-                self.failed = true;
-                Some(Err(error))
-            }
+        loop {
+            return match self.records.read(&mut self.record) {
+                Ok(Next::End) => None,
+                Ok(Next::Record) => match self.row() {
+                    Some(row) => Some(Ok(row)),
+                    None => continue,
+                },
+                Ok(Next::Bad(bad)) => {
+                    let invalid = Invalid::whole(ErrorCode::BadRequest, bad.message);
+                    let fault = RowFault::new(bad.line, bad.at, None, invalid);
+                    Some(Ok(SourceRow::Fault(bad.column.into_iter().fold(fault, RowFault::at_column))))
+                }
+                Err(error) => {
+                    self.failed = true;
+                    Some(Err(error))
+                }
+            };
         }
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! The names are those of the services' own exports and documentation, which `docs/moving-in.md` lists. They are compared
 //! without case, spaces and punctuation, and a name in parentheses counts too: `Deep link (link)` is `deeplink` or `link`.
+//! Members that every object of an API has and that say nothing about where its link leads are ignored without a note.
 
+use super::super::fields::Field;
 use super::Role;
 use Role as R;
+
+/// What is ignored without a note.
+const DROPPED: Role = R::Own(Field::Ignored);
 
 /// How the export of one service is read.
 #[derive(Debug)]
@@ -17,12 +22,16 @@ pub(super) struct Profile {
     pub(super) json: Option<&'static [&'static str]>,
     /// What separates tags in a cell.
     pub(super) separators: &'static [char],
-    /// The ID is the whole path of a short link, not only its last segment.
-    pub(super) whole_path: bool,
+    /// Titles and images are the link's own only if the row says so.
+    pub(super) needs_proxy: bool,
+    /// A row without a path is about the domain itself.
+    pub(super) has_roots: bool,
+    /// How many links the largest page of its API has.
+    pub(super) page: Option<u64>,
     /// Names for messages: of the columns with the short link or its ID, and of those with the destination.
     pub(super) id_columns: &'static str,
     pub(super) destination_columns: &'static str,
-    /// Names, separated by spaces, and their role.
+    /// Names, separated by spaces, and their role. A name that ends with a dot means all members of that object.
     columns: &'static [(&'static str, Role)],
 }
 
@@ -30,10 +39,14 @@ impl Profile {
     /// The role of a column, if the service has one of that name.
     pub(super) fn role(&self, name: &str) -> Option<Role> {
         candidates(name).iter().find_map(|name| {
-            let known = |(names, _): &&(&str, Role)| names.split(' ').any(|known| known == name);
+            let known = |(names, _): &&(&str, Role)| names.split(' ').any(|known| is_named(name, known));
             self.columns.iter().find(known).map(|(_, role)| role.clone())
         })
     }
+}
+
+fn is_named(name: &str, known: &str) -> bool {
+    name == known || known.ends_with('.') && name.starts_with(known)
 }
 
 /// The forms of a name that are compared: the whole, what precedes parentheses, and what is in them.
@@ -56,7 +69,9 @@ pub(super) static BITLY: Profile = Profile {
     origin: Some("bitly"),
     json: None,
     separators: &[',', '|', ';'],
-    whole_path: false,
+    needs_proxy: false,
+    has_roots: false,
+    page: None,
     id_columns: "\"Link\", \"Bitlink\" or \"Custom Link\"",
     destination_columns: "\"Destination URL\" or \"Long URL\"",
     columns: &[
@@ -69,6 +84,7 @@ pub(super) static BITLY: Profile = Profile {
         ("clicks totalclicks engagements totalengagements clicksalltime", R::Clicks),
         ("createdat created datecreated createddate creationdate", R::Created),
         ("archived", R::Archived),
+        ("status linkstatus", R::Status),
         ("expiresat expirationdate expiration expires", R::Expires),
         ("campaign campaigns", R::Meta("campaign")),
         ("channel channels", R::Meta("channel")),
@@ -80,7 +96,9 @@ pub(super) static DUB: Profile = Profile {
     origin: Some("dub"),
     json: Some(&[]),
     separators: &[','],
-    whole_path: true,
+    needs_proxy: true,
+    has_roots: true,
+    page: Some(100),
     id_columns: "\"Short link\" or \"Key\"",
     destination_columns: "\"Destination URL\"",
     columns: &[
@@ -96,6 +114,9 @@ pub(super) static DUB: Profile = Profile {
         ("clicks", R::Clicks),
         ("createdat createddate created", R::Created),
         ("archived", R::Archived),
+        ("proxy", R::Proxy),
+        ("password", R::Password),
+        ("disabledat", R::DisabledAt),
         ("expiresat", R::Expires),
         ("expiredurl", R::ExpiredUrl),
         ("ios iostargeting", R::IosTarget),
@@ -106,6 +127,8 @@ pub(super) static DUB: Profile = Profile {
         ("utmcampaign", R::Meta("utm_campaign")),
         ("utmterm", R::Meta("utm_term")),
         ("utmcontent", R::Meta("utm_content")),
+        ("id userid workspaceid projectid tagid qrcode user.", DROPPED),
+        ("updatedat lastclicked leads conversions sales saleamount publicstats trackconversion doindex", DROPPED),
     ],
 };
 
@@ -114,7 +137,9 @@ pub(super) static SHLINK: Profile = Profile {
     origin: Some("shlink"),
     json: Some(&["shortUrls", "data"]),
     separators: &[',', '|'],
-    whole_path: true,
+    needs_proxy: false,
+    has_roots: false,
+    page: None,
     id_columns: "\"shortCode\" or \"shortUrl\"",
     destination_columns: "\"longUrl\"",
     columns: &[
@@ -125,8 +150,11 @@ pub(super) static SHLINK: Profile = Profile {
         ("title", R::Name),
         ("tags", R::Tags),
         ("visits visitssummary.total visitscount", R::Clicks),
+        ("visitssummary.nonbots visitssummary.bots crawlable forwardquery", DROPPED),
         ("createdat datecreated", R::Created),
         ("validuntil meta.validuntil", R::Expires),
+        ("validsince meta.validsince", R::Begins),
+        ("maxvisits meta.maxvisits", R::MaxClicks),
         ("devicelongurls.ios", R::IosTarget),
         ("devicelongurls.android", R::AndroidTarget),
     ],
@@ -137,7 +165,9 @@ pub(super) static BRANCH: Profile = Profile {
     origin: Some("branch"),
     json: None,
     separators: &[',', '|', ';'],
-    whole_path: false,
+    needs_proxy: false,
+    has_roots: false,
+    page: None,
     id_columns: "\"alias\" or \"url\"",
     destination_columns: "\"$desktop_url\", \"$fallback_url\" or \"$deeplink_path\"",
     columns: &[
@@ -170,13 +200,15 @@ pub(super) static FIREBASE: Profile = Profile {
     origin: Some("firebase"),
     json: None,
     separators: &[','],
-    whole_path: false,
+    needs_proxy: false,
+    has_roots: false,
+    page: None,
     id_columns: "\"Short link\"",
     destination_columns: "\"Deep link (link)\" or \"Desktop fallback link (ofl)\"",
     columns: &[
         ("shortlink shortdynamiclink", R::ShortLink),
         ("deeplink link", R::AppLink),
-        ("desktopfallbacklink ofl", R::Web),
+        ("desktopfallbacklink ofl", R::Desktop),
         ("androidpackagename apn", R::AndroidApp),
         ("androidfallbacklink afl", R::AndroidFallback),
         ("iosbundleid ibi", R::IosBundle),
@@ -202,12 +234,15 @@ pub(super) static ANY: Profile = Profile {
     origin: None,
     json: None,
     separators: &[',', '|', ';'],
-    whole_path: false,
+    needs_proxy: false,
+    has_roots: false,
+    page: None,
     id_columns: "\"Short URL\", \"Slug\", \"Alias\" or similar",
     destination_columns: "\"Long URL\", \"Destination\" or similar",
     columns: &[
         ("shorturl shortlink link", R::ShortLink),
-        ("customid slug backhalf alias key keyword shortcode slashtag path code id", R::Id),
+        ("customid slug backhalf alias keyword shortcode slashtag", R::Id),
+        ("key path code id", R::WeakId),
         ("domain", R::Domain),
         ("longurl destinationurl destination originalurl targeturl target redirecturl weburl", R::Web),
         ("url", R::WebFallback),
@@ -215,7 +250,7 @@ pub(super) static ANY: Profile = Profile {
         ("androidurl android androidtargeting", R::AndroidTarget),
         ("name title linktitle", R::Name),
         ("ogtitle socialtitle", R::Title),
-        ("ogdescription socialdescription description", R::Description),
+        ("ogdescription socialdescription", R::Description),
         ("ogimage ogimageurl socialimage image", R::Image),
         ("tags tag labels", R::Tags),
         ("clicks totalclicks visits hits engagements clickcount", R::Clicks),
@@ -252,13 +287,16 @@ mod tests {
             (&DUB, "Short link", Some(R::ShortLink)),
             (&DUB, "createdAt", Some(R::Created)),
             (&SHLINK, "visitsSummary.total", Some(R::Clicks)),
-            (&SHLINK, "visitsSummary.bots", None),
+            (&SHLINK, "visitsSummary.bots", Some(DROPPED)),
+            (&SHLINK, "visitsSummary.other", None),
+            (&DUB, "user.name", Some(DROPPED)),
             (&BRANCH, "~campaign", Some(R::Meta("campaign"))),
             (&BRANCH, "data.$ios_deeplink_path", Some(R::IosPath)),
             (&FIREBASE, "Deep link (link)", Some(R::AppLink)),
             (&FIREBASE, "Archived?", Some(R::Archived)),
             (&FIREBASE, "apn", Some(R::AndroidApp)),
             (&ANY, "Price", None),
+            (&ANY, "ID", Some(R::WeakId)),
         ] {
             assert_eq!(profile.role(name), role, "{}: {name}", profile.label);
         }

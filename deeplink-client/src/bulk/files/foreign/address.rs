@@ -1,0 +1,192 @@
+//! The short links of a row, and the ID that follows from them.
+
+use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::link::check_custom_id;
+
+use super::row::RowCells;
+use super::{Foreign, ForeignNotes, Role};
+
+/// The key that Dub gives to the link of a bare domain.
+const ROOT: &str = "_root";
+
+/// The addresses of a link at the other service.
+#[derive(Debug, Default)]
+pub(super) struct Address {
+    pub(super) id: Option<String>,
+    pub(super) url: Option<String>,
+    pub(super) others: Vec<String>,
+}
+
+impl Address {
+    pub(super) fn read(row: &RowCells<'_>) -> Self {
+        let customs = row.all(&Role::CustomLinks).flat_map(|cell| cell.text.split([',', ';', '|', ' ']));
+        let mut links: Vec<String> = customs.filter(|link| !link.is_empty()).map(str::to_owned).collect();
+        links.extend(row.all(&Role::ShortLink).map(|cell| cell.text.trim().to_owned()));
+        let named = row.text(&Role::Id).and_then(named).or_else(|| links.first().and_then(|link| path(link)));
+        let id = named.or_else(|| row.text(&Role::WeakId).and_then(self::named));
+        let host = row.text(&Role::Domain);
+        let mut links = links.into_iter();
+        let main = links.next();
+        let others = links.filter(|link| main.as_ref() != Some(link)).collect();
+        let url = main.or_else(|| Some(format!("{}/{}", host?.trim_end_matches('/'), id.as_deref()?)));
+        Self { id, url, others }
+    }
+
+    /// Whether another short link on the same host is not created.
+    pub(super) fn loses_another(&self) -> bool {
+        let host = self.url.as_deref().map(host);
+        self.others.iter().any(|other| Some(self::host(other)) == host)
+    }
+
+    /// What tells the link apart from all others, in every export: its short link without the scheme.
+    pub(super) fn key(&self) -> Option<String> {
+        let place = self.url.as_deref().and_then(|url| Some((host(url), path(url)?)));
+        let (host, path) = place.or_else(|| Some((String::new(), self.id.clone()?)))?;
+        Some(format!("{host}/{path}"))
+    }
+}
+
+/// The ID that a column names, which may be a short link.
+fn named(text: &str) -> Option<String> {
+    if text.contains("://") {
+        return path(text);
+    }
+    Some(text.trim_matches('/')).filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
+/// Host and path of a short link; a text without a dot and a slash is a path.
+fn split(link: &str) -> (&str, &str) {
+    let rest = link.split_once("://").map_or(link, |(_, rest)| rest);
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    match rest.split_once('/') {
+        Some((host, path)) => (host, path.trim_matches('/')),
+        None if rest.contains('.') => (rest, ""),
+        None => ("", rest),
+    }
+}
+
+fn host(link: &str) -> String {
+    split(link).0.to_ascii_lowercase()
+}
+
+/// The path of a short link, decoded.
+fn path(link: &str) -> Option<String> {
+    let (_, path) = split(link);
+    (!path.is_empty()).then(|| decoded(path))
+}
+
+/// The text with `%C3%A9` as `é`; as it is if that is not text.
+fn decoded(path: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(path.len()), path.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let is_hex = |digits: &&str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let byte = digits.filter(is_hex).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let (b'%', Some(byte)) = (first, byte) {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+}
+
+impl Foreign {
+    /// The domain that a row is about, if that is no short link.
+    pub(super) fn root(&self, address: &Address) -> Option<String> {
+        let is_root = self.profile.has_roots && address.id.as_deref().is_none_or(|id| id == ROOT);
+        address.url.as_deref().filter(|_| is_root).map(host).filter(|host| !host.is_empty())
+    }
+
+    /// The ID that the link gets, and what it was if characters were replaced or another is generated.
+    pub(super) fn id(
+        &self,
+        id: Option<&str>,
+        notes: &mut ForeignNotes,
+    ) -> Result<(Option<String>, Option<String>), Invalid> {
+        let Some(whole) = id else { return Ok((None, None)) };
+        let mut id = whole.to_owned();
+        if let (true, Some((_, last))) = (self.reading.last_segment, whole.rsplit_once('/')) {
+            notes.shortened += 1;
+            last.clone_into(&mut id);
+        }
+        if check_custom_id(&id).is_ok() {
+            return Ok((Some(id), None));
+        }
+        let sanitized = sanitize(&id);
+        if self.reading.sanitize_ids && check_custom_id(&sanitized).is_ok() {
+            notes.sanitized += 1;
+            return Ok((Some(sanitized), Some(id)));
+        }
+        if self.reading.replace_ids {
+            notes.replaced += 1;
+            return Ok((None, Some(id)));
+        }
+        if id.contains('/') {
+            let message = "the path has several segments; --last-segment uses the last one as the ID";
+            return Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", message));
+        }
+        // The general rules report it.
+        Ok((Some(id), None))
+    }
+}
+
+/// The ID with `-` for each run of characters that an ID cannot have.
+fn sanitize(id: &str) -> String {
+    let parts = id.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_taken_from_short_links() {
+        for (link, id) in [
+            ("https://go.example.com/spring", Some("spring")),
+            ("go.example.com/spring", Some("spring")),
+            ("https://go.example.com/spring/?a=b#c", Some("spring")),
+            ("https://go.example.com/c/spring", Some("c/spring")),
+            ("https://go.example.com/%C3%A9t%C3%A9%2525", Some("été%25")),
+            ("https://go.example.com/a%2Fb", Some("a/b")),
+            ("https://go.example.com/100%", Some("100%")),
+            ("https://go.example.com/%+1%ff", Some("%+1%ff")),
+            ("https://go.example.com/", None),
+            ("go.example.com", None),
+            ("spring", Some("spring")),
+            ("/spring", Some("spring")),
+            ("", None),
+        ] {
+            assert_eq!(path(link).as_deref(), id, "{link}");
+        }
+    }
+
+    #[test]
+    fn ids_are_sanitized_without_leading_or_double_hyphens() {
+        for (id, sanitized) in [
+            ("a_b", "a-b"),
+            ("_root", "root"),
+            ("c/spring", "c-spring"),
+            ("été-2026", "t-2026"),
+            ("--a--", "a"),
+            ("é", ""),
+        ] {
+            assert_eq!(sanitize(id), sanitized, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_the_short_link_however_it_is_written() {
+        let key = |url: Option<&str>, id: Option<&str>| {
+            Address { id: id.map(str::to_owned), url: url.map(str::to_owned), others: Vec::new() }.key()
+        };
+        for url in ["https://Go.example.com/c/d", "go.example.com/c/d/", "http://go.example.com/c/d?x=1"] {
+            assert_eq!(key(Some(url), Some("c/d")).as_deref(), Some("go.example.com/c/d"), "{url}");
+        }
+        assert_eq!(key(None, Some("a_b")).as_deref(), Some("/a_b"));
+        assert_eq!(key(Some("https://go.example.com"), None), None);
+    }
+}

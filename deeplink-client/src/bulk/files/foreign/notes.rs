@@ -1,0 +1,90 @@
+//! What was left out or changed.
+
+use super::row::Cell;
+
+/// Columns that are named.
+const MAX_COLUMNS: usize = 50;
+/// Lines of a kind, and bare domains, that are named.
+const MAX_NAMED: usize = 5;
+
+/// Rows that have something in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct MarkedRows {
+    /// How many there are.
+    pub count: u64,
+    /// The first lines.
+    pub lines: Vec<u64>,
+}
+
+impl MarkedRows {
+    pub(super) fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.lines.len() < MAX_NAMED {
+            self.lines.push(line);
+        }
+    }
+}
+
+/// What was left out or changed while an export of another service was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ForeignNotes {
+    /// Columns with values that are not in the links, in the order in which they were found; at most 50.
+    pub ignored: Vec<String>,
+    /// Columns that [`FileOptions::keep_details`](crate::bulk::FileOptions::keep_details) would keep; at most 50.
+    pub details: Vec<String>,
+    /// There are more such columns.
+    pub has_more: bool,
+    /// IDs in which characters were replaced.
+    pub sanitized: u64,
+    /// IDs in whose place new ones are generated.
+    pub replaced: u64,
+    /// Short links with a path of several segments, of which the last is the ID.
+    pub shortened: u64,
+    /// Links with another short link on the same host, which is not created.
+    pub others: u64,
+    /// Links with a deep link that has no scheme, which is not imported.
+    pub paths: u64,
+    /// Names that were cut.
+    pub cut_names: u64,
+    /// Titles and descriptions of previews that were cut.
+    pub cut_previews: u64,
+    /// Links whose metadata became too large, so that the longest of what is kept there was left out.
+    pub crowded: u64,
+    /// Links that are created disabled, because they do not lead everybody to their destination at the other service.
+    pub disabled: MarkedRows,
+    /// Links that have expired.
+    pub expired: MarkedRows,
+    /// How many rows are about a domain without a path.
+    pub roots: u64,
+    /// The first of these domains, and where each leads.
+    pub named_roots: Vec<(String, String)>,
+    /// The page of a list that the file is, and how many there are, if it is not the only one.
+    pub page: Option<(u64, u64)>,
+    /// How many links the list has, if that is as many as a page has.
+    pub full_page: Option<u64>,
+}
+
+impl ForeignNotes {
+    pub(super) fn add_ignored(&mut self, cell: &Cell<'_>, keeps_details: bool) {
+        let is_detail = !keeps_details && cell.role.as_ref().is_some_and(super::Role::is_detail);
+        let columns = if is_detail { &mut self.details } else { &mut self.ignored };
+        if columns.iter().any(|name| name == cell.name) {
+            return;
+        }
+        if columns.len() == MAX_COLUMNS {
+            self.has_more = true;
+        } else {
+            columns.push(cell.name.to_owned());
+        }
+    }
+
+    pub(super) fn add_root(&mut self, host: &str, url: Option<&str>) {
+        self.roots += 1;
+        let is_new = self.named_roots.iter().all(|(known, _)| known != host);
+        if let Some(url) = url.filter(|_| is_new && self.named_roots.len() < MAX_NAMED) {
+            self.named_roots.push((host.to_owned(), url.to_owned()));
+        }
+    }
+}
