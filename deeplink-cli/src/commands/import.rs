@@ -13,9 +13,9 @@ use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Short links keep their IDs, so that on your domain they stay the same. Every row is checked before anything is sent. \
-     To resume an interrupted import, run the same command again. What has no field here becomes metadata: \
-     imported_from, imported_url, imported_clicks, imported_created_at. Other columns are ignored. docs/moving-in.md has \
-     the details for each service; \"dl links import\" reads files with our own columns.",
+     To resume an interrupted import, run the same command again. The original short link becomes metadata \
+     (imported_url), which is public; a note lists the columns that are not imported. docs/moving-in.md has the details for \
+     each service; \"dl links import\" reads files with our own columns.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",
@@ -35,18 +35,25 @@ pub(crate) struct Import {
     /// Replace characters that an ID cannot have with '-'
     #[arg(long, help_heading = "Rows")]
     sanitize_ids: bool,
-    /// Generate IDs for rows without an allowed one, from the row content: a second run generates the same IDs
+    /// Use the last segment of a short link's path as the ID, if the path has several
+    #[arg(long, help_heading = "Rows")]
+    last_segment: bool,
+    /// Generate IDs for rows without an allowed one, from the original short link: a second run generates the same IDs
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help_heading = "Rows")]
     generate_ids: Option<String>,
+    /// Keep clicks, dates of creation, campaigns and the like as metadata, which is public
+    #[arg(long, help_heading = "Rows")]
+    keep_details: bool,
     #[command(flatten)]
     start: Start,
 }
 
 impl Import {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let Self { file, from, source, sanitize_ids, generate_ids, start } = self;
-        let reading = Reading { generate_ids, from: Some(from), sanitize_ids, ..Reading::default() };
+        let Self { file, from, source, sanitize_ids, last_segment, generate_ids, keep_details, start } = self;
+        let from = Some(from);
+        let reading = Reading { generate_ids, from, sanitize_ids, last_segment, keep_details, ..Reading::default() };
         start.run(ctx, Saved::new(ctx, &file, &source, reading)?).await
     }
 }

@@ -109,6 +109,10 @@ pub(crate) struct Reading {
     pub(crate) from: Option<Exporter>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) sanitize_ids: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) last_segment: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) keep_details: bool,
 }
 
 /// Flags of the commands that begin an import.
@@ -331,8 +335,11 @@ impl Saved {
     }
 
     /// The command that imports such a file.
-    pub(crate) fn command(&self) -> &'static str {
-        if self.reading.from.is_some() { "dl import" } else { "dl links import" }
+    pub(crate) fn command(&self) -> String {
+        match self.reading.from.and_then(|from| from.to_possible_value()) {
+            Some(from) => format!("dl import --from {}", from.get_name()),
+            None => "dl links import".to_owned(),
+        }
     }
 
     /// Opens the rows.
@@ -342,6 +349,7 @@ impl Saved {
         if let Some(from) = reading.from {
             let replace = reading.generate_ids.is_some();
             options = options.provider(from.provider()).sanitize_ids(reading.sanitize_ids).replace_ids(replace);
+            options = options.last_segment(reading.last_segment).keep_details(reading.keep_details);
             options = options.now(crate::clock::now());
         }
         if let Some(format) = flags.format.and_then(FileFormat::known) {
@@ -373,9 +381,6 @@ impl Saved {
         words.push(self.file.to_string_lossy().into_owned());
         let (source, reading, global) = (&self.source, &self.reading, &ctx.global);
         let mut word = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
-        if let Some(from) = reading.from.and_then(|from| from.to_possible_value()) {
-            word("--from", from.get_name());
-        }
         if let Some(format) = source.format.and_then(|format| format.to_possible_value()) {
             word("--format", format.get_name());
         }
@@ -400,7 +405,12 @@ impl Saved {
             Some(salt) => words.push(format!("--generate-ids={salt}")),
             None => {}
         }
-        for (flag, is_set) in [("--ignore-unknown", reading.ignore_unknown), ("--sanitize-ids", reading.sanitize_ids)] {
+        for (flag, is_set) in [
+            ("--ignore-unknown", reading.ignore_unknown),
+            ("--sanitize-ids", reading.sanitize_ids),
+            ("--last-segment", reading.last_segment),
+            ("--keep-details", reading.keep_details),
+        ] {
             if is_set {
                 words.push(flag.into());
             }

@@ -28,7 +28,7 @@ pub(super) async fn run(
     mut signals: Signals,
     print: Option<Rows<'_>>,
 ) -> Outcome {
-    let Ready { checked, progress, name, invalid, locate, rejects, again, is_foreign: _ } = ready;
+    let Ready { checked, progress, name, invalid, locate, rejects, again, reading: _ } = ready;
     let total = checked.report().rows;
     let started = {
         let start: Pin<Box<dyn Future<Output = _>>> = Box::pin(checked.start());

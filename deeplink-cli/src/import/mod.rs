@@ -3,6 +3,7 @@
 
 mod flags;
 mod follow;
+mod foreign;
 mod report;
 
 use std::collections::HashSet;
@@ -68,8 +69,8 @@ pub(crate) struct Ready {
     pub(crate) rejects: Option<RejectsWriter>,
     /// The command that resumes it.
     pub(crate) again: Option<String>,
-    /// The rows are another service's export.
-    pub(crate) is_foreign: bool,
+    /// How the rows were read.
+    pub(crate) reading: Reading,
 }
 
 /// Imports rows from memory, and prints the created links.
@@ -96,7 +97,7 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
         locate,
         rejects: None,
         again: None,
-        is_foreign: false,
+        reading: Reading::default(),
     };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {
@@ -137,15 +138,15 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
     progress.end();
     if let Some(notes) = source.notes() {
-        report::foreign(ctx, &name, &notes);
+        foreign::say(ctx, &name, &notes, &|line| source.location(line, None));
     }
-    let is_foreign = saved.reading.from.is_some();
+    let reading = saved.reading.clone();
     let locate: Locate = Box::new(move |line, column| source.location(line, column));
     let again = options.journal.as_deref().map(|dir| {
         let named = Some(dir).filter(|dir| *dir != ctx.dirs.imports());
         saved.command_line(ctx, policy, named)
     });
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again, is_foreign };
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again, reading };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {
@@ -212,11 +213,11 @@ pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
     let missing = cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound);
     let failure = Failure::new(if missing { Exit::Usage } else { Exit::Invalid }, message);
     match error.code() {
-        Some(code) => failure
-            .code(code)
+        Some("missing_column") => failure
+            .code("missing_column")
             .hint("choose the service with --from, or name the column with --map COLUMN=FIELD; nothing was sent"),
-        None if missing => failure,
-        None => failure.hint("nothing was sent"),
+        _ if missing => failure,
+        _ => failure.hint("nothing was sent"),
     }
 }
 

@@ -1,41 +1,13 @@
 //! The report on the rows before they are sent.
 
-use deeplink_client::bulk::ForeignNotes;
 use deeplink_core::error::ErrorCode;
 
 use crate::context::Context;
 use crate::error::{Failure, Item, Outcome};
 use crate::exit::Exit;
 use crate::import::flags::{OnError, Policy};
-use crate::import::{Ready, Want, unreadable};
+use crate::import::{Reading, Ready, Want, unreadable};
 use crate::progress::{counted, grouped};
-
-/// Says what was left out or changed in another service's export.
-pub(super) fn foreign(ctx: &Context, name: &str, notes: &ForeignNotes) {
-    if let Some((page, pages)) = notes.page {
-        ctx.console.warn(&format!("{name} is page {page} of {pages}; the links on the other pages are not in it"));
-    }
-    if !notes.ignored.is_empty() {
-        let names: Vec<String> = notes.ignored.iter().map(|name| format!("\"{}\"", name.escape_debug())).collect();
-        ctx.console.note(&format!(
-            "ignored {}: {}; --map COLUMN=meta.KEY keeps one as metadata",
-            if names.len() == 1 { "column" } else { "columns" },
-            names.join(", "),
-        ));
-    }
-    if notes.shortened > 0 {
-        let (links, have) = (counted(notes.shortened, "short link"), if notes.shortened == 1 { "has" } else { "have" });
-        ctx.console.note(&format!("{links} {have} a path of several segments; the ID is the last one"));
-    }
-    let original = "imported_id in the metadata is the original";
-    if notes.sanitized > 0 {
-        ctx.console.note(&format!("changed {} to allowed characters; {original}", counted(notes.sanitized, "ID")));
-    }
-    if notes.replaced > 0 {
-        let ids = counted(notes.replaced, "ID");
-        ctx.console.note(&format!("generated {ids} in place of those that are not allowed; {original}"));
-    }
-}
 
 /// Prints every fault, and ends the import if it cannot continue with them.
 pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Want) -> Outcome<Option<Ready>> {
@@ -74,7 +46,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     let what =
         format!("{} of {} {verb} invalid; nothing was sent", grouped(report.invalid), counted(report.rows, "row"));
     let is_id = |fault: &deeplink_client::bulk::RowFault| fault.code == ErrorCode::InvalidCustomId;
-    let ids = if ready.is_foreign && report.faults.iter().any(is_id) { ID_ADVICE } else { "" };
+    let ids = if report.faults.iter().any(is_id) { id_advice(&ready.reading) } else { String::new() };
     let mut failure = Failure::new(Exit::Invalid, what).hint(format!("{}{ids}", advice(policy)));
     if json {
         failure.items = report.faults.iter().map(|fault| item(&ready, fault)).collect();
@@ -83,8 +55,15 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
 }
 
 /// What helps with IDs of another service that are not allowed here.
-const ID_ADVICE: &str =
-    "; --sanitize-ids replaces characters that an ID cannot have, and --generate-ids generates IDs instead";
+fn id_advice(reading: &Reading) -> String {
+    let is_foreign = reading.from.is_some();
+    let advice = [
+        (!reading.sanitize_ids, "--sanitize-ids replaces characters that an ID cannot have"),
+        (reading.generate_ids.is_none(), "--generate-ids generates IDs instead"),
+    ];
+    let advice: Vec<&str> = advice.iter().filter(|(helps, _)| is_foreign && *helps).map(|(_, text)| *text).collect();
+    if advice.is_empty() { String::new() } else { format!("; {}", advice.join(", and ")) }
+}
 
 fn advice(policy: &Policy) -> String {
     match policy.rejects_path() {

@@ -1,0 +1,115 @@
+//! What was left out or changed while another service's export was read.
+
+use deeplink_client::bulk::{ForeignNotes, MarkedRows};
+use deeplink_core::text::shell_word;
+
+use crate::context::Context;
+use crate::progress::{counted, grouped};
+
+/// Says it; `place` says where a line is.
+pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64) -> String) {
+    warnings(ctx, name, notes, place);
+    columns(ctx, notes);
+    addresses(ctx, notes);
+    let counted_notes = [
+        (notes.cut_names, "name", "cut to 120 characters"),
+        (notes.cut_previews, "preview text", "cut to the length that previews can have"),
+        (
+            notes.crowded,
+            "link",
+            "imported without the longest imported_ metadata, which exceeds the limits of metadata",
+        ),
+        (notes.paths, "link", "imported without the deep link path, which has no scheme"),
+    ];
+    for (count, noun, what) in counted_notes.into_iter().filter(|(count, ..)| *count > 0) {
+        ctx.console.note(&format!("{} {} {what}", counted(count, noun), if count == 1 { "was" } else { "were" }));
+    }
+    if notes.expired.count > 0 {
+        let (links, have) =
+            (counted(notes.expired.count, "link"), if notes.expired.count == 1 { "has" } else { "have" });
+        let places = places(&notes.expired, place);
+        ctx.console
+            .note(&format!("{links} {have} expired ({places}); only those that the account already has are accepted"));
+    }
+}
+
+fn warnings(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64) -> String) {
+    if let Some((page, pages)) = notes.page {
+        ctx.console.warn(&format!("{name} is page {page} of {pages}; the links on the other pages are not in it"));
+    }
+    if let Some(links) = notes.full_page {
+        ctx.console.warn(&format!("{name} has exactly {links} links, as many as a page; get the next page, too"));
+    }
+    if notes.disabled.count > 0 {
+        let (links, are) =
+            (counted(notes.disabled.count, "link"), if notes.disabled.count == 1 { "is" } else { "are" });
+        ctx.console.warn(&format!(
+            "{links} {are} imported as disabled, because of a password, a start date, a click limit or a status at the other \
+             service: {}",
+            places(&notes.disabled, place)
+        ));
+    }
+}
+
+fn places(rows: &MarkedRows, place: &dyn Fn(u64) -> String) -> String {
+    let mut places: Vec<String> = rows.lines.iter().map(|line| place(*line)).collect();
+    let more = rows.count.saturating_sub(rows.lines.len() as u64);
+    if more > 0 {
+        places.push(format!("and {} more", grouped(more)));
+    }
+    places.join(", ")
+}
+
+fn columns(ctx: &Context, notes: &ForeignNotes) {
+    let list = |names: &[String]| {
+        let column = if names.len() == 1 { "column" } else { "columns" };
+        let names: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.escape_debug())).collect();
+        format!("{column}: {}", names.join(", "))
+    };
+    let more = if notes.has_more { ", and more" } else { "" };
+    if !notes.ignored.is_empty() {
+        let ignored = list(&notes.ignored);
+        ctx.console
+            .note(&format!("ignored {ignored}{more}; --map COLUMN=meta.KEY keeps one as metadata, which is public"));
+    }
+    if !notes.details.is_empty() {
+        let details = list(&notes.details);
+        ctx.console.note(&format!("left out {details}; --keep-details keeps details as metadata, which is public"));
+    }
+}
+
+fn addresses(ctx: &Context, notes: &ForeignNotes) {
+    let have = |count: u64| if count == 1 { "has" } else { "have" };
+    if notes.shortened > 0 {
+        let links = counted(notes.shortened, "short link");
+        ctx.console.note(&format!(
+            "{links} {} a path of several segments; the new short link has only the last one",
+            have(notes.shortened)
+        ));
+    }
+    if notes.others > 0 {
+        let links = counted(notes.others, "link");
+        ctx.console.note(&format!(
+            "{links} {} another short link that is not created and stops working when the domain moves; it is in the metadata \
+             as imported_other_urls",
+            have(notes.others)
+        ));
+    }
+    let original = "imported_id in the metadata is the original";
+    if notes.sanitized > 0 {
+        ctx.console.note(&format!("changed {} to allowed characters; {original}", counted(notes.sanitized, "ID")));
+    }
+    if notes.replaced > 0 {
+        let ids = counted(notes.replaced, "ID");
+        ctx.console.note(&format!("generated {ids} in place of those that are not allowed; {original}"));
+    }
+    if notes.roots > 0 {
+        let rows = counted(notes.roots, "row");
+        let is = if notes.roots == 1 { "is the link of a domain" } else { "are links of domains" };
+        ctx.console.note(&format!("{rows} {is} without a path; not imported"));
+    }
+    for (host, url) in &notes.named_roots {
+        let (host, url) = (shell_word(host), shell_word(url));
+        ctx.console.note(&format!("to redirect visitors of the domain: dl domains update {host} --root-url {url}"));
+    }
+}
