@@ -18,16 +18,23 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub(super) fn read(row: &RowCells<'_>) -> Self {
+    /// With `is_mapped`, the caller says which column has the ID.
+    pub(super) fn read(row: &RowCells<'_>, is_mapped: bool) -> Self {
         let customs = row.all(&Role::CustomLinks).flat_map(|cell| cell.text.split([',', ';', '|', ' ']));
         let mut links: Vec<String> = customs.filter(|link| !link.is_empty()).map(str::to_owned).collect();
         links.extend(row.all(&Role::ShortLink).map(|cell| cell.text.trim().to_owned()));
-        let named = row.text(&Role::Id).and_then(named).or_else(|| links.first().and_then(|link| path(link)));
-        let id = named.or_else(|| row.text(&Role::WeakId).and_then(self::named));
+        let id = match (row.text(&Role::Id).and_then(named), links.first().and_then(|link| path(link))) {
+            // The short link needs the whole path.
+            (Some(id), Some(path)) if !is_mapped && path.rsplit_once('/').is_some_and(|(_, last)| last == id) => {
+                Some(path)
+            }
+            (id, path) => id.or(path),
+        };
+        let id = id.or_else(|| row.text(&Role::WeakId).and_then(named));
         let host = row.text(&Role::Domain);
         let mut links = links.into_iter();
         let main = links.next();
-        let others = links.filter(|link| main.as_ref() != Some(link)).collect();
+        let others = links.filter(|link| main.as_deref().map(place) != Some(place(link))).collect();
         let url = main.or_else(|| Some(format!("{}/{}", host?.trim_end_matches('/'), id.as_deref()?)));
         Self { id, url, others }
     }
@@ -40,9 +47,12 @@ impl Address {
 
     /// What tells the link apart from all others, in every export: its short link without the scheme.
     pub(super) fn key(&self) -> Option<String> {
-        let place = self.url.as_deref().and_then(|url| Some((host(url), path(url)?)));
-        let (host, path) = place.or_else(|| Some((String::new(), self.id.clone()?)))?;
-        Some(format!("{host}/{path}"))
+        let (host, path) = self.url.as_deref().map(place).unwrap_or_default();
+        match (path, &self.url, &self.id) {
+            (Some(path), ..) => Some(format!("{host}/{path}")),
+            (None, None, Some(id)) => Some(format!("/{id}")),
+            (None, ..) => None,
+        }
     }
 }
 
@@ -52,6 +62,11 @@ fn named(text: &str) -> Option<String> {
         return path(text);
     }
     Some(text.trim_matches('/')).filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
+/// Which short link it is, however it is written.
+fn place(link: &str) -> (String, Option<String>) {
+    (host(link), path(link))
 }
 
 /// Host and path of a short link; a text without a dot and a slash is a path.

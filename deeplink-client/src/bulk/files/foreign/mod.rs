@@ -288,7 +288,7 @@ impl Foreign {
     /// The link of a row, if it is one.
     pub(super) fn link(&self, mapping: &Mapping, line: u64, cells: &[Cell<'_>]) -> Result<Option<Found>, Box<Refused>> {
         let (row, mut notes) = (RowCells::new(cells), self.notes());
-        let address = Address::read(&row);
+        let address = Address::read(&row, mapping.maps(&Field::CustomId));
         if let Some(host) = self.root(&address) {
             notes.add_root(&host, row.text(&Role::Web));
             return Ok(None);

@@ -93,6 +93,11 @@ fn a_path_of_several_segments_is_no_id_unless_its_last_one_is_wanted() {
         let (rows, notes) = noted(FileOptions::new().sanitize_ids(true), provider, file);
         assert!(rows[0].starts_with("2 l-abc {") && notes.sanitized == 1, "{rows:?} {notes:?}");
     }
+    // A column with the last segment alone does not make it the path.
+    let file = "slug,short link,url\nabc,https://go.example.com/l/abc,https://example.com\n";
+    assert!(plain(Provider::Csv, file).0[0].contains("--last-segment"));
+    let options = FileOptions::new().map("slug", "custom_id");
+    assert!(noted(options, Provider::Csv, file).0[0].starts_with("2 abc {"));
     let (rows, _) = plain(Provider::Bitly, "Link,Long URL\nhttps://go.example.com/s%70ring,https://example.com\n");
     assert!(rows[0].starts_with("2 spring {"), "{rows:?}");
 }
@@ -102,10 +107,12 @@ fn other_short_links_on_the_same_host_are_counted() {
     let (rows, notes) = plain(
         Provider::Bitly,
         "Link,Custom Link,Long URL\nhttps://bit.ly/3x,https://go.example.com/one;https://GO.example.com/two,https://example.com\n\
-         https://bit.ly/4x,https://go.example.com/three,https://example.com\n",
+         https://bit.ly/4x,https://go.example.com/three,https://example.com\n\
+         https://go.example.com/four,go.example.com/four/,https://example.com\n",
     );
     assert!(rows[0].contains(r#""imported_other_urls":"https://GO.example.com/two https://bit.ly/3x""#), "{rows:?}");
     assert!(rows[1].contains(r#""imported_other_urls":"https://bit.ly/4x""#), "{rows:?}");
+    assert!(!rows[2].contains("imported_other_urls"), "{rows:?}");
     assert_eq!(notes.others, 1);
 }
 
