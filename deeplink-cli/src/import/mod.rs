@@ -217,6 +217,9 @@ pub(crate) fn unreadable(name: &str, error: &SourceError) -> Failure {
             .code("missing_column")
             .hint("choose the service with --from, or name the column with --map COLUMN=FIELD; nothing was sent"),
         _ if missing => failure,
+        _ if error.message().starts_with("unknown column") => {
+            failure.hint("use --map COLUMN=FIELD or --ignore-unknown; nothing was sent")
+        }
         _ => failure.hint("nothing was sent"),
     }
 }

@@ -1,4 +1,4 @@
-//! The log on stderr: plain lines on a terminal, JSON otherwise.
+//! The log on stderr: short lines on a terminal, JSON otherwise.
 //!
 //! Libraries may log headers or statements that contain secrets, so whatever the filter, only our own crates log below
 //! `info`. PostgreSQL's notices, such as that a table already exists, are hidden; its warnings are logged.
@@ -8,12 +8,15 @@ use std::io::IsTerminal;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::output::Stderr;
+use crate::clock::Clock;
 use crate::db::NOTICES;
 
 /// Installs the global logger.
@@ -34,11 +37,21 @@ where
     // To report its own errors, the formatter would print to stderr, and panic if stderr is closed.
     let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
     let lines = if terminal {
-        lines.boxed()
+        lines.with_target(false).with_timer(TimeOfDay).boxed()
     } else {
         lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
     };
     lines.with_filter(filter).with_filter(filter_fn(may_be_logged)).boxed()
+}
+
+/// The time of day in UTC. Whoever reads a terminal knows the day.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
+        let now = Clock::system().now().to_string();
+        line.write_str(now.get(11..19).unwrap_or(&now))
+    }
 }
 
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
