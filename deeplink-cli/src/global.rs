@@ -55,7 +55,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Option<Vec<String>>,
 
-    /// In CSV, prefix cells that a spreadsheet would treat as a formula with '; imports remove it
+    /// In CSV, put ' in front of cells that a spreadsheet would treat as formulas; imports remove it
     #[arg(long, global = true)]
     pub(crate) spreadsheet_safe: bool,
 

@@ -62,7 +62,7 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type", 415;
     /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
-    /// The ID is not 3 to 64 letters, digits or inner hyphens, or it is reserved.
+    /// The ID is not 3 to 64 letters, digits and hyphens with a letter or digit at each end, or it is reserved.
     InvalidCustomId = "invalid_custom_id", 400;
     /// A URL is not valid for its field.
     InvalidUrl = "invalid_url", 400;

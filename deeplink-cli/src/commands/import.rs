@@ -12,7 +12,7 @@ use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
 /// Import links from another service's export
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Short links keep their IDs, so that on your domain they stay the same. Every row is checked before anything is sent. \
+    "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; a note lists the columns that are not imported. docs/moving-in.md has the details for \
      each service; \"dl links import\" reads files with our own columns.",
@@ -32,17 +32,17 @@ pub(crate) struct Import {
     from: Exporter,
     #[command(flatten)]
     source: SourceFlags,
-    /// Replace characters that an ID cannot have with '-'
+    /// Replace characters that are not allowed in an ID with '-'
     #[arg(long, help_heading = "Rows")]
     sanitize_ids: bool,
     /// Use the last segment of a short link's path as the ID, if the path has several
     #[arg(long, help_heading = "Rows")]
     last_segment: bool,
-    /// Generate IDs for rows without an allowed one, from the original short link: a second run generates the same IDs
+    /// If a row's ID is missing or not allowed, generate one from the original short link; a second run generates the same IDs
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help_heading = "Rows")]
     generate_ids: Option<String>,
-    /// Keep clicks, dates of creation, campaigns and the like as metadata, which is public
+    /// Keep clicks, creation dates, campaigns and the like as metadata, which is public
     #[arg(long, help_heading = "Rows")]
     keep_details: bool,
     #[command(flatten)]

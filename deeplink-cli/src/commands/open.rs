@@ -18,7 +18,7 @@ pub(crate) struct Open {
 enum Page {
     /// Open the sign-in page
     #[command(after_help = help(
-        "The URL is printed too. This does not sign in dl; use dl login.",
+        "The URL is printed too. This does not sign dl in; use dl login.",
         &["dl open signin", "dl open signin --provider github --no-browser"]
     ))]
     Signin(Signin),

@@ -80,7 +80,7 @@ impl Signup {
 fn check_profile_is_free(ctx: &Context) -> Outcome {
     let profile = &ctx.profile;
     let Some(stored) = key_of(ctx, profile)? else { return Ok(()) };
-    let what = format!("profile {profile} already has the key {} of an account", stored.prefix);
+    let what = format!("profile {profile} already has a key for an account ({})", stored.prefix);
     let hint = "use --profile NAME to store the new key in another profile, or remove the stored one with dl logout";
     Err(Failure::usage(what).code("profile_in_use").hint(hint).into())
 }

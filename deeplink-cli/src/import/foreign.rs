@@ -13,11 +13,11 @@ pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn F
     addresses(ctx, notes);
     let counted_notes = [
         (notes.cut_names, "name", "cut to 120 characters"),
-        (notes.cut_previews, "preview text", "cut to the length that previews can have"),
+        (notes.cut_previews, "preview text", "cut to the maximum length of previews"),
         (
             notes.crowded,
             "link",
-            "imported without the longest imported_ metadata, which exceeds the limits of metadata",
+            "imported without its longest imported_ values, because the metadata would exceed its limits",
         ),
         (notes.paths, "link", "imported without the deep link path, which has no scheme"),
     ];
@@ -44,8 +44,7 @@ fn warnings(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64)
         let (links, are) =
             (counted(notes.disabled.count, "link"), if notes.disabled.count == 1 { "is" } else { "are" });
         ctx.console.warn(&format!(
-            "{links} {are} imported as disabled, because of a password, a start date, a click limit or a status at the other \
-             service: {}",
+            "{links} {are} imported as disabled because of a password, start date, click limit or status in the other service: {}",
             places(&notes.disabled, place)
         ));
     }
@@ -83,7 +82,7 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
     if notes.shortened > 0 {
         let links = counted(notes.shortened, "short link");
         ctx.console.note(&format!(
-            "{links} {} a path of several segments; the new short link has only the last one",
+            "{links} {} a path with several segments; the new short link has only the last one",
             have(notes.shortened)
         ));
     }
@@ -105,11 +104,17 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
     }
     if notes.roots > 0 {
         let rows = counted(notes.roots, "row");
-        let is = if notes.roots == 1 { "is the link of a domain" } else { "are links of domains" };
-        ctx.console.note(&format!("{rows} {is} without a path; not imported"));
+        let are = if notes.roots == 1 {
+            "is a domain's root link, which has"
+        } else {
+            "are root links of domains, which have"
+        };
+        ctx.console.note(&format!("{rows} {are} no path; not imported"));
     }
     for (host, url) in &notes.named_roots {
         let (host, url) = (shell_word(host), shell_word(url));
-        ctx.console.note(&format!("to redirect visitors of the domain: dl domains update {host} --root-url {url}"));
+        ctx.console.note(&format!(
+            "to redirect visitors who open the domain itself: dl domains update {host} --root-url {url}"
+        ));
     }
 }

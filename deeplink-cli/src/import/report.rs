@@ -58,7 +58,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
 fn id_advice(reading: &Reading) -> String {
     let is_foreign = reading.from.is_some();
     let advice = [
-        (!reading.sanitize_ids, "--sanitize-ids replaces characters that an ID cannot have"),
+        (!reading.sanitize_ids, "--sanitize-ids replaces characters that are not allowed in an ID"),
         (reading.generate_ids.is_none(), "--generate-ids generates IDs instead"),
     ];
     let advice: Vec<&str> = advice.iter().filter(|(helps, _)| is_foreign && *helps).map(|(_, text)| *text).collect();

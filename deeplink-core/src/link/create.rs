@@ -16,7 +16,7 @@ use crate::words::setters;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CreateLink {
-    /// The link's ID, 3 to 64 letters, digits and inner hyphens, case-sensitive; generated if absent.
+    /// The link's ID, 3 to 64 letters, digits and hyphens, with a letter or digit at each end, case-sensitive; generated if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",

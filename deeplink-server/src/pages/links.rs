@@ -225,7 +225,7 @@ fn moment_in(text: String, zone: &Zone) -> String {
 const MINUTE: usize = 16;
 
 fn new_page(app: &App, person: &Person, view: &View<'_>) -> Response {
-    let hint = "The last part of the short link, as in go.example.com/spring-sale: 3 to 64 letters, digits or inner hyphens. Leave empty to generate one.";
+    let hint = "The last part of the short link, as in go.example.com/spring-sale: 3 to 64 letters, digits and hyphens, with a letter or digit at each end. Leave empty to generate one.";
     let id = Field::line("custom_id", "ID", hint).max_length(64).placeholder("spring-sale");
     let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
     groups.extend(more_groups());

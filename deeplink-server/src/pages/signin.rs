@@ -61,7 +61,7 @@ fn text_of(error: &str) -> &'static str {
     match error {
         "link_expired" => "That link has already been used, or it is more than 15 minutes old. Request a new one.",
         "invite_invalid" => {
-            "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you."
+            "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you for a new one."
         }
         "once_invalid" => {
             "That link has already been used, or it is more than 24 hours old. Ask the operator of this service for a new one."

@@ -56,8 +56,8 @@ fn everything_that_changes_is_counted() {
     );
     insta::assert_snapshot!(dl.run("import --from bitly bitly.csv --last-segment --check"), @"
     --- stderr
-    warning: 1 link is imported as disabled, because of a password, a start date, a click limit or a status at the other service: bitly.csv:2
-    note: 1 short link has a path of several segments; the new short link has only the last one
+    warning: 1 link is imported as disabled because of a password, start date, click limit or status in the other service: bitly.csv:2
+    note: 1 short link has a path with several segments; the new short link has only the last one
     note: 1 link has another short link that is not created and stops working when the domain moves; it is in the metadata as imported_other_urls
     note: 1 name was cut to 120 characters
     note: 1 link has expired (bitly.csv:2); only those that the account already has are accepted
@@ -71,8 +71,8 @@ fn everything_that_changes_is_counted() {
     insta::assert_snapshot!(dl.run("import --from dub dub.json --check"), @"
     --- stderr
     warning: dub.json has exactly 100 links, as many as a page; get the next page, too
-    note: 1 row is the link of a domain without a path; not imported
-    note: to redirect visitors of the domain: dl domains update go.example.com --root-url 'https://example.com/?a=b&c'
+    note: 1 row is a domain's root link, which has no path; not imported
+    note: to redirect visitors who open the domain itself: dl domains update go.example.com --root-url 'https://example.com/?a=b&c'
     99 rows of dub.json: all valid; nothing was sent
     ");
 }

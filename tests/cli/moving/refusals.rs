@@ -34,7 +34,7 @@ fn bad_files_are_refused_with_the_reason() {
             format!("{head}https://bit.ly/a_b,https://example.com,\n").into(),
             &[
                 "x.csv:2: custom_id \"a_b\": 3 to 64 letters, digits or '-' [invalid_custom_id]",
-                "--sanitize-ids replaces characters that an ID cannot have, and --generate-ids generates IDs instead",
+                "--sanitize-ids replaces characters that are not allowed in an ID, and --generate-ids generates IDs instead",
             ],
         ),
         (

@@ -22,7 +22,7 @@ pub(crate) struct Create {
     /// Display name of the partner
     #[arg(long, value_name = "TEXT")]
     name: String,
-    /// Identifier for use in code: 2 to 32 of a-z, 0-9 and '-', unique in the account
+    /// Identifier for use in code: 2 to 32 characters from a-z, 0-9 and '-', unique in the account
     #[arg(long, value_name = "WORD")]
     partner_key: String,
 }

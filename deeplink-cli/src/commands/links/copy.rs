@@ -10,7 +10,7 @@ use crate::help::help;
 /// Copy a link's URL to the clipboard
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The URL is printed, too. Without a desktop, as over SSH, the terminal is asked to copy it.",
+    "The URL is printed, too. Without a desktop, for example over SSH, dl asks the terminal to copy it.",
     &["dl links copy spring-42", "dl links create https://example.com/p/42 --id spring-42 && dl links copy spring-42"]
 ))]
 pub(crate) struct Copy {

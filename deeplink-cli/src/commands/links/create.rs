@@ -27,7 +27,7 @@ pub(crate) struct Create {
     /// Web page the link leads to; same as --web
     #[arg(value_name = "WEB_URL", conflicts_with = "web")]
     web_url: Option<String>,
-    /// ID of the link: 3 to 64 letters, digits and inner hyphens [default: generated]
+    /// ID of the link: 3 to 64 letters, digits and hyphens, with a letter or digit at each end [default: generated]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// Affiliate the link is attributed to

@@ -18,7 +18,7 @@ pub(crate) struct Utm {
     /// Campaign
     #[arg(long = "utm-campaign", value_name = "TEXT")]
     campaign: Option<String>,
-    /// Keyword of a paid search
+    /// Paid search keyword
     #[arg(long = "utm-term", value_name = "TEXT")]
     term: Option<String>,
     /// Variant of the ad or link

@@ -150,7 +150,7 @@ impl FileOptions {
         self
     }
 
-    /// In an export of another service, replaces characters that an ID cannot have with `-`.
+    /// In an export of another service, replaces characters that are not allowed in an ID with `-`.
     pub fn sanitize_ids(mut self, sanitize: bool) -> Self {
         self.reading.sanitize_ids = sanitize;
         self
@@ -163,7 +163,7 @@ impl FileOptions {
         self
     }
 
-    /// In an export of another service, uses the last segment of a short link's path as the ID. Otherwise a path of several
+    /// In an export of another service, uses the last segment of a short link's path as the ID. Otherwise a path with several
     /// segments is an invalid ID.
     pub fn last_segment(mut self, last: bool) -> Self {
         self.reading.last_segment = last;

@@ -148,7 +148,7 @@ impl Foreign {
     }
 }
 
-/// The ID with `-` for each run of characters that an ID cannot have.
+/// The ID with `-` for each run of characters that are not allowed in an ID.
 fn sanitize(id: &str) -> String {
     let parts = id.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("-")
