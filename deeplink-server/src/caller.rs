@@ -6,6 +6,7 @@ use deeplink_core::id::{AffiliateId, PublishableKeyId, SecretKeyId, SessionId, T
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 
+use crate::shares::accounts::Holder;
 use crate::uses::LastUse;
 
 /// The account that a request acts for.
@@ -17,6 +18,15 @@ pub(crate) struct Caller {
     pub(crate) affiliate: Option<AffiliateId>,
     /// Whether the account was suspended when the credential was looked up.
     pub(crate) is_suspended: bool,
+}
+
+impl From<&Caller> for Holder {
+    fn from(caller: &Caller) -> Self {
+        match caller.affiliate {
+            Some(_) => Self::of_affiliates(&caller.tenant),
+            None => Self::from(&caller.tenant),
+        }
+    }
 }
 
 impl Caller {

@@ -105,7 +105,9 @@ fn a_sign_up_leaves_the_key_of_another_account() {
     let dl = Dl::new().stored("default", &double.url, OTHER_KEY);
     let ran = dl.run("signup --email you@example.com");
     assert!(
-        ran.fails(2).starts_with("error[profile_in_use]: profile default already has the key dl_live_7777777777..."),
+        ran.fails(2).starts_with(
+            "error[profile_in_use]: profile default already has a key for an account (dl_live_7777777777...)"
+        ),
         "{ran}"
     );
     assert!(double.requests().is_empty() && kept(&dl).contains(OTHER_KEY));

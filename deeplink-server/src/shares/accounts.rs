@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deeplink_core::id::TenantId;
 
-use crate::caller::Caller;
-
 /// How many bytes accounts may have in memory.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -94,15 +92,8 @@ impl From<&TenantId> for Holder {
 
 impl Holder {
     /// An account's affiliates.
-    #[cfg(test)]
     pub(crate) fn of_affiliates(tenant: &TenantId) -> Self {
         Self { tenant: tenant.clone(), is_affiliate: true }
-    }
-}
-
-impl From<&Caller> for Holder {
-    fn from(caller: &Caller) -> Self {
-        Self { tenant: caller.tenant.clone(), is_affiliate: caller.affiliate.is_some() }
     }
 }
 
