@@ -11,7 +11,7 @@ use crate::connection::Connection;
 #[derive(Debug, Clone)]
 pub struct Lifecycle(pub(crate) Connection);
 
-/// The legacy endpoints of these operations; see [`Lifecycle::earlier`].
+/// The legacy endpoints of these operations; see [`Lifecycle::legacy`].
 #[derive(Debug, Clone)]
 pub struct Legacy(Connection);
 
