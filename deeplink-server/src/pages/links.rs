@@ -119,7 +119,7 @@ pub(super) async fn rows(
 
 const ALL: &str = "Your links, newest first. Clicks are from the last 30 days.";
 const FOUND: &str = "Links whose ID, name, title, tags, URLs or metadata contain this text, newest first. Clicks are from the last 30 days.";
-const TAGGED: &str = "Matching links, newest first. Clicks are from the last 30 days.";
+const FILTERED: &str = "Matching links, newest first. Clicks are from the last 30 days.";
 
 /// The list, or those of its links that contain a text or have a tag; newest first.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
@@ -127,10 +127,12 @@ pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query
     let shown = Shown::read(&app, &person, &query).await?;
     let (links, next) = rows(&app, &person, shown.filter(), cursor).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let caption = match &shown.tag {
-        Some(_) => TAGGED,
-        None if shown.is_all() => ALL,
-        None => FOUND,
+    let caption = if shown.is_all() {
+        ALL
+    } else if shown.tag.is_none() && shown.status.is_none() {
+        FOUND
+    } else {
+        FILTERED
     };
     let page = ListPage { frame: &frame, links, pager: Pager::new(shown.href(), cursor, next), shown, caption };
     Ok(answer(&app, StatusCode::OK, &frame, &page))

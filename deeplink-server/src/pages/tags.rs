@@ -1,6 +1,6 @@
-//! Tags on the pages of links: the field of the form, the filter of the list.
+//! Tags on the pages of links, and the filter of the list.
 
-use deeplink_core::link::{LinkDetail, LinkFilter};
+use deeplink_core::link::{LinkDetail, LinkFilter, LinkStatus};
 use deeplink_core::patch::Patch;
 use deeplink_core::tag::Tag;
 use url::form_urlencoded;
@@ -49,14 +49,15 @@ pub(super) struct TagLink {
 
 /// A link's tags.
 pub(super) fn links_of(tags: &[String]) -> Vec<TagLink> {
-    tags.iter().map(|tag| TagLink { text: tag.clone(), href: list_of("", Some(tag)) }).collect()
+    tags.iter().map(|tag| TagLink { text: tag.clone(), href: list_of("", Some(tag), None) }).collect()
 }
 
-/// The list of links that contain a text, and have a tag.
-fn list_of(search: &str, tag: Option<&str>) -> String {
+/// The list of links that contain a text, and have a tag and a status.
+fn list_of(search: &str, tag: Option<&str>, status: Option<&LinkStatus>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(Some(("q", search)).filter(|_| !search.is_empty()));
     query.extend_pairs(tag.map(|tag| ("tag", tag)));
+    query.extend_pairs(status.map(|status| ("status", status.as_str())));
     let query = query.finish();
     if query.is_empty() { "/account/links".to_owned() } else { format!("/account/links?{query}") }
 }
@@ -69,6 +70,20 @@ pub(super) struct Shown {
     pub(super) tag: Option<String>,
     /// The account's tags; those chosen are marked.
     pub(super) choices: Vec<(String, bool)>,
+    /// The status that links must have.
+    pub(super) status: Option<LinkStatus>,
+    /// Each status and its words; the one chosen is marked.
+    pub(super) statuses: Vec<(LinkStatus, &'static str, bool)>,
+}
+
+/// The statuses that can be chosen, in words.
+fn statuses() -> [(LinkStatus, &'static str); 4] {
+    [
+        (LinkStatus::Active, "Active"),
+        (LinkStatus::Expired, "Expired"),
+        (LinkStatus::Disabled, "Disabled"),
+        (LinkStatus::Flagged, "Flagged as unsafe"),
+    ]
 }
 
 impl Shown {
@@ -80,14 +95,20 @@ impl Shown {
             text => Tag::parse(text).ok().map(Some),
         });
         let tag = tag?.flatten();
+        let status = query.parsed("status", "active, expired, disabled or flagged", |text| match text {
+            "" => Some(None),
+            text => statuses().into_iter().map(|(status, _)| status).find(|status| status.as_str() == text).map(Some),
+        });
+        let status = status?.flatten();
+        let statuses = statuses().map(|(one, words)| (one.clone(), words, Some(&one) == status.as_ref())).into();
         let all = api::tags::names_for(app, &person.caller).await?;
         let choices = all.into_iter().map(|one| (one.as_str().to_owned(), Some(&one) == tag.as_ref())).collect();
-        Ok(Self { search, tag: tag.map(Tag::into_text), choices })
+        Ok(Self { search, tag: tag.map(Tag::into_text), choices, status, statuses })
     }
 
     /// Whether all links are shown.
     pub(super) fn is_all(&self) -> bool {
-        self.search.is_empty() && self.tag.is_none()
+        self.search.is_empty() && self.tag.is_none() && self.status.is_none()
     }
 
     /// The filter in the service's form.
@@ -95,11 +116,12 @@ impl Shown {
         let mut filter = LinkFilter::new();
         filter.q = Some(self.search.clone()).filter(|text| !text.is_empty());
         filter.tags = self.tag.iter().cloned().collect();
+        filter.status.clone_from(&self.status);
         filter
     }
 
     /// Path and query of the list's first page.
     pub(super) fn href(&self) -> String {
-        list_of(&self.search, self.tag.as_deref())
+        list_of(&self.search, self.tag.as_deref(), self.status.as_ref())
     }
 }

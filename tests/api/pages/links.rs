@@ -255,6 +255,34 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert_eq!(visitor.get(&format!("/account/links?q={}", "x".repeat(2_049))).await.status, 400);
 }
 
+/// The list shows the links with a status, and its pages stay at that.
+#[tokio::test]
+async fn the_list_shows_links_with_a_status() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let off = json!({"web_url": "https://example.com/", "custom_id": "is-off", "enabled": false, "tags": ["spring"]});
+    world.a.post("/v1/links", &off).await;
+    world.a.post("/v1/links", &json!({"web_url": "https://example.com/", "custom_id": "is-on"})).await;
+    for (query, shown) in [
+        ("", [true, true]),
+        ("?status=", [true, true]),
+        ("?status=disabled", [true, false]),
+        ("?status=active&q=is", [false, true]),
+        ("?status=disabled&tag=spring", [true, false]),
+        ("?status=expired", [false, false]),
+    ] {
+        let page = visitor.get(&format!("/account/links{query}")).await.text();
+        assert_eq!(["is-off", "is-on"].map(|id| page.contains(&format!(">{id}</a>"))), shown, "{query}");
+    }
+    let page = visitor.get("/account/links?status=disabled").await.text();
+    assert!(page.contains("<option value=\"disabled\" selected>Disabled</option>"), "{page}");
+    let none = text_of(&visitor.get("/account/links?status=flagged&q=is").await);
+    assert!(none.contains("No flagged link contains “<bdi>is</bdi>”."), "{none}");
+    let broken = text_of(&visitor.get("/account/links?status=disabled&cursor=x").await);
+    assert!(broken.contains("href=\"/account/links?status=disabled\">Back to the first page</a>"), "{broken}");
+    assert_eq!(visitor.get("/account/links?status=nix").await.status, 400);
+}
+
 /// The page of a link says what each device gets, and devices that get the same are named together.
 #[tokio::test]
 async fn a_link_explains_what_each_device_gets() {
