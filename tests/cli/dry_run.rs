@@ -140,7 +140,7 @@ fn the_plan_of_an_import_reads_and_makes_nothing() {
         .collect();
     dl.file("links.csv", &format!("custom_id,web_url\n{rows}"));
     insta::assert_snapshot!(dl.run("links import links.csv --dry-run"), @r"
-    253 rows of links.csv
+    253 rows in links.csv
       250 rows from one template, in 3 requests (POST /v1/links/bulk, template and IDs)
       3 rows without a common template, in 1 request (POST /v1/links/bulk, links; one by one if the service does not support that form)
     --- stderr

@@ -118,7 +118,7 @@ fn check_needs_neither_service_nor_key() {
     insta::assert_snapshot!(dl.run("links import links.csv --check"), @r#"
     --- stderr
     note: links.csv:3: ID "GOOD-1" differs only in case from the one on line 2
-    2 rows of links.csv: all valid; nothing was sent
+    2 rows in links.csv: all valid; nothing was sent
     "#);
     dl.file("bad.csv", "custom_id\nab\n");
     dl.run("links import bad.csv --check").fails(3);
@@ -131,7 +131,7 @@ fn continue_leaves_invalid_rows_out() {
     dl.file("links.csv", "custom_id,web_url\ngood-1,https://example.com\nab,https://example.com\n");
     let ran = dl.run("links import links.csv --on-error continue --rejects bad.csv --results done.csv");
     assert!(
-        ran.fails(10).contains("warning: 1 of 2 rows are invalid and were skipped")
+        ran.fails(10).contains("warning: 1 of 2 rows is invalid and was skipped")
             && ran.says("created 1 rejected 1 in 1 request"),
         "{ran}"
     );
@@ -153,7 +153,7 @@ fn refused_rows_are_named_and_collected() {
     assert!(ran.fails(10).contains("links.csv:3: \"taken-1\": ") && ran.stderr.contains("[link_id_taken]"), "{ran}");
     assert!(
         ran.stderr
-            .contains("error: not all rows of links.csv were imported: 1 rejected; links already created are kept"),
+            .contains("error: not all rows in links.csv were imported: 1 rejected; links already created are kept"),
         "{ran}"
     );
     assert!(dl.read("bad.csv").contains("taken-1,https://example.com/2,"));

@@ -1,4 +1,4 @@
-//! `dl import`: links from another service's export. What its columns mean is in the client; this is the flags.
+//! `dl import`: links from another service's export. The client knows what the columns mean; these are the flags.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
     "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; a note lists the columns that are not imported. docs/moving-in.md has the details for \
-     each service; \"dl links import\" reads files with our own columns.",
+     each service; \"dl links import\" reads files that use this service's own columns.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",

@@ -262,7 +262,7 @@ impl Over<'_> {
             }
         }
         let what = format!(
-            "not all rows of {} were imported: {}; links already created are kept",
+            "not all rows in {} were imported: {}; links already created are kept",
             self.name,
             parts.join(", ")
         );

@@ -6,18 +6,18 @@ use deeplink_core::text::shell_word;
 use crate::context::Context;
 use crate::progress::{counted, grouped};
 
-/// Says it; `place` says where a line is.
+/// Prints the notes; `place` formats the location of a line.
 pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64) -> String) {
     warnings(ctx, name, notes, place);
     columns(ctx, notes);
     addresses(ctx, notes);
     let counted_notes = [
         (notes.cut_names, "name", "cut to 120 characters"),
-        (notes.cut_previews, "preview text", "cut to the maximum length of previews"),
+        (notes.cut_previews, "preview title or description", "cut to the maximum length"),
         (
             notes.crowded,
             "link",
-            "imported without its longest imported_ values, because the metadata would exceed its limits",
+            "imported without the longest metadata values, because the metadata would otherwise exceed the limits",
         ),
         (notes.paths, "link", "imported without the deep link path, which has no scheme"),
     ];
@@ -28,8 +28,9 @@ pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn F
         let (links, have) =
             (counted(notes.expired.count, "link"), if notes.expired.count == 1 { "has" } else { "have" });
         let places = places(&notes.expired, place);
-        ctx.console
-            .note(&format!("{links} {have} expired ({places}); only those that the account already has are accepted"));
+        ctx.console.note(&format!(
+            "{links} {have} expired ({places}); expired links are accepted only if the account already has them"
+        ));
     }
 }
 
@@ -38,7 +39,9 @@ fn warnings(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64)
         ctx.console.warn(&format!("{name} is page {page} of {pages}; the links on the other pages are not in it"));
     }
     if let Some(links) = notes.full_page {
-        ctx.console.warn(&format!("{name} has exactly {links} links, as many as a page; get the next page, too"));
+        ctx.console.warn(&format!(
+            "{name} has exactly {links} links, which is the size of a full page; get the next page, too"
+        ));
     }
     if notes.disabled.count > 0 {
         let (links, are) =
@@ -94,13 +97,16 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
             have(notes.others)
         ));
     }
-    let original = "imported_id in the metadata is the original";
+    let original = "the original is in the metadata as imported_id";
     if notes.sanitized > 0 {
-        ctx.console.note(&format!("changed {} to allowed characters; {original}", counted(notes.sanitized, "ID")));
+        let ids = counted(notes.sanitized, "ID");
+        ctx.console.note(&format!("replaced characters that are not allowed in {ids}; {original}"));
     }
     if notes.replaced > 0 {
         let ids = counted(notes.replaced, "ID");
-        ctx.console.note(&format!("generated {ids} in place of those that are not allowed; {original}"));
+        ctx.console.note(&format!(
+            "generated {ids}, because the original is not allowed; it is in the metadata as imported_id"
+        ));
     }
     if notes.roots > 0 {
         let rows = counted(notes.roots, "row");

@@ -18,7 +18,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     }
     if report.invalid == 0 {
         if want == Want::Check {
-            ctx.console.say(&format!("{} of {}: all valid; nothing was sent", counted(report.rows, "row"), ready.name));
+            ctx.console.say(&format!("{} in {}: all valid; nothing was sent", counted(report.rows, "row"), ready.name));
             return Ok(None);
         }
         return Ok(Some(ready));
@@ -36,7 +36,8 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     }
     if want == Want::Send && policy.on_error == OnError::Continue {
         let (invalid, rows) = (grouped(report.invalid), grouped(report.rows));
-        ctx.console.warn(&format!("{invalid} of {rows} rows are invalid and were skipped"));
+        let verbs = if report.invalid == 1 { "is invalid and was" } else { "are invalid and were" };
+        ctx.console.warn(&format!("{invalid} of {rows} rows {verbs} skipped"));
         return Ok(Some(ready));
     }
     if let Some(rejects) = ready.rejects.take() {
@@ -111,7 +112,7 @@ pub(super) fn plan(ctx: &Context, ready: &Ready, want: Want) -> Outcome {
         ctx.out.json(&record.to_string())?;
         return ctx.out.flush();
     }
-    ctx.out.line(&format!("{} of {}", counted(rows, "row"), ready.name))?;
+    ctx.out.line(&format!("{} in {}", counted(rows, "row"), ready.name))?;
     if plan.template_rows > 0 {
         let groups =
             if plan.groups == 1 { "one template".to_owned() } else { format!("{} templates", grouped(plan.groups)) };

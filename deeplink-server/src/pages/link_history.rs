@@ -190,7 +190,7 @@ pub(super) async fn restore(
     form: Form,
 ) -> PageResult {
     let mut asked = RestoreLink::new();
-    // Whatever is no number is no version's.
+    // Text that is not a number matches no version.
     asked.version = form.filled("version").map(|text| text.parse().unwrap_or(0));
     let path = format!("/account/links/{id}");
     let once = Once::form(&person.caller, &path, form.value("form"), form.value("version"));

@@ -250,7 +250,7 @@ async fn the_list_of_links_has_pages_and_counts() {
     assert_eq!(second.matches("<tr role=\"row\" class=\"link\">\n<th scope=\"row\"").count(), 5);
     assert!(second.contains("href=\"/account/links?q=link-\">Newest<"), "{second}");
     let none = text_of(&visitor.get("/account/links?q=%3Cb%3Enowhere").await);
-    assert!(none.contains("No link contains “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
+    assert!(none.contains("No links contain “<bdi>&#60;b&#62;nowhere</bdi>”."), "{none}");
     assert!(none.contains("href=\"/account/new-link\">New link"), "{none}");
     assert_eq!(visitor.get(&format!("/account/links?q={}", "x".repeat(2_049))).await.status, 400);
 }
@@ -277,7 +277,7 @@ async fn the_list_shows_links_with_a_status() {
     let page = visitor.get("/account/links?status=disabled").await.text();
     assert!(page.contains("<option value=\"disabled\" selected>Disabled</option>"), "{page}");
     let none = text_of(&visitor.get("/account/links?status=flagged&q=is").await);
-    assert!(none.contains("No flagged link contains “<bdi>is</bdi>”."), "{none}");
+    assert!(none.contains("No flagged links contain “<bdi>is</bdi>”."), "{none}");
     let broken = text_of(&visitor.get("/account/links?status=disabled&cursor=x").await);
     assert!(broken.contains("href=\"/account/links?status=disabled\">Back to the first page</a>"), "{broken}");
     assert_eq!(visitor.get("/account/links?status=nix").await.status, 400);

@@ -189,7 +189,7 @@ async fn pages_draw_what_links_led_to() {
             )),
             "{path}: {page}"
         );
-        assert!(page.contains(&format!(">{all}, at most {} in one day: ", days[0])), "{path}: {page}");
+        assert!(page.contains(&format!(">{all}, with a peak of {} in one day: ", days[0])), "{path}: {page}");
         let steps_and_types = page.split("id=\"steps\"").nth(1).and_then(|rest| rest.split("id=\"platforms\"").next());
         let shown = after(steps_and_types.unwrap_or_default(), "<b>");
         let expected: Vec<&str> = steps.into_iter().chain(types).collect();

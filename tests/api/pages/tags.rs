@@ -33,8 +33,8 @@ async fn links_are_tagged_and_listed_by_tag() {
     let all = visitor.get("/account/links?tag=&q=").await.text();
     assert!(all.contains(">plain</a>") && all.contains("href=\"/account/links?tag=Spring+sale\""), "{all}");
     for (query, text) in [
-        ("tag=other", "No link with the tag “<bdi>other</bdi>”."),
-        ("tag=spring+sale&q=nothing", "No link with the tag “<bdi>spring sale</bdi>” contains “<bdi>nothing</bdi>”."),
+        ("tag=other", "No links with the tag “<bdi>other</bdi>”."),
+        ("tag=spring+sale&q=nothing", "No links with the tag “<bdi>spring sale</bdi>” contain “<bdi>nothing</bdi>”."),
         ("q=nothing", "No link contains “<bdi>nothing</bdi>”."),
     ] {
         let page = text_of(&visitor.get(&format!("/account/links?{query}")).await);

@@ -75,7 +75,7 @@ fn an_export_is_checked_planned_rejected_and_resumed_as_any_file() {
     let dl = Dl::at(&double.url);
     dl.file("bitly.csv", &format!("{BITLY}https://bit.ly/a_b,,,,https://example.com,,\n"));
     let ran = dl.run("import --from bitly bitly.csv --rejects bad.csv --on-error continue --results done.csv");
-    assert!(ran.fails(10).contains("warning: 1 of 3 rows are invalid and were skipped"), "{ran}");
+    assert!(ran.fails(10).contains("warning: 1 of 3 rows is invalid and was skipped"), "{ran}");
     assert!(ran.says("created 2 rejected 1"), "{ran}");
     assert!(dl.read("done.csv").contains("spring-sale"));
     // Repaired, they are an export again.

@@ -38,7 +38,7 @@ fn notes_name_the_columns_that_are_left_out() {
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
     note: ignored column: "meta.maxVisits"; --map COLUMN=meta.KEY keeps one as metadata, which is public
     note: left out columns: "dateCreated", "visitsSummary.total"; --keep-details keeps details as metadata, which is public
-    1 row of shlink.json: all valid; nothing was sent
+    1 row in shlink.json: all valid; nothing was sent
     "#);
 }
 
@@ -60,8 +60,8 @@ fn everything_that_changes_is_counted() {
     note: 1 short link has a path with several segments; the new short link has only the last one
     note: 1 link has another short link that is not created and stops working when the domain moves; it is in the metadata as imported_other_urls
     note: 1 name was cut to 120 characters
-    note: 1 link has expired (bitly.csv:2); only those that the account already has are accepted
-    1 row of bitly.csv: all valid; nothing was sent
+    note: 1 link has expired (bitly.csv:2); expired links are accepted only if the account already has them
+    1 row in bitly.csv: all valid; nothing was sent
     ");
     let list: Vec<String> = (0..99)
         .map(|at| format!(r#"{{"key": "a{at}a", "domain": "go.example.com", "url": "https://example.com"}}"#))
@@ -70,10 +70,10 @@ fn everything_that_changes_is_counted() {
     dl.file("dub.json", &format!("[{root},{}]", list.join(",")));
     insta::assert_snapshot!(dl.run("import --from dub dub.json --check"), @"
     --- stderr
-    warning: dub.json has exactly 100 links, as many as a page; get the next page, too
+    warning: dub.json has exactly 100 links, which is the size of a full page; get the next page, too
     note: 1 row is a domain's root link, which has no path; not imported
     note: to redirect visitors who open the domain itself: dl domains update go.example.com --root-url 'https://example.com/?a=b&c'
-    99 rows of dub.json: all valid; nothing was sent
+    99 rows in dub.json: all valid; nothing was sent
     ");
 }
 
@@ -87,7 +87,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
     dl.file("firebase.csv", &rows.replace("Destination URL", "link"));
     insta::assert_snapshot!(dl.run("import --from firebase firebase.csv --sanitize-ids"), @r#"
     --- stderr
-    note: changed 2 IDs to allowed characters; imported_id in the metadata is the original
+    note: replaced characters that are not allowed in 2 IDs; the original is in the metadata as imported_id
     firebase.csv:4: custom_id "é": 3 to 64 letters, digits or '-' [invalid_custom_id]
     error: 1 of 4 rows is invalid; nothing was sent
       hint: fix the rows, or skip them with --on-error continue; --rejects FILE collects them; --generate-ids generates IDs instead
@@ -106,7 +106,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
         let dl = Dl::at(&double.url);
         dl.file("dub.csv", rows);
         let ran = dl.run("import --from dub dub.csv --generate-ids --keep-details");
-        assert!(ran.stderr.contains("note: generated 3 IDs in place of those that are not allowed"), "{ran}");
+        assert!(ran.stderr.contains("note: generated 3 IDs, because the original is not allowed"), "{ran}");
         let mut links = sent(&double, &ran);
         links.sort_by_key(|link| link["web_url"].to_string());
         assert_eq!(links[1]["metadata"]["imported_id"], "c/d");

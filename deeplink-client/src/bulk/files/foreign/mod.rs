@@ -231,7 +231,7 @@ impl Foreign {
     /// Where its JSON has the list of links; an error if its exports are tables.
     pub(super) fn json_path(&self) -> Result<&'static [&'static str], String> {
         let label = self.profile.label;
-        self.profile.json.ok_or_else(|| format!("an export of {label} is CSV, but this is JSON"))
+        self.profile.json.ok_or_else(|| format!("a {label} export is a CSV file, but this file is JSON"))
     }
 
     fn notes(&self) -> MutexGuard<'_, ForeignNotes> {
