@@ -104,9 +104,9 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
     }
     if notes.replaced > 0 {
         let ids = counted(notes.replaced, "ID");
-        ctx.console.note(&format!(
-            "generated {ids}, because the original is not allowed; it is in the metadata as imported_id"
-        ));
+        let why =
+            if notes.replaced == 1 { "original is not allowed; it is" } else { "originals are not allowed; they are" };
+        ctx.console.note(&format!("generated {ids}, because the {why} in the metadata as imported_id"));
     }
     if notes.roots > 0 {
         let rows = counted(notes.roots, "row");

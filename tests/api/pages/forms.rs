@@ -231,7 +231,7 @@ async fn the_team_grows_and_shrinks() {
     let (own, new): (Vec<_>, Vec<_>) =
         users["users"].as_array().expect("people").iter().partition(|user| user["email"] == "a@example.com");
     let page = visitor.get("/account/team").await.text();
-    assert!(page.contains("Cancel invitation<span class=\"unseen\"> of new@example.com<") && page.contains("Invited"));
+    assert!(page.contains("Cancel invitation<span class=\"unseen\"> for new@example.com<") && page.contains("Invited"));
     let own = own[0]["id"].as_str().expect("an id");
     assert!(!page.contains(&format!("/account/team/{own}/remove")), "people cannot remove themselves here");
     assert_eq!(visitor.post(&format!("/account/team/{own}/remove"), &[]).await.status, 404);

@@ -106,7 +106,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
         let dl = Dl::at(&double.url);
         dl.file("dub.csv", rows);
         let ran = dl.run("import --from dub dub.csv --generate-ids --keep-details");
-        assert!(ran.stderr.contains("note: generated 3 IDs, because the original is not allowed"), "{ran}");
+        assert!(ran.stderr.contains("note: generated 3 IDs, because the originals are not allowed"), "{ran}");
         let mut links = sent(&double, &ran);
         links.sort_by_key(|link| link["web_url"].to_string());
         assert_eq!(links[1]["metadata"]["imported_id"], "c/d");
