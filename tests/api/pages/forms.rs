@@ -190,7 +190,7 @@ async fn keys_end_at_their_limits() {
     world.note_secret(&secret);
     let base = world.a.base().to_owned();
     let page = shown.text();
-    assert!(page.contains(&format!("<code>dl login --with-key --base-url {base}</code>")), "{page}");
+    assert!(page.contains(&format!("<span class=\"option\">--base-url</span> {base}</code>")), "{page}");
     assert_eq!(
         went(&visitor.post("/account/keys", &[("form", "one-more")]).await),
         (303, "/account/keys?done=key-shown")
