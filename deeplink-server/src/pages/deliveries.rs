@@ -31,7 +31,7 @@ pub(super) struct DeliveryView {
     event: String,
     pub(super) event_id: String,
     /// Set if it is a test or a manual replay.
-    label: Option<&'static str>,
+    pub(super) label: Option<&'static str>,
     /// The delivery that it replays.
     replay_of: Option<String>,
     class: &'static str,
