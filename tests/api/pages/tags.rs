@@ -35,7 +35,7 @@ async fn links_are_tagged_and_listed_by_tag() {
     for (query, text) in [
         ("tag=other", "No links with the tag “<bdi>other</bdi>”."),
         ("tag=spring+sale&q=nothing", "No links with the tag “<bdi>spring sale</bdi>” contain “<bdi>nothing</bdi>”."),
-        ("q=nothing", "No link contains “<bdi>nothing</bdi>”."),
+        ("q=nothing", "No links contain “<bdi>nothing</bdi>”."),
     ] {
         let page = text_of(&visitor.get(&format!("/account/links?{query}")).await);
         assert!(page.contains(text), "{query} {page}");
