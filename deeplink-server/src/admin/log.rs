@@ -44,7 +44,7 @@ where
     lines.with_filter(filter).with_filter(filter_fn(may_be_logged)).boxed()
 }
 
-/// The time of day in UTC. Whoever reads a terminal knows the day.
+/// The time of day in UTC; on a terminal, the date is not needed.
 struct TimeOfDay;
 
 impl FormatTime for TimeOfDay {

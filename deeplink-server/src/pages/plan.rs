@@ -168,7 +168,7 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
     let standing = Standing::of(app, person, has_returned).await?;
     let Standing { status, account, is_confirming, .. } = &standing;
     let has_stripe = app.config.stripe.is_some();
-    // Whoever has just paid is not asked to pay again, and a subscription on hold cannot be changed to another plan.
+    // A customer who has just paid is not asked to pay again, and a subscription on hold cannot be changed to another plan.
     let offers = if *is_confirming || standing.is_on_hold() { Vec::new() } else { offers(app, status).await };
     let mut frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
     frame.notice = frame.notice.filter(|_| !is_confirming);

@@ -171,7 +171,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
     assert!(bought.status == 303 && page.starts_with("https://checkout.stripe.test/"), "{page}");
     let operation = world.a.post_nothing("/v1/billing/stripe/checkout?tier=pro").await;
     assert_eq!(operation.member("checkout_url"), page, "the operation leads to the same page");
-    // Whoever has just paid is not asked to pay again.
+    // A customer who has just paid is not asked to pay again.
     let confirming = text_of(&visitor.get("/account/plan?done=plan-paid").await);
     for text in ["Confirming payment", "Your plan changes as soon as the payment is confirmed", ">Reload</a>"] {
         assert!(confirming.contains(text), "{text}: {confirming}");

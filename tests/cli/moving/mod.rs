@@ -131,7 +131,7 @@ fn the_rows_of_a_pipe_are_wanted_again_with_their_service() {
     assert!(ran.fails(2).contains("pipe the same rows into dl import --from shlink -"), "{ran}");
 }
 
-/// A service that creates so many links, and more once it is switched on.
+/// A service that creates up to a limited number of links, and the rest once it is switched on.
 fn limited(most: usize) -> (Double, Arc<AtomicBool>) {
     let (willing, made) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let told = Arc::clone(&willing);

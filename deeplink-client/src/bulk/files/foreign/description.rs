@@ -66,7 +66,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text, cut to so many characters; cuts are counted.
+/// The text, truncated to at most `most` characters; counts in `cuts` whether it was.
 fn cut(text: &str, most: usize, cuts: &mut u64) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
