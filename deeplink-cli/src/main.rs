@@ -110,7 +110,7 @@ fn with_signals(command: Command, ctx: &Context) -> Outcome {
         if command.handles_signals() {
             return command.run(ctx).await;
         }
-        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
         tokio::select! {
             biased;
             exit = signals.next_harmless(&ctx.signal_hold, &ctx.console) => Err(Stop::Exit(exit)),

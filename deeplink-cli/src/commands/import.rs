@@ -14,7 +14,7 @@ use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
 #[command(after_help = help(
     "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
-     (imported_url), which is public; a note lists the columns that are not imported. docs/moving-in.md has the details for \
+     (imported_url), which is public; a note lists columns that were ignored. docs/moving-in.md has the details for \
      each service; \"dl links import\" reads files that use this service's own columns.",
     &[
     "dl import --from bitly bitly.csv --check",
@@ -32,7 +32,7 @@ pub(crate) struct Import {
     from: Exporter,
     #[command(flatten)]
     source: SourceFlags,
-    /// Replace characters that are not allowed in an ID with '-'
+    /// Replace disallowed characters in IDs with '-'
     #[arg(long, help_heading = "Rows")]
     sanitize_ids: bool,
     /// Use the last segment of a short link's path as the ID, if the path has several

@@ -96,7 +96,7 @@ pub(crate) struct SourceFlags {
     pub(crate) set: Vec<String>,
 }
 
-/// What rows are besides their description: part of an import's identity, too.
+/// The other flags that determine how rows are read; also part of an import's identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     /// The salt of generated ids, if ids are generated.

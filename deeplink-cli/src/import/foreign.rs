@@ -12,17 +12,21 @@ pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn F
     columns(ctx, notes);
     addresses(ctx, notes);
     let counted_notes = [
-        (notes.cut_names, "name", "cut to 120 characters"),
-        (notes.cut_previews, "preview title or description", "cut to the maximum length"),
+        (notes.cut_names, "name", "truncated to 120 characters"),
+        (notes.cut_previews, "preview text", "truncated to the maximum length"),
         (
             notes.crowded,
             "link",
             "imported without the longest metadata values, because the metadata would otherwise exceed the limits",
         ),
-        (notes.paths, "link", "imported without the deep link path, which has no scheme"),
     ];
     for (count, noun, what) in counted_notes.into_iter().filter(|(count, ..)| *count > 0) {
-        ctx.console.note(&format!("{} {} {what}", counted(count, noun), if count == 1 { "was" } else { "were" }));
+        ctx.console.note(&format!("{} {} {what}", counted(count, noun), if count == 1 { "is" } else { "are" }));
+    }
+    if notes.paths > 0 {
+        let (links, have) = (counted(notes.paths, "link"), if notes.paths == 1 { "has" } else { "have" });
+        ctx.console
+            .note(&format!("{links} {have} a deep link path without a scheme, which cannot be used as a deep link"));
     }
     if notes.expired.count > 0 {
         let (links, have) =

@@ -47,7 +47,7 @@ pub(crate) struct Options {
 
 /// Imports a file.
 pub(crate) async fn file(ctx: &Context, saved: Saved, policy: Policy, options: Options) -> Outcome {
-    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
     tokio::select! {
         biased;
         exit = signals.next() => Err(Stop::Exit(exit)),
@@ -75,7 +75,7 @@ pub(crate) struct Ready {
 
 /// Imports rows from memory, and prints the created links.
 pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource, salt: Option<String>) -> Outcome {
-    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
     let policy = Policy::default();
     let mut import = policy.apply(client.bulk_import(source));
     if let Some(salt) = salt {
@@ -163,7 +163,7 @@ fn offline(ctx: &Context) -> Outcome<Client> {
 
 async fn with_journal(ctx: &Context, import: BulkImport, saved: &Saved, options: &Options) -> Outcome<BulkImport> {
     let Some(dir) = &options.journal else { return Ok(import) };
-    crate::files::make_dir(dir).map_err(|error| Failure::file("make", dir.display(), &error))?;
+    crate::files::make_dir(dir).map_err(|error| Failure::file("create", dir.display(), &error))?;
     let journal = FileJournal::new(dir).command(saved.identity()).restart(options.restart);
     if !options.restart
         && let Some(run) = journal.pending().map_err(|error| journal_failure(&error))?

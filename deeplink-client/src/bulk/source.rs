@@ -75,8 +75,8 @@ pub struct Row {
     pub at: u64,
     /// The id it names.
     pub id: Option<String>,
-    /// What a generated id follows from, if the row has none: the same for the same link in every version of the source.
-    /// Without it, the id follows from the content and the position.
+    /// What a generated id is derived from if the row has none: the same for the same link in every version of the
+    /// source. Without it, the id is derived from the content and the position.
     pub key: Option<String>,
     /// Everything else; `custom_id` is ignored. Rows that share a template may share the allocation.
     pub template: Arc<CreateLink>,
@@ -88,7 +88,7 @@ impl Row {
         Self { line, at, id, key: None, template }
     }
 
-    /// Sets what a generated id follows from.
+    /// Sets what a generated id is derived from.
     pub fn keyed(mut self, key: Option<String>) -> Self {
         self.key = key;
         self

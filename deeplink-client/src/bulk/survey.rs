@@ -94,7 +94,7 @@ impl<'a> Judge<'a> {
             }),
             _ => None,
         };
-        // An ID that follows from a key belongs to the row as if it named it: there is no other try.
+        // An ID derived from a key counts as given in the row: if it is taken, no other is tried.
         let is_made = made.is_some() && row.key.is_none();
         let verdict = verdict.map_err(|invalid| RowFault::new(row.line, row.at, row.id.clone(), invalid));
         Judged { row: number, line: row.line, at: row.at, id: row.id.or(made), is_made, verdict }

@@ -435,7 +435,7 @@ fn ordered(mut groups: Vec<FunnelGroup>, order: Option<&GroupOrder>) -> Vec<Funn
     groups
 }
 
-/// Returns the total results of a link.
+/// Returns a link's all-time totals.
 ///
 /// The legacy form of the report on a set of links: by last touch, with revenue.
 #[utoipa::path(

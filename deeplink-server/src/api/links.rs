@@ -340,7 +340,8 @@ pub(crate) async fn page_of(
     let is_affiliate = caller.affiliate.is_some();
     let is_search = scoped.q.as_deref().is_some_and(|text| !text.is_empty());
     let is_deleted = scoped.status == Some(LinkStatus::Deleted);
-    let rows = if is_search || is_deleted { SEARCHED_ROWS } else { 1 };
+    let is_wide = is_search || is_deleted || combines_tags(&scoped);
+    let rows = if is_wide { SEARCHED_ROWS } else { 1 };
     let list = app.report_of_rows(caller, rows, move |mut db, tenant| {
         async move {
             let found = if is_deleted {
@@ -361,6 +362,12 @@ pub(crate) async fn page_of(
     let next = stopped_at.map(|before| LinkCursor { before, filter }.write(&app.vault, caller));
     let next_cursor = next.transpose()?;
     Ok(LinkPage { links: found, primary, next_cursor })
+}
+
+/// Whether a list may read all links with a tag: no index answers tags together with other filters.
+fn combines_tags(filter: &LinkFilter) -> bool {
+    let others = [filter.status.is_some(), filter.id_prefix.is_some(), filter.affiliate_id.is_some()];
+    filter.tags.len() > 1 || (filter.tags.len() == 1 && others.contains(&true))
 }
 
 fn at_most(most: usize) -> impl Fn(&str) -> Option<String> {

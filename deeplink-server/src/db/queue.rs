@@ -9,7 +9,8 @@ use super::jobs::Job;
 use super::{DbError, MAX_WAITING_WRITES, used_up};
 use crate::shares::{Turn, Turns};
 
-/// Behind writes of its own that cost this much, a write that is not begun in time is told that its share is used up.
+/// If writes of the same share with at least this cost were ahead of it, a write that is not started in time fails with
+/// the error that the share is used up.
 const MUCH: u64 = 16;
 
 /// A write, and the deadline for starting it.

@@ -1,4 +1,4 @@
-//! A pool of connections for reading, which tells too much load from a database that is away.
+//! A pool of read connections that distinguishes overload from an unavailable database.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use super::DbError;
 
 pub(super) struct Readers<DB: Database> {
     pool: Pool<DB>,
-    /// How often a connection was given out.
+    /// How many times a connection was acquired.
     given: AtomicU64,
 }
 
@@ -19,7 +19,7 @@ impl<DB: Database> Readers<DB> {
     }
 
     /// A connection. The pool's error is the same when all of its connections are taken and when none can be opened, but
-    /// only in the first case do others get one meanwhile.
+    /// only in the first case do other callers get one in the meantime.
     pub(super) async fn acquire(&self) -> Result<PoolConnection<DB>, DbError> {
         let given = self.given.load(Relaxed);
         match self.pool.acquire().await {
@@ -54,8 +54,8 @@ mod tests {
     use crate::config::TEST_DATABASE_TIMEOUT;
     use crate::error::ApiError;
 
-    /// A lookup that gets no connection while others do is refused for load, which is not logged for each request; if nobody
-    /// gets one, the database is away.
+    /// A lookup that gets no connection while others do is rejected as overload, which is not logged for each
+    /// request; if no lookup gets one, the database is unavailable.
     #[tokio::test]
     async fn lookups_behind_too_many_others_are_overloaded_and_not_a_database_that_is_away() {
         let scratch = Scratch::new().await;

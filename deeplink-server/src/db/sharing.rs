@@ -169,8 +169,7 @@ pub(super) fn stop_time() -> std::sync::mpsc::Sender<()> {
     end
 }
 
-/// A write that has waited past its deadline is refused and does not run, whatever kept it waiting. The refusal tells an
-/// account with many writes before it that they are its own.
+/// A write that has waited past its deadline is refused and does not run, whatever kept it waiting. If the account had many writes of its own ahead of it, the error says so.
 #[tokio::test]
 async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     let scene = Scene::new().await;
@@ -202,7 +201,7 @@ async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     scene.write(&scene.a).expect("room").await.expect("later writes work");
 }
 
-/// R2: a batch that waits too long behind two of its account's is told that they are its own.
+/// R2: a batch that waits too long behind two batches of the same account gets the error that says so.
 #[tokio::test]
 async fn r2_batches_behind_two_of_their_account_are_told_so() {
     let scene = Scene::new().await;

@@ -147,7 +147,7 @@ fn links_of(affiliate: &AffiliateDetail) -> LinkFilter {
 async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail, range: Range) -> Result<Report, ApiError> {
     let found = api::links::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
-    let about = if found.next_cursor.is_some() { "Only this affiliate’s 100 newest links." } else { "" };
+    let about = if found.next_cursor.is_some() { "Includes only this affiliate’s 100 newest links." } else { "" };
     let is_nothing = ids.is_empty() && range.error.is_none();
     Ok(if is_nothing { Report::NoLinks } else { Report::of(app, &person.caller, about, &ids, range).await })
 }

@@ -33,7 +33,7 @@ struct VersionRow {
     change: String,
     /// The fields that restoring a version changed.
     changed: Option<String>,
-    /// Whether it was one of several links.
+    /// Whether the change was part of a bulk request.
     is_bulk: bool,
     by: String,
     at: Timestamp,
@@ -98,7 +98,7 @@ fn changed_fields(before: &LinkContent, after: &LinkContent) -> Option<String> {
     ];
     let fields: Vec<_> = fields.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect();
     let text = format!("{} changed", fields.join(", "));
-    // "iOS" has a small first letter everywhere.
+    // "iOS" keeps its lowercase first letter, even at the start of a sentence.
     let is_as_written = text.starts_with("iOS");
     (!fields.is_empty()).then(|| if is_as_written { text } else { capitalised(&text) })
 }
@@ -152,8 +152,8 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// Whether a link is deleted, and what it was after the newest change of a page: what it was before the next change or,
-/// without one, what it is. A deleted link is nothing.
+/// Whether a link is deleted, and its content after the newest change on a page: the content before the next change or, if there is none,
+/// its current content. A deleted link has none.
 async fn standing(
     app: &Shared,
     person: &Person,
@@ -182,7 +182,7 @@ async fn standing(
     Ok((is_deleted, next.or(link).map(|link| link.content.into())))
 }
 
-/// Restores a version, or what a deleted link was.
+/// Restores a version, or a deleted link.
 pub(super) async fn restore(
     State(app): State<Shared>,
     person: Person,

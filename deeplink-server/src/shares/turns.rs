@@ -20,10 +20,11 @@ struct Flow {
     is_large: bool,
 }
 
-/// Waiting items, first come, first served within a flow. Among the flows the item is next that would be done first if all
-/// were worked on at once, each at the same speed: a small item never waits for large ones of many others. That alone would
-/// let a large one wait for as many small ones of each of them as it costs, so one that has waited longer than the next item
-/// comes first, as long as small ones keep most of the work.
+/// Waiting items, first come, first served within a flow. The next item is the one that would finish
+/// first if all flows were served at once, each at the same speed, so a small item never waits for the large ones of many
+/// others. On its own, this rule could make a large item wait for small items of every other flow, up to its own cost for
+/// each, so a large item that has waited longer than the next item is taken first, as long as small items keep most of the
+/// work.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     lines: HashMap<Flow, Line<T>>,
@@ -31,7 +32,7 @@ pub(crate) struct Turns<T> {
     order: BTreeMap<Place, Flow>,
     /// Those of them that are large, by arrival.
     large: BTreeMap<u64, Flow>,
-    /// The cost of the small items served while large ones waited, since one of these was.
+    /// The cost of the small items served, while large ones were waiting, since the last large one was served.
     passed: u64,
     /// The virtual time: how far a flow would be that always had items waiting.
     now: u64,
@@ -46,7 +47,7 @@ type Place = (u64, u64);
 #[derive(Debug)]
 struct Line<T> {
     items: VecDeque<(u64, T)>,
-    /// When the first item begins: where the last one that was served ended. What was dropped or taken costs nothing.
+    /// When the first item begins: where the last one that was served ended. Items that were dropped or taken out are not counted.
     begins: u64,
     place: Place,
 }
@@ -93,7 +94,7 @@ impl<T> Turns<T> {
         true
     }
 
-    /// Takes the next item among the flows that `may` be taken from, given the share and whether it is the large one.
+    /// Takes the next item from the flows that `may` allows, given the share and whether the flow is the large one.
     pub(crate) fn next(&mut self, may: impl Fn(&Share, bool) -> bool) -> Option<T> {
         let (flow, is_early) = self.first(may)?;
         let flows = self.lines.len() as u64;
@@ -103,7 +104,10 @@ impl<T> Turns<T> {
         self.len -= 1;
         self.passed = if flow.is_large || self.large.is_empty() { 0 } else { self.passed + cost };
         self.arrivals += 1;
-        // What came early is no debt, which others could make it pay much later.
+        // A flow that was not served for a while because it may not be taken has no more credit for that than one item,
+        // and one that was served meanwhile in its place has no debt: others could make it pay much later. Nor is an item
+        // that is taken early charged to its flow in full.
+        let begins = begins.clamp(self.now.saturating_sub(cost), self.now);
         let ended = if is_early { self.now.min(begins + cost) } else { begins + cost };
         self.line_up(flow, items, ended, self.arrivals);
         Some(item)
@@ -304,6 +308,60 @@ mod tests {
                 all(&mut turns).into_iter().filter(|number| *number < batches || *number == 999).collect();
             assert!(rest[..=batches].contains(&0), "{rest:?}");
         }
+    }
+
+    /// A transaction on SQLite: one item of any size and, after it, as many small ones as fit.
+    fn transaction(turns: &mut Turns<usize>) -> Vec<usize> {
+        let first = turns.next(|_, _| true);
+        let rest = std::iter::from_fn(|| turns.next(|_, is_large| !is_large));
+        first.into_iter().chain(rest.take(63)).collect()
+    }
+
+    /// R2: a share that always has large and small items waiting does not put off the batches of others, however long it
+    /// has done so: transactions with one large item each and many small ones give it no credit.
+    #[test]
+    fn r2_what_may_not_be_taken_gains_no_lead_over_the_batches_of_others() {
+        let mut turns = Turns::new();
+        let push = |turns: &mut Turns<usize>, number: usize, rows: usize| {
+            turns.push(Turn::from(share(number)).of_rows(rows), 100, number)
+        };
+        let fill = |turns: &mut Turns<usize>| {
+            while push(turns, 1, 100) {}
+            while push(turns, 1, 1) {}
+        };
+        for _ in 0..200 {
+            fill(&mut turns);
+            transaction(&mut turns);
+        }
+        push(&mut turns, 2, 100);
+        let rounds = (0..300).take_while(|_| {
+            fill(&mut turns);
+            !transaction(&mut turns).contains(&2)
+        });
+        assert!(rounds.count() < 3);
+    }
+
+    /// R2: a share with many small items waiting, which was served while nobody else could be, is not put off for it when
+    /// others come.
+    #[test]
+    fn r2_what_is_served_while_others_may_not_be_taken_is_no_debt() {
+        let mut turns = Turns::new();
+        let push = |turns: &mut Turns<usize>, number: usize, rows: usize| {
+            turns.push(Turn::from(share(number)).of_rows(rows), 120, number)
+        };
+        for _ in 0..200 {
+            while push(&mut turns, 1, 100) {}
+            while push(&mut turns, 2, 1) {}
+            transaction(&mut turns);
+        }
+        let mut served = [0; 4];
+        for _ in 0..10 {
+            for number in [2, 3] {
+                while push(&mut turns, number, 1) {}
+            }
+            transaction(&mut turns).into_iter().for_each(|number| served[number] += 1);
+        }
+        assert!(served[2] >= 200 && served[3] >= 200, "{served:?}");
     }
 
     /// R2: what a share has small does not wait for what it has large and may not take.

@@ -38,7 +38,7 @@ async fn a_service_that_sells_nothing_has_no_buttons() {
     world.db.execute("UPDATE tenants SET comp_tier = 'scale'").await;
     let page = text_of(&visitor.get("/account/plan").await);
     for text in
-        ["Your plan: Scale", "<b>1</b> <span class=\"option\">of 100,000<", "of unlimited<", "has granted you Scale."]
+        ["Your plan: Scale", "<b>1</b> <span class=\"option\">of 100,000<", "(unlimited)<", "has granted you Scale."]
     {
         assert!(page.contains(text), "{text}: {page}");
     }

@@ -1,4 +1,4 @@
-//! Moving in: exports of other services become links. The rows then go the way of any other import, which `import` tests.
+//! Moving in: exports of other services become links. From there, the rows are handled as in any other import, which `import` tests.
 
 mod exports;
 mod notes;
@@ -32,7 +32,7 @@ fn moved(line: &str, name: &str, content: impl AsRef<[u8]>) -> Vec<Value> {
     sent(&double, &dl.run(&format!("import {line} {name}")))
 }
 
-/// Moves a file in; it must be refused before anything is sent.
+/// Imports a file, which must be rejected before anything is sent.
 fn refused(line: &str, name: &str, content: impl AsRef<[u8]>) -> String {
     let double = service();
     let dl = Dl::at(&double.url);
@@ -68,7 +68,7 @@ fn templates_settings_and_mappings_apply() {
     dl.run("import links.csv").fails(2);
 }
 
-/// Everything after the reading is that of any import.
+/// After reading, everything works as in any other import.
 #[test]
 fn an_export_is_checked_planned_rejected_and_resumed_as_any_file() {
     let double = service();
@@ -193,7 +193,7 @@ fn a_new_user_moves_in() {
     }
 }
 
-/// It ends with the same result after a link's end as before.
+/// The result is the same before and after a link expires.
 #[test]
 fn an_export_is_imported_again_after_a_link_has_expired() {
     let clock = Clock::fixed("2025-01-01T00:00:00Z".parse().expect("a time"));
@@ -206,7 +206,7 @@ fn an_export_is_imported_again_after_a_link_has_expired() {
     let again = dl.run("import --from csv links.csv");
     assert!(again.code == Some(0) && again.says("existed 1"), "{again}");
     assert!(again.says("note: 1 link has expired (links.csv:2)"), "{again}");
-    // A new one is refused as any other.
+    // A new expired link is rejected like any other.
     dl.file("late.csv", &row("summer"));
     dl.run("import --from csv late.csv --check").ok();
     assert!(dl.run("import --from csv late.csv").fails(10).contains("[invalid_expires_at]"));

@@ -1,4 +1,4 @@
-//! What is said of an export before it is sent.
+//! Notes about an export, printed before anything is sent.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn everything_that_changes_is_counted() {
     warning: 1 link is imported as disabled because of a password, start date, click limit or status in the other service: bitly.csv:2
     note: 1 short link has a path with several segments; the new short link has only the last one
     note: 1 link has another short link that is not created and stops working when the domain moves; it is in the metadata as imported_other_urls
-    note: 1 name was cut to 120 characters
+    note: 1 name is truncated to 120 characters
     note: 1 link has expired (bitly.csv:2); expired links are accepted only if the account already has them
     1 row in bitly.csv: all valid; nothing was sent
     ");

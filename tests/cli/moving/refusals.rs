@@ -122,9 +122,9 @@ fn bad_files_are_refused_with_the_reason() {
                 "x.csv: the input is UTF-16 without a byte order mark; save it as UTF-8 (try `iconv -f UTF-16LE -t UTF-8`)",
             ],
         ),
-        ("--from bitly", "x.csv", b"\xff\xfeL\0i\0n\0k\0\n\0\x00\xd8".into(), &["the UTF-16 is broken near byte 14"]),
+        ("--from bitly", "x.csv", b"\xff\xfeL\0i\0n\0k\0\n\0\x00\xd8".into(), &["invalid UTF-16 near byte 14"]),
         ("--from bitly", "x.csv", b"\xff\xfe\0\0L\0\0\0".into(), &["the input is UTF-32; save it as UTF-8"]),
-        ("--from bitly", "x.json", b"[]".into(), &["x.json: a Bitly export is a CSV file, but this file is JSON"]),
+        ("--from bitly", "x.json", b"[]".into(), &["x.json: found JSON instead of a CSV file (Bitly export)"]),
         (
             "--from shlink",
             "x.json",
@@ -154,7 +154,7 @@ fn what_excel_saves_is_read() {
         ("sep.csv", format!("sep=;\r\n{text}").into_bytes()),
         ("mark.csv", format!("\u{feff}sep=;\r\n{text}").into_bytes()),
         ("quoted.csv", format!("\"sep=;\"\n{text}").into_bytes()),
-        // The delimiter that the line names counts, not the more frequent one.
+        // The delimiter named by the line is used, not the more frequent one.
         ("pipe.csv", format!("sep=|\n{}", text.replace(';', "|").replace("Title", "Title, or, not;")).into_bytes()),
         ("little.csv", utf16(text, u16::to_le_bytes)),
         ("big.csv", utf16(text, u16::to_be_bytes)),
@@ -167,7 +167,7 @@ fn what_excel_saves_is_read() {
             assert_eq!(link["name"], "Café 👋", "{name}");
         }
     }
-    // A format that is given counts more than the line.
+    // `--format` takes precedence over the line.
     let rows = "sep=;\nLink\tDestination URL;\nhttps://bit.ly/abc\thttps://example.com/a;b\n".replace("URL;", "URL");
     assert_eq!(moved("--from bitly --format tsv", "x.csv", rows)[0]["web_url"], "https://example.com/a;b");
     // Our own files, too, with the lines as an editor counts them.

@@ -48,7 +48,7 @@ impl Rotate {
         check_source(&found)?;
         let prefix = found.key.shown_prefix();
         let client = ctx.client_for(&base, Auth::SecretKey(found.key), Reads::Held)?;
-        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
         let ready = async {
             let destination = ctx.choose_store(&ctx.profile, None, &base).await?;
             let old = id_of(ctx, &client, &prefix).await?;

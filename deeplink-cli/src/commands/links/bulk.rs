@@ -57,7 +57,7 @@ impl Bulk {
         if many {
             return in_batches(ctx, template, ids).await;
         }
-        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
         let client = ctx.client().await?;
         let made = tokio::select! {
             biased;

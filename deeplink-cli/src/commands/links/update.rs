@@ -160,7 +160,7 @@ fn with(utm: &Utm, web: Patch<String>) -> Outcome<Patch<String>> {
     Ok(utm.set_in(page)?.map_or(Patch::Clear, Patch::Set))
 }
 
-/// Adds what the link has to the parts that the update names.
+/// Fills in the objects of the update with the link's other members.
 fn merge(update: &mut UpdateLink, found: &LinkDetail, has_entries: bool) {
     if let (Patch::Set(agent), Some(old)) = (&mut update.agent_context, &found.agent_context) {
         agent.action = agent.action.take().or_else(|| old.action.clone());

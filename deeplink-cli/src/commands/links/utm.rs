@@ -31,7 +31,7 @@ impl Utm {
         *self == Self::default()
     }
 
-    /// The URL of a web page with these parameters instead of its own of the same names. The rest of it stays as it is.
+    /// The URL of a web page with these parameters set, replacing any of the same names. The rest is unchanged.
     pub(crate) fn set_in(&self, web: Option<String>) -> Outcome<Option<String>> {
         let given: Vec<(&str, &String)> = [
             ("utm_source", &self.source),

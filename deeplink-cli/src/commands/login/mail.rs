@@ -34,7 +34,7 @@ struct Open {
 pub(super) async fn sign_in(ctx: &Context, login: Login) -> Outcome {
     let sheet = ctx.out.sheet(&output::IDENTITY)?;
     let open = RefCell::new(Open::default());
-    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
     let outcome = tokio::select! {
         biased;
         exit = signals.next_harmless(&ctx.signal_hold, &ctx.console) => Err(Stop::Exit(exit)),

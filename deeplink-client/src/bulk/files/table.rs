@@ -25,7 +25,8 @@ pub(super) struct Table {
     line: u64,
 }
 
-/// What each column is: in our files a field, in an export of another service a role that a field may follow from.
+/// What each column is: a field in our own files; in an export of another service, a role from which a field may
+/// be derived.
 #[derive(Debug, Clone)]
 enum Columns {
     Fields(Arc<[Field]>),

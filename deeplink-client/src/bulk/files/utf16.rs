@@ -68,7 +68,7 @@ impl Utf16 {
     }
 
     fn broken(&self) -> io::Error {
-        let message = format!("the UTF-16 is broken near byte {}; save it as UTF-8", (self.units + 1) * 2);
+        let message = format!("invalid UTF-16 near byte {}; save the input as UTF-8", (self.units + 1) * 2);
         io::Error::new(io::ErrorKind::InvalidData, message)
     }
 }

@@ -100,7 +100,7 @@ async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Con
         }
     }
     if !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
-        output::print_error("Waiting half a minute for requests and counts in progress to finish.");
+        output::print_error("Waiting half a minute for requests in progress to finish.");
         while !erasure::is_settled(&mut db.read().await?.conn(), &tenant, clock.now()).await? {
             tokio::time::sleep(POLL).await;
         }

@@ -1,7 +1,7 @@
 //! One task ends all connections that exceed a time limit.
 //!
 //! Timers per request would be too expensive: a request stores a few times of a coarse clock (`state`), and a sweep every
-//! `TICK` compares them with the limits. The clock stops while the process itself is stalled, so that clients are not cut
+//! `TICK` compares them with the limits. The clock stops while the process itself is stalled, so that clients are not disconnected
 //! for a slow server. Bodies are the exception (`exchange::RequestBody`): one HTTP/2 connection can carry several, and
 //! waiting for one is rare enough for a timer.
 
@@ -43,7 +43,7 @@ pub(super) struct Shared {
     /// When body timeouts were shortened because connections or memory for requests became scarce; `None` if they are not.
     hurry_since: Mutex<Option<Instant>>,
     pub(super) unread: AllUnread,
-    /// The same by whose answers they are, where that is known.
+    /// The same, by holder, if known.
     pub(super) unread_of_holders: Mutex<Counts<Holder>>,
     /// Bytes of requests in progress on all connections: of strangers without a body, and of all others.
     pub(super) visits: Used,
@@ -215,7 +215,7 @@ impl Shared {
         true
     }
 
-    /// Cuts all connections and returns their number.
+    /// Closes all connections and returns their number.
     pub(super) fn cut_all(&self) -> usize {
         self.send_commands(|_| Some(Command::Close))
     }

@@ -150,7 +150,7 @@ impl Gate {
         }
     }
 
-    /// Waits for all connections to end, and cuts those that do not in time.
+    /// Waits for all connections to end, and closes those that do not in time.
     pub(super) async fn drain(&self, stop: &mut Receiver<Stop>) -> usize {
         let began = Instant::now();
         let end = began + self.shared.limits.drain;

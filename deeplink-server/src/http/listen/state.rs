@@ -136,7 +136,7 @@ pub(super) struct ConnectionState {
     command: AtomicU8,
     draining_since: AtomicU64,
     gone: AtomicBool,
-    /// Whose large answer it was sent last.
+    /// The holder that the last large response on this connection counts against.
     holder: Mutex<Option<Holder>>,
     waker: Mutex<Option<Waker>>,
 }
@@ -184,18 +184,18 @@ impl ConnectionState {
         &self.shared.unread
     }
 
-    /// The same by whose answers they are.
+    /// The same, by holder.
     pub(super) fn unread_of_holders(&self) -> MutexGuard<'_, Counts<Holder>> {
         lock(&self.shared.unread_of_holders)
     }
 
-    /// Remembers whose large answer it was sent last.
+    /// Stores the holder of the last large response.
     pub(super) fn set_holder(&self, holder: &Holder) {
         *lock(&self.holder) = Some(holder.clone());
     }
 
-    /// Whether those whose large answer it was sent last have more than half of what they may leave unread. A proxy's
-    /// connection carries answers of many.
+    /// Whether the holder of the last large response has used more than half of its unread budget. A proxy's connection
+    /// carries the responses of many holders.
     fn holder_has_much(&self) -> bool {
         if self.share.is_trusted {
             return false;
@@ -210,7 +210,7 @@ impl ConnectionState {
     pub(super) fn body_deadline(&self, began: Instant, waiting: Instant) -> Instant {
         let limits = self.limits();
         let usual = (began + limits.body_total).min(waiting + limits.body_idle);
-        // A wait that began earlier is measured from then, so no client is cut off for time that it was allowed.
+        // A wait that began earlier is measured from then, so no client is disconnected for time that it was allowed.
         self.shared.hurry_since().map_or(usual, |since| {
             let from = if self.is_anonymous() { began } else { waiting };
             usual.min(from.max(since) + HURRIED_TIMEOUT)
@@ -502,14 +502,14 @@ impl ConnectionState {
         }
         let idle = if crowded { limits.keep_alive_idle.min(CROWDED_IDLE_TIMEOUT) } else { limits.keep_alive_idle };
         let (phase, since) = self.phase();
-        // What began earlier counts from when crowding began, so no client is cut for time that it was allowed.
+        // What began earlier counts from when crowding began, so no client is disconnected for time that it was allowed.
         let head_past = |limit: Duration| {
             past(since, limit) || crowded_since.is_some_and(|crowded| past(since.max(crowded), CROWDED_HEAD_TIMEOUT))
         };
         match phase {
             Phase::Silent => head_past(limits.first_byte).then_some(Command::Close),
             Phase::Head => head_past(limits.head).then_some(Command::Close),
-            // A client that ignores GOAWAY is cut once it has all its responses.
+            // A client that ignores GOAWAY is disconnected once it has all its responses.
             Phase::Idle if self.command() == Command::Drain => {
                 let since = since.max(self.draining_since.load(Relaxed));
                 (unsent == 0 && past(since, TICK)).then_some(Command::Close)

@@ -237,7 +237,7 @@ async fn run<'a>(ctx: &Context, plan: &Plan, sheet: &Sheet<'_>, given: &'a Ids, 
     let permits = Semaphore::new(IN_FLIGHT);
     let fetch = async |id: &'a String| (id, plan.order.fetch(ctx, client, &permits, id, plan.wanted).await);
     let mut codes = pin!(stream::iter(ids).map(fetch).buffered(IN_FLIGHT));
-    let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+    let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
     let (mut report, mut tally) = (Report::new(ctx, plan, sheet, given), Tally::new(ctx, ids));
     // Links for which the service could not be reached, since the last success.
     let mut lost: Vec<(&String, Box<Failure>)> = Vec::new();

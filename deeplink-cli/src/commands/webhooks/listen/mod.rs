@@ -118,7 +118,7 @@ impl Tally {
 
 impl Listen {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let mut signals = Signals::listen().map_err(|error| Failure::file("listen to", "signals", &error))?;
+        let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
         let folder = self.save.as_deref().map(Folder::open).transpose()?;
         // There is nothing to stop until it runs.
         let mut source = tokio::select! {

@@ -21,7 +21,7 @@ impl Folder {
             let what = format!("--save: {} already exists and is not a directory", path.display());
             return Err(Failure::new(Exit::Failure, what).into());
         }
-        files::make_dir(path).map_err(|error| Failure::file("make", path.display(), &error))?;
+        files::make_dir(path).map_err(|error| Failure::file("create", path.display(), &error))?;
         Ok(Self { path: path.to_owned(), next: Cell::new(1) })
     }
 

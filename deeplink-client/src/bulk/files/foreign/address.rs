@@ -1,7 +1,10 @@
-//! The short links of a row, and the ID that follows from them.
+//! The short links of a row, and the ID derived from them.
+
+use std::borrow::Cow;
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::check_custom_id;
+use percent_encoding::percent_decode_str;
 
 use super::row::RowCells;
 use super::{Foreign, ForeignNotes, Role};
@@ -92,20 +95,7 @@ fn path(link: &str) -> Option<String> {
 
 /// The text with `%C3%A9` as `é`; as it is if that is not text.
 fn decoded(path: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(path.len()), path.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let is_hex = |digits: &&str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let byte = digits.filter(is_hex).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let (b'%', Some(byte)) = (first, byte) {
-            bytes.push(byte);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+    percent_decode_str(path).decode_utf8().map_or_else(|_| path.to_owned(), Cow::into_owned)
 }
 
 impl Foreign {

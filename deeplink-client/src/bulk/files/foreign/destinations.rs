@@ -43,7 +43,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// The web page. What a service calls the page for desktops is that of a link without an app only if there is no other.
+/// The web page. For a row without an app, the desktop page is used only if there is no other destination.
 fn web<'a>(row: &RowCells<'a>, has_app: bool) -> Option<&'a str> {
     let order = if has_app {
         [Role::Web, Role::Desktop, Role::WebFallback, Role::AppLink]

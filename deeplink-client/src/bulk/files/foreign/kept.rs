@@ -36,7 +36,7 @@ impl Kept {
         self.keys.push((key.to_owned(), value.into().to_string()));
     }
 
-    /// Keeps a detail if the caller wants them; else `false`.
+    /// Keeps a detail if the caller asked for details; returns whether it did.
     pub(super) fn detail(&mut self, key: &str, value: &str) -> bool {
         if self.has_details {
             self.set(key, value);

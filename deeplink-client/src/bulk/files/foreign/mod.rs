@@ -1,7 +1,7 @@
 //! Exports of other services: what their columns mean is in [`profiles`]; how a row of them becomes a link is here.
 //!
-//! Metadata is public, so that it gets no more than the addresses by which a link is recognized, unless the caller wants
-//! details, too. Values that a link has no place for are left out, and [`ForeignNotes`] names their columns.
+//! Metadata is public, so only the original short links and ID are kept there unless the caller asks
+//! for details. Values that fit no field of a link are left out, and [`ForeignNotes`] lists their columns.
 
 mod address;
 mod description;
@@ -200,7 +200,7 @@ fn unplaced(invalid: Invalid) -> Fault {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) id: Option<String>,
-    /// What a generated ID follows from.
+    /// What a generated ID is derived from.
     pub(super) key: Option<String>,
     pub(super) link: CreateLink,
 }
@@ -231,7 +231,7 @@ impl Foreign {
     /// Where its JSON has the list of links; an error if its exports are tables.
     pub(super) fn json_path(&self) -> Result<&'static [&'static str], String> {
         let label = self.profile.label;
-        self.profile.json.ok_or_else(|| format!("a {label} export is a CSV file, but this file is JSON"))
+        self.profile.json.ok_or_else(|| format!("found JSON instead of a CSV file ({label} export)"))
     }
 
     fn notes(&self) -> MutexGuard<'_, ForeignNotes> {
@@ -254,7 +254,7 @@ impl Foreign {
         self.notes().page = (pages > 1).then_some((page, pages));
     }
 
-    /// Notes how many links a list has: as many as one page may be only a page.
+    /// Notes the number of links in a list: a list of exactly the maximum page size may be one page of several.
     pub(super) fn note_end(&self, rows: u64) {
         self.notes().full_page = Some(rows).filter(|rows| self.profile.page == Some(*rows));
     }

@@ -2,7 +2,8 @@
 
 use deeplink_core::time::Timestamp;
 
-/// The moment that a text means; without an offset, in UTC. Dates whose day and month could be swapped mean nothing.
+/// Parses a date and time; without an offset, it is in UTC. Formats in which day and month could be confused are
+/// rejected.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     if text.len() >= 9 && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -52,17 +52,17 @@ pub struct ForeignNotes {
     pub cut_previews: u64,
     /// Links whose metadata became too large, so that the longest of what is kept there was left out.
     pub crowded: u64,
-    /// Links that are created disabled, because they do not lead everybody to their destination at the other service.
+    /// Links that are created disabled, because the other service does not redirect everyone to their destination.
     pub disabled: MarkedRows,
     /// Links that have expired.
     pub expired: MarkedRows,
-    /// How many rows are about a domain without a path.
+    /// Number of rows for a domain's root link, which has no path.
     pub roots: u64,
     /// The first of these domains, and where each leads.
     pub named_roots: Vec<(String, String)>,
-    /// The page of a list that the file is, and how many there are, if it is not the only one.
+    /// If the file is one page of several: its page number, and the number of pages.
     pub page: Option<(u64, u64)>,
-    /// How many links the list has, if that is as many as a page has.
+    /// The number of links in the list, if it equals the maximum page size.
     pub full_page: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ pub(in super::super) struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Whether it says more than that there is nothing.
+    /// Whether it is anything other than empty, `false`, `no` or `0`.
     fn matters(&self) -> bool {
         !matches!(self.text.trim().to_ascii_lowercase().as_str(), "" | "false" | "no" | "0")
     }
@@ -42,7 +42,7 @@ impl<'a> RowCells<'a> {
         self.cells.iter().zip(&self.used).filter(has)
     }
 
-    /// The first value in this role, which is not used by that.
+    /// The first value in this role, without marking it as used.
     pub(super) fn peek(&self, role: &Role) -> Option<&'a str> {
         self.of(role).next().map(|(cell, _)| cell.text.trim())
     }

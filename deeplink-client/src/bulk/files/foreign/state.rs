@@ -1,4 +1,4 @@
-//! When a link ends, and whether it works for everybody.
+//! When a link expires, and whether it works for everyone.
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::check_end;
@@ -10,7 +10,7 @@ use super::row::RowCells;
 use super::{Fault, Foreign, ForeignNotes, Role, moment, unplaced};
 
 impl Foreign {
-    /// Sets the end, and disables a link that does not lead everybody to its destination.
+    /// Sets the expiry, and disables a link that does not redirect everyone to its destination.
     pub(super) fn state(
         &self,
         row: &RowCells<'_>,
@@ -33,7 +33,7 @@ impl Foreign {
             return Err(at_fault(Invalid::field(ErrorCode::InvalidExpiresAt, "expires_at", message)));
         };
         match self.reading.now {
-            // The account may have the link from an earlier import, so that only the service can refuse it.
+            // The account may have the link from an earlier import, so only the service can reject it.
             Some(now) if end <= now => notes.expired.add(line),
             Some(now) => check_end(Some(end), now).map_err(at_fault)?,
             None => {}
@@ -42,7 +42,7 @@ impl Foreign {
     }
 }
 
-/// Whether the other service does not lead everybody to the destination now.
+/// Whether the other service currently does not redirect everyone to the destination.
 pub(super) fn is_off(row: &RowCells<'_>, now: Option<Timestamp>) -> bool {
     let has = |role| row.peek(&role).is_some_and(|text| !is_false(text));
     has(Role::Password) || has(Role::DisabledAt) || begins_later(row, now) || is_used_up(row) || has_other_status(row)

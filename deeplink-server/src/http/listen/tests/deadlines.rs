@@ -115,7 +115,7 @@ async fn t1_time_spent_in_a_handler_does_not_count() {
     assert!(read_answer(&mut stream).await.0.starts_with("http/1.1 200"));
 }
 
-/// T1: clients that never read their responses are cut, and their memory is freed.
+/// T1: clients that never read their responses are disconnected, and their memory is freed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t1_clients_that_never_read_are_cut() {
     let server = Server::start(limits());

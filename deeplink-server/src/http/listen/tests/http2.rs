@@ -174,7 +174,7 @@ async fn t2_rapid_reset_ends_the_connection() {
     server.until_open(0).await;
 }
 
-/// T2: a client that starts and resets many requests slowly is cut too.
+/// T2: a client that starts and resets many requests slowly is disconnected too.
 #[tokio::test]
 async fn t2_abandoning_requests_ends_the_connection() {
     let server = Server::start(Limits { write_stall: MOMENT, ..limits() });

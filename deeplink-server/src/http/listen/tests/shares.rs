@@ -578,7 +578,7 @@ async fn r4_an_account_has_an_eighth_of_the_unread_bytes() {
     assert_eq!(connections.add(&Arc::default()).unread_of_holders().of(&account), 0);
 }
 
-/// R4: clients of an account that has more than half of its part and accept nothing are cut after two seconds instead of
+/// R4: clients of an account that has more than half of its part and accept nothing are disconnected after two seconds instead of
 /// thirty, so that a few of them do not keep its large answers from the others.
 #[tokio::test(start_paused = true)]
 async fn r4_stalled_clients_of_an_account_with_much_are_cut_sooner() {
@@ -602,7 +602,7 @@ async fn r4_stalled_clients_of_an_account_with_much_are_cut_sooner() {
     drop(few_bytes);
 }
 
-/// While the budget for unread answers is nearly used up, clients that accept nothing are cut after two seconds instead
+/// While the budget for unread answers is nearly used up, clients that accept nothing are disconnected after two seconds instead
 /// of thirty.
 #[tokio::test(start_paused = true)]
 async fn r4_stalled_clients_are_cut_sooner_while_much_is_unread() {

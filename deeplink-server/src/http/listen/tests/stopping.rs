@@ -103,7 +103,7 @@ async fn a_stop_finishes_streams() {
     assert!(reading.await.unwrap().0.contains("slow"));
 }
 
-/// Requests that do not finish are cut after the drain time, or at once on a second signal.
+/// Connections whose requests do not finish are closed after the drain time, or at once on a second signal.
 #[tokio::test]
 async fn a_stop_has_a_time_limit() {
     let server = Server::start(limits());

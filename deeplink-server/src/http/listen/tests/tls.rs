@@ -247,7 +247,7 @@ async fn r4_tls_holds_little_of_an_answer_that_is_not_read() {
     drop(client);
 }
 
-/// T1: a client that does not read is cut, although TLS takes some of the answer before the kernel does.
+/// T1: a client that does not read is disconnected, although TLS takes some of the answer before the kernel does.
 #[tokio::test]
 async fn t1_a_client_that_does_not_read_inside_tls_is_put_out() {
     let secure = Secure::start(limits());
@@ -295,7 +295,7 @@ impl Transport for Sponge {
     }
 }
 
-/// T1: what TLS has buffered is not sent: a client that does not read the last bytes of an answer is cut as well.
+/// T1: what TLS has buffered is not sent: a client that does not read the last bytes of an answer is disconnected as well.
 #[test]
 fn t1_bytes_that_tls_holds_back_count_as_unread() {
     let shared = Shared::new(Limits::default());
