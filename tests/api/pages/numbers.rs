@@ -222,6 +222,7 @@ async fn pages_draw_what_links_led_to() {
         world.a.post("/v1/affiliates", &json!({"name": "Partner", "partner_key": "partner"})).await.member("id");
     let today = world.clock.now().to_string()[..10].to_owned();
     let yesterday = world.clock.now().plus_days(-1).to_string()[..10].to_owned();
+    let quarter = world.clock.now().plus_days(-91).to_string()[..10].to_owned();
     for (path, title, caption, columns) in [
         (
             "/account?range=today".to_owned(),
@@ -235,6 +236,8 @@ async fn pages_draw_what_links_led_to() {
             "<b>5</b> clicks <span class=\"mute\">0 in the previous 7 days",
             7,
         ),
+        ("/account?range=90d".to_owned(), "Last 90 days", "<b>5</b> clicks", 90),
+        (format!("/account?from={quarter}&to={today}"), "", "<b>5</b> clicks", 92),
         (
             "/account?range=12m".to_owned(),
             "Last 12 months",
@@ -249,7 +252,9 @@ async fn pages_draw_what_links_led_to() {
         ),
         ("/account/links/one?range=7d".to_owned(), "Last 7 days", "<b>4</b> clicks", 7),
     ] {
-        let page = text_of(&visitor.get(&path).await);
+        let reply = visitor.get(&path).await;
+        assert!(reply.body.len() <= 60 * 1_024, "{path} has {} bytes", reply.body.len());
+        let page = text_of(&reply);
         assert!(page.contains(&format!("<h2 id=\"numbers\">{title}")), "{path}: {page}");
         assert!(page.contains(caption), "{path}: {page}");
         let drawn = page.matches("<rect x=").count();

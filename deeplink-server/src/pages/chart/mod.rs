@@ -127,8 +127,6 @@ pub(super) struct Charts {
 
 /// An hour, a day or a week of the chart.
 pub(super) struct Column {
-    /// Its start, for the `datetime` attribute: a time, or a date.
-    pub(super) datetime: String,
     pub(super) name: String,
     pub(super) clicks: Count,
     /// Left edge, top edge and height.
@@ -155,15 +153,7 @@ impl Charts {
         let columns = counts.iter().enumerate().map(|(nth, &(at, clicks))| {
             let height = scaled(clicks, top, SCALE);
             let (x, y) = (nth * BAR_WIDTH + 1, SCALE - height);
-            let datetime = if unit == Unit::Hour { at.to_string() } else { time::date(at, &Zone::default()) };
-            Column {
-                datetime,
-                name: name_of(range.start_of(at), unit, &range.zone),
-                clicks: Count(clicks),
-                x,
-                y,
-                height,
-            }
+            Column { name: name_of(range.start_of(at), unit, &range.zone), clicks: Count(clicks), x, y, height }
         });
         let returning = &report.funnel.returning_users;
         let clicks = report.funnel.clicks;
