@@ -113,9 +113,8 @@ pub(crate) fn flags_given(flags: &[(&str, Option<&str>)]) -> String {
 
 /// Writes records to stdout.
 pub(crate) fn print(ctx: &Context, bytes: &[u8]) -> Outcome {
-    let out = &ctx.out;
-    if out.terminal { out.text(&String::from_utf8_lossy(bytes)) } else { out.raw(bytes) }?;
-    out.flush()
+    ctx.out.records(bytes)?;
+    ctx.out.flush()
 }
 
 /// Says how to continue when an export ends early, because of an error or Ctrl-C.

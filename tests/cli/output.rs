@@ -1,5 +1,6 @@
 //! The output formats. All but the table are stable.
 
+use crate::terminal::Screen;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link, with_links};
 
@@ -9,6 +10,23 @@ fn a_list_off_a_terminal_is_tab_separated_and_whole() {
     link-0000<TAB>https://go.example.com/link-0000<TAB>https://example.com/p/link-0000<TAB>active<TAB>2026-11-20T09:30:00.000Z
     link-0001<TAB>https://go.example.com/link-0001<TAB>https://example.com/p/link-0001<TAB>active<TAB>2026-11-20T09:30:00.000Z
     ");
+}
+
+/// RFC 4180 ends lines with CR LF. On a terminal they end with LF, in tables as in exports: control characters are shown as
+/// escapes there, and a CR before each line break would be one.
+#[test]
+fn csv_on_a_terminal_has_no_escaped_line_ends() {
+    let (links, reports) = (with_links(2), crate::reports::service());
+    for (double, line, row) in [
+        (&links, "links list -o csv", "\nlink-0001,"),
+        (&links, "links export", "\nlink-0001,"),
+        (&reports, "stats spring-42 --group-by day -o csv", "\n2026-11-20,120,31,12,2,1,9,3,2,1\n"),
+    ] {
+        let (code, text) = Screen::open(Dl::at(&double.url), line).end();
+        assert!(code == Some(0) && text.contains(row), "{line}: {text:?}");
+        assert!(!text.contains("\\u{d}") && !text.contains('\r'), "{line}: {text:?}");
+    }
+    assert!(Dl::at(&links.url).run("links export").ok().ends_with("\r\n"), "elsewhere it is as in the RFC");
 }
 
 #[test]

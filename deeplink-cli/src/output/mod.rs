@@ -111,7 +111,16 @@ impl Out {
 
     /// Writes a record of CSV (RFC 4180).
     pub(crate) fn csv(&self, cells: impl Iterator<Item = String>) -> Outcome {
-        self.text(&String::from_utf8_lossy(&csv_record(cells, self.spreadsheet_safe)))
+        self.records(&csv_record(cells, self.spreadsheet_safe))
+    }
+
+    /// Writes records as they are in a file. On a terminal lines end with LF: the CR would be shown as an escape.
+    pub(crate) fn records(&self, records: &[u8]) -> Outcome {
+        if self.terminal {
+            self.text(&String::from_utf8_lossy(records).replace("\r\n", "\n"))
+        } else {
+            self.raw(records)
+        }
     }
 
     /// Writes JSON: indented on a terminal, on one line anywhere else.
