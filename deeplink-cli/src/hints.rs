@@ -110,6 +110,11 @@ pub(crate) fn of(error: &Error, asked: &Asked) -> Option<String> {
             | ErrorCode::FacilitatorUnavailable
             | ErrorCode::PaymentInProgress,
         ) => wait(),
+        // The reader may be the operator, or one of its customers.
+        Some(ErrorCode::GeoNotConfigured) => {
+            "to configure it, set DEEPLINK_COUNTRY_HEADER or DEEPLINK_GEO_DB on the server, or ask its operator to do so"
+                .to_owned()
+        }
         Some(code) if code.is_not_configured() => {
             "this feature is not configured on this service; ask its operator".to_owned()
         }

@@ -35,6 +35,11 @@ fn a_report_is_what_the_service_answered() {
     ");
     assert_eq!(dl.run("stats spring-42 --group-by day -o csv").ok(), CSV, "the service's own");
     assert_eq!(
+        dl.run("stats --top browser -o csv").ok(),
+        "key,clicks\r\n2026-11-20,120\r\n",
+        "groups of clicks have nothing in the other columns"
+    );
+    assert_eq!(
         dl.run("stats spring-42 -o csv --fields key,clicks,conversions").ok(),
         "key,clicks,conversions\r\ntotal,120,3\r\n"
     );
@@ -51,6 +56,15 @@ fn a_report_is_what_the_service_answered() {
         dl.run("stats spring-42 -o json --group-by day --fields key,clicks").json(),
         json!([{"key": "2026-11-19", "clicks": 0}, {"key": "2026-11-20", "clicks": 120}])
     );
+}
+
+/// A breakdown by country that is not configured names the settings, for an operator and for a customer of one.
+#[test]
+fn countries_that_are_not_configured_name_the_settings() {
+    let double = Double::new(|_| Answer::error(503, "geo_not_configured", "country data is not configured"));
+    let ran = Dl::at(&double.url).env("DL_RETRIES", "0").run("stats --top country");
+    let hint = "set DEEPLINK_COUNTRY_HEADER or DEEPLINK_GEO_DB on the server, or ask its operator to do so";
+    assert!(ran.fails(9).contains(hint), "{ran}");
 }
 
 /// Output without dates in it gets a note of its period.
@@ -93,6 +107,15 @@ fn what_is_asked_is_what_was_said() {
             "credit=last_touch&from=2026-10-31T23%3A00%3A00.000Z&group_by=day&link_ids=a-1\
              &to=2026-11-20T00%3A00%3A00.000Z&tz=europe%2Fberlin",
         ),
+        // In every other report the zone is that of the dates alone.
+        (
+            "stats a-1 --tz Europe/Berlin --from 2026-11-01 --to 2026-11-20",
+            "credit=last_touch&from=2026-10-31T23%3A00%3A00.000Z&link_ids=a-1&to=2026-11-19T23%3A00%3A00.000Z",
+        ),
+        (
+            "stats --top link --tz Europe/Berlin --to 2026-11-20",
+            "credit=last_touch&group_by=link&limit=25&order=clicks&to=2026-11-19T23%3A00%3A00.000Z",
+        ),
         ("stats --top link", "credit=last_touch&group_by=link&limit=25&order=clicks"),
         ("stats --top referer-host --limit 100", "credit=last_touch&group_by=referer_host&limit=100&order=clicks"),
         ("stats --top day", "credit=last_touch&group_by=day&order=clicks"),
@@ -126,6 +149,8 @@ fn wrong_questions_are_3_and_nothing_is_sent() {
         ("stats --limit 5", "limit requires a group_by other than hour or day"),
         ("stats --group-by link --order key", "order must be one of clicks, -key"),
         ("stats --order clicks", "order requires group_by"),
+        ("stats --tz Berlin", "tz must be an IANA time zone name, such as Europe/Berlin"),
+        ("stats --tz Berlin --group-by day", "tz must be an IANA time zone name, such as Europe/Berlin"),
         ("stats a-1 --from 2026-11-20 --to 2026-11-01", "from must not be later than to"),
         ("stats a-1 --from 401d --group-by day", "the window must be at most 400 days"),
         ("stats a-1 --from 32d --group-by hour", "the window must be at most 31 days"),
@@ -233,17 +258,19 @@ fn people_see_bars_and_shares() {
     spring-42     120         31          12            3  84.00 EUR  ██████████████
     spring-43     120         31          12            3  84.00 EUR  ██████████████
 
-    some columns are hidden; use -o csv
+    hidden columns: ENGAGED, REINSTALLED, NEW DEVICE; use a wider terminal or -o csv
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by day", 40, true, false), @r"
     spring-42, by last touch
     2026-10-21 09:30 to 2026-11-20 09:30 UTC
 
-    DAY         CLICKS  INSTALLED
+    DAY         CLICKS  INSTALLED    REVENUE
     2026-11-19       0          0
-    2026-11-20     120         31  █████████
+    2026-11-20     120         31  84.00 EUR
 
-    some columns are hidden; use -o csv
+    hidden columns: IDENTIFIED, CONVERSIONS,
+    ENGAGED, REINSTALLED, NEW DEVICE; use a
+    wider terminal or -o csv
     ");
     insta::assert_snapshot!(shown("stats spring-42 --group-by referer_host", 40, false, false), @r"
     spring-42, by last touch

@@ -4,11 +4,9 @@ use deeplink_core::funnel::{Credit, Funnel, FunnelGroup, FunnelReport, GroupBy, 
 use deeplink_core::time::Timestamp;
 
 use crate::escape;
-use crate::output::{Line, Pen, columns_of, padded};
+use crate::output::{Line, Pen, columns_of, padded, wrapped};
 
-/// Room that a bar gets before further columns, on a terminal of usual width.
-const BAR: usize = 12;
-/// Width from which room is reserved for a bar.
+/// Width from which room is reserved for a short bar.
 const WIDE: usize = 60;
 /// Maximum types of conversion that are shown: anyone may report any type.
 const TYPES: usize = 20;
@@ -118,61 +116,108 @@ fn revenue(pen: Pen, heading: &str, sums: &[Revenue]) -> String {
 /// A column: its heading and its cells.
 type Column = (&'static str, fn(&FunnelGroup) -> Option<String>);
 
+const CLICKS: &str = "CLICKS";
+const REVENUE: &str = "REVENUE";
+
 /// The columns after the key, the most useful first.
 const COLUMNS: [Column; 8] = [
-    ("CLICKS", |group| Some(group.clicks.to_string())),
+    (CLICKS, |group| Some(group.clicks.to_string())),
     ("INSTALLED", |group| group.new_users.map(|new| new.installed.to_string())),
     ("IDENTIFIED", |group| group.new_users.map(|new| new.identified.to_string())),
     ("CONVERSIONS", |group| group.conversions.as_ref().map(|types| sum(types).to_string())),
-    ("REVENUE", |group| group.revenue.as_deref().filter(|sums| !sums.is_empty()).map(amounts)),
+    (REVENUE, |group| group.revenue.as_deref().filter(|sums| !sums.is_empty()).map(amounts)),
     ("ENGAGED", |group| group.returning_users.map(|back| back.engaged.to_string())),
     ("REINSTALLED", |group| group.returning_users.map(|back| back.reinstalled.to_string())),
     ("NEW DEVICE", |group| group.returning_users.map(|back| back.new_device.to_string())),
 ];
 
-/// A line for each group: as many columns as fit, and a bar of its clicks.
+/// A column with its cells.
+struct Drawn {
+    name: &'static str,
+    wide: usize,
+    cells: Vec<String>,
+}
+
+impl Drawn {
+    /// The column, if a group has it.
+    fn of((name, cell): Column, groups: &[FunnelGroup]) -> Option<Self> {
+        let cells: Vec<Option<String>> = groups.iter().map(cell).collect();
+        if cells.iter().all(Option::is_none) {
+            return None;
+        }
+        let cells: Vec<String> = cells.into_iter().map(Option::unwrap_or_default).collect();
+        let wide = cells.iter().map(String::len).chain([name.len()]).max().unwrap_or(0);
+        Some(Self { name, wide, cells })
+    }
+
+    fn is_zero(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell.as_str(), "" | "0"))
+    }
+
+    /// Whether a bar is more useful.
+    fn is_of_returning(&self) -> bool {
+        matches!(self.name, "ENGAGED" | "REINSTALLED" | "NEW DEVICE")
+    }
+}
+
+/// The room that columns take.
+fn taken(columns: &[Drawn]) -> usize {
+    columns.iter().map(|column| column.wide + 2).sum()
+}
+
+/// Removes columns until the others fit in `room`, and returns the names of those: first those that are zero throughout,
+/// then the returning users, then the bar, for which `bar` is reserved, and then others. Amounts stay.
+fn leave_out(columns: &mut Vec<Drawn>, room: usize, bar: usize) -> Vec<&'static str> {
+    let all: Vec<&'static str> = columns.iter().map(|column| column.name).collect();
+    let least: usize =
+        columns.iter().filter(|column| [CLICKS, REVENUE].contains(&column.name)).map(|column| column.wide + 2).sum();
+    // Amounts too wide to stand beside the clicks make room for the counts.
+    if least > room {
+        columns.retain(|column| column.name != REVENUE);
+    }
+    let steps: [(usize, fn(&Drawn) -> bool); 3] =
+        [(bar, Drawn::is_zero), (bar, Drawn::is_of_returning), (0, |column| column.name != REVENUE)];
+    for (bar, may_go) in steps {
+        while taken(columns) + bar > room {
+            let Some(at) = columns.iter().rposition(|column| column.name != CLICKS && may_go(column)) else { break };
+            columns.remove(at);
+        }
+    }
+    all.into_iter().filter(|name| columns.iter().all(|column| column.name != *name)).collect()
+}
+
+/// A line for each group: as many columns as fit, and a bar of its clicks in the room that is left.
 fn grouped(pen: Pen, groups: &[FunnelGroup], by: Option<&GroupBy>) -> String {
     if groups.is_empty() {
-        return "nothing\n".to_owned();
+        return "no clicks in this period\n".to_owned();
     }
     let heading = by.map_or("KEY", GroupBy::as_str).to_uppercase().replace('_', " ");
     // Ids are never cut.
     let most = if by == Some(&GroupBy::Link) { usize::MAX } else { pen.width / 2 };
     let keys: Vec<String> = groups.iter().map(|group| pen.cut(&shown(&group.key, by), most)).collect();
     let keys_wide = keys.iter().map(|key| columns_of(key)).chain([heading.len()]).max().unwrap_or(0);
-    let mut left = pen.width.saturating_sub(keys_wide);
-    let reserve = if pen.width >= WIDE { BAR + 2 } else { 0 };
-    let (mut columns, mut skipped) = (Vec::new(), false);
-    for (name, count) in COLUMNS {
-        let cells: Vec<Option<String>> = groups.iter().map(count).collect();
-        if cells.iter().all(Option::is_none) {
-            continue;
-        }
-        let cells: Vec<String> = cells.into_iter().map(Option::unwrap_or_default).collect();
-        let wide = cells.iter().map(String::len).chain([name.len()]).max().unwrap_or(0);
-        // Once one does not fit, the less useful ones are left out too.
-        if !skipped && (columns.is_empty() || left >= wide + 2 + reserve) {
-            left = left.saturating_sub(wide + 2);
-            columns.push((name, wide, cells));
-        } else {
-            skipped = true;
-        }
-    }
-    let room = left.saturating_sub(2);
+    let beside = pen.width.saturating_sub(keys_wide);
+    let mut columns: Vec<Drawn> = COLUMNS.into_iter().filter_map(|column| Drawn::of(column, groups)).collect();
+    let hidden = leave_out(&mut columns, beside, if pen.width >= WIDE { MIN_BAR + 2 } else { 0 });
+    let room = beside.saturating_sub(taken(&columns) + 2);
     let room = if room < MIN_BAR { 0 } else { room };
     let longest = groups.iter().map(|group| group.clicks).max().unwrap_or(0);
-    let head =
-        columns.iter().fold(format!("{heading:keys_wide$}"), |head, (name, wide, _)| format!("{head}  {name:>wide$}"));
+    let head = columns
+        .iter()
+        .fold(format!("{heading:keys_wide$}"), |head, Drawn { name, wide, .. }| format!("{head}  {name:>wide$}"));
     let mut out = vec![pen.heading(&head)];
     for (at, (key, group)) in keys.iter().zip(groups).enumerate() {
-        let line = columns.iter().fold(padded(key, keys_wide), |line, (_, wide, cells)| {
+        let line = columns.iter().fold(padded(key, keys_wide), |line, Drawn { wide, cells, .. }| {
             format!("{line}  {:>wide$}", cells.get(at).map_or("", String::as_str))
         });
         let bar = pen.bar(group.clicks, longest, room);
-        out.push(if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) });
+        let line = if bar.is_empty() { line } else { format!("{line}  {}", pen.bar_color(&bar)) };
+        // A group without amounts has nothing in the last column.
+        out.push(line.trim_end().to_owned());
     }
-    if skipped {
-        out.extend([String::new(), "some columns are hidden; use -o csv".to_owned()]);
+    if !hidden.is_empty() {
+        let note = format!("hidden columns: {}; use a wider terminal or -o csv", hidden.join(", "));
+        out.extend([String::new(), wrapped(&note, pen.width, 0)]);
     }
     out.push(String::new());
     out.join("\n")
@@ -228,12 +273,52 @@ mod tests {
         assert_eq!(
             made(narrow, Some(GroupBy::Day), Some(days(3).collect())),
             "spring-42, by last touch\n2026-10-21 09:30 to 2026-11-20 09:30 UTC\n\n\
-             DAY         CLICKS  INSTALLED\n\
-             2026-11-01       0          0\n\
-             2026-11-02       1          0  ██▎\n\
-             2026-11-03       4          1  █████████\n\
-             \nsome columns are hidden; use -o csv\n"
+             DAY         CLICKS               REVENUE\n\
+             2026-11-01       0  0.00 EUR + -0.05 USD\n\
+             2026-11-02       1  1.00 EUR + -0.05 USD\n\
+             2026-11-03       4  4.00 EUR + -0.05 USD\n\
+             \nhidden columns: INSTALLED, IDENTIFIED,\n\
+             CONVERSIONS, ENGAGED, REINSTALLED, NEW\n\
+             DEVICE; use a wider terminal or -o csv\n"
         );
+    }
+
+    /// Amounts stay while there is room for them beside the clicks: the bar is shortened first, then the columns that are
+    /// zero throughout are hidden, and the note names all that are hidden.
+    #[test]
+    fn amounts_stay_and_zeros_go_first() {
+        let sold = |clicks, amount_cents| Funnel {
+            clicks,
+            new_users: NewUsers { installed: 0, identified: 0 },
+            returning_users: ReturningUsers { reinstalled: 0, new_device: 0, engaged: 3 },
+            conversions: BTreeMap::from([("purchase".to_owned(), 7)]),
+            revenue: vec![Revenue::new("EUR".to_owned(), amount_cents)],
+        };
+        let heading = |text: &str| text.lines().find(|line| line.starts_with("LINK")).expect("a heading").to_owned();
+        let drawn = |width, cents| {
+            let groups = vec![FunnelGroup::whole("a-rather-long-id-of-a-link", sold(9, cents))];
+            made(Pen { color: false, utf8: true, width }, Some(GroupBy::Link), Some(groups))
+        };
+        // A line takes 118 columns, and 126 with a short bar.
+        for (width, ends, hidden) in [
+            (126, "NEW DEVICE", None),
+            (118, "REINSTALLED", Some("hidden columns: NEW DEVICE;")),
+            (80, "ENGAGED", Some("hidden columns: INSTALLED, IDENTIFIED, REINSTALLED, NEW DEVICE;")),
+            (62, "REVENUE", Some("hidden columns: INSTALLED, IDENTIFIED, ENGAGED, REINSTALLED,")),
+            (48, "REVENUE", Some("hidden columns: INSTALLED, IDENTIFIED,\nCONVERSIONS, ")),
+        ] {
+            let text = drawn(width, 120_450);
+            let heading = heading(&text);
+            assert!(heading.ends_with(ends) && heading.contains("REVENUE"), "{width}: {text}");
+            assert_eq!(text.contains("hidden columns"), hidden.is_some(), "{width}: {text}");
+            assert!(hidden.is_none_or(|hidden| text.contains(hidden)), "{width}: {text}");
+            assert!(text.contains("1,204.50 EUR") && text.lines().all(|line| columns_of(line) <= width), "{text}");
+        }
+        // An amount that does not fit there leaves the room to the counts.
+        let text = drawn(48, 123_456_789_012_345);
+        assert!(heading(&text).ends_with("CLICKS  CONVERSIONS") && text.contains("REVENUE"), "{text}");
+        let none = made(Pen { color: false, utf8: true, width: 80 }, Some(GroupBy::Link), Some(Vec::new()));
+        assert!(none.ends_with("\n\nno clicks in this period\n"), "{none}");
     }
 
     #[test]

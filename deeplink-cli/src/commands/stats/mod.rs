@@ -28,13 +28,16 @@ const TOP: u32 = 25;
      engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
      above; above 100%, it is a ratio, such as 1.5 per user. Unknown IDs count as zero. Days and hours are in UTC. \
-     With --tz, days are in that time zone, and so are the dates in --from and --to. Clicks are counted by whole \
-     hours; an hour that spans midnight counts toward the earlier day. -o csv has a column for each conversion type.",
+     With --tz, the dates in --from and --to are in that time zone, and so are the days of --group-by day; hours stay \
+     in UTC. Clicks are counted by whole \
+     hours; an hour that spans midnight counts toward the earlier day. -o csv has a column for each conversion type; \
+     for groups of clicks only, it has the columns key and clicks.",
     &[
     "dl stats --from 7d",
     "dl stats spring-42 --from 7d",
     "dl stats spring-42 spring-43 --credit first_touch --group-by day -o csv",
     "dl stats --group-by day --tz Europe/Berlin",
+    "dl stats --from 2026-11-01 --to 2026-12-01 --tz Europe/Berlin",
     "dl stats --top link --from 7d",
     "dl stats --top country --limit 10 -o csv",
     "dl links list --q spring- -o id | dl stats - --from 2026-11-01 --group-by link",
@@ -66,7 +69,7 @@ pub(crate) struct Stats {
     /// Order of the groups: clicks (most clicks first) or -key (descending)
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     order: Option<String>,
-    /// Time zone for --group-by day, such as Europe/Berlin
+    /// Time zone of the dates in --from and --to and of --group-by day, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 }
@@ -85,9 +88,11 @@ impl Stats {
             let query = query.window(Some(scope.from), Some(scope.to));
             let csv = client.analytics().funnel(&query).csv().await.map_err(|error| ctx.stop(&error))?;
             // Parsed and written again, so that referers are escaped like all cells.
+            let mut kept = None;
             for record in csv::ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes()).into_records() {
                 let record = record.map_err(|_| Failure::new(Exit::Failure, "the service's response is not CSV"))?;
-                ctx.out.csv(record.iter().map(str::to_owned))?;
+                let kept = kept.get_or_insert_with(|| csv_columns(scope.group_by.as_ref(), &record));
+                ctx.out.csv(kept.iter().filter_map(|at| record.get(*at)).map(str::to_owned))?;
             }
             ctx.out.flush()?;
             say_window(ctx, [scope.from, scope.to], scope.zone.as_ref().map(Zone::name), &scope.credit);
@@ -107,7 +112,7 @@ impl Stats {
             let what = format!("credit must be one of {}", words.join(", "));
             return Err(Failure::invalid(what).code("bad_request").field("credit").into());
         }
-        let zone = self.tz.as_deref().and_then(Zone::named);
+        let zone = self.tz.as_deref().map(named_zone).transpose()?;
         let moment = |given: &Option<Given>| {
             let Given { text, moment } = given.as_ref()?;
             // A date is a day of the zone, like the groups.
@@ -119,10 +124,26 @@ impl Stats {
         query.limit = self.limit.or(is_cut.then_some(TOP));
         let order = self.order.as_deref().map(GroupOrder::from);
         query.order = order.or(self.top.is_some().then_some(GroupOrder::Clicks));
-        query.tz.clone_from(&self.tz);
+        // To the service, a time zone is one of day groups; in other reports it has already been used for the dates.
+        query.tz = self.tz.clone().filter(|_| query.group_by == Some(GroupBy::Day));
         let scope = query.check(clock::now())?;
         Ok((query, scope))
     }
+}
+
+/// The time zone with this name. The service would check it only in a report by day.
+fn named_zone(name: &str) -> Outcome<Zone> {
+    Zone::named(name).ok_or_else(|| {
+        let what = "tz must be an IANA time zone name, such as Europe/Berlin";
+        Failure::invalid(what).code("bad_request").field("tz").into()
+    })
+}
+
+/// The positions of the columns to write, by the service's header: groups of clicks have nothing in the others.
+fn csv_columns(by: Option<&GroupBy>, header: &csv::StringRecord) -> Vec<usize> {
+    let of_clicks = by.is_some_and(GroupBy::is_of_clicks);
+    let columns = header.iter().enumerate().filter(|(_, name)| !of_clicks || matches!(*name, "key" | "clicks"));
+    columns.map(|(at, _)| at).collect()
 }
 
 fn print(ctx: &Context, sheet: &Sheet<'_>, report: &FunnelReport, raw: &str) -> Outcome {
