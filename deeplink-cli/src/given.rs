@@ -3,11 +3,16 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use deeplink_client::receiver::Target;
 use deeplink_core::domain::DomainName;
+use deeplink_core::error::Invalid;
 use deeplink_core::id::{AffiliateId, AppId, DeliveryId, PublishableKeyId, SecretKeyId, SourceId, UserId, WebhookId};
 use deeplink_core::link::is_link_id;
 use deeplink_core::tag::{MAX_TAGS, Tag};
+use deeplink_core::url::{Refused, app_store, play_store, web};
 use deeplink_core::user::Email;
+use serde::Serialize;
+use url::Url;
 
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
@@ -22,6 +27,46 @@ pub(crate) fn host(text: &str) -> Outcome<DomainName> {
     text.parse::<DomainName>().map_err(|invalid| {
         let failure = Failure::from(invalid);
         Failure { message: format!("--host: {}", failure.message), ..failure }.field("host").into()
+    })
+}
+
+/// The failure of a request that breaks a rule. If a URL in it has no scheme, the URL with one is the hint.
+pub(crate) fn invalid(invalid: Invalid, request: &impl Serialize) -> Stop {
+    let failure = Failure::from(invalid);
+    let meant = failure.field.as_deref().and_then(|field| {
+        let is_url =
+            field.split('.').any(|name| name == "url" || name.ends_with("_url")) || field.ends_with("_deep_link");
+        let body = serde_json::to_value(request).ok().filter(|_| is_url)?;
+        with_scheme(field, body.pointer(&format!("/{}", field.replace('.', "/")))?.as_str()?)
+    });
+    match meant {
+        Some(url) => failure.hint(format!("did you mean {url}?")).into(),
+        None => failure.into(),
+    }
+}
+
+/// The https URL that was given without its scheme, if the field with this name may hold it.
+pub(crate) fn with_scheme(field: &str, text: &str) -> Option<String> {
+    let url = format!("https://{}", text.trim());
+    let read = Url::parse(&url).ok().filter(|_| !text.contains("://"))?;
+    let host = read.host_str()?;
+    let rule: fn(&str) -> Result<String, Refused> = match field {
+        "ios_store_url" => app_store,
+        "android_store_url" => play_store,
+        _ => web,
+    };
+    (host.contains('.') && !host.starts_with('.') && rule(&url).is_ok()).then_some(url)
+}
+
+/// The URL of a receiver of events.
+pub(crate) fn target(text: &str) -> Result<Target, String> {
+    text.parse::<Target>().map_err(|why| {
+        // On this machine http is allowed, and usual.
+        let local = Some(format!("http://{text}")).filter(|url| !text.contains("://") && url.parse::<Target>().is_ok());
+        match local.or_else(|| with_scheme("url", text)) {
+            Some(url) => format!("{why}; did you mean {url}?"),
+            None => why.to_string(),
+        }
     })
 }
 

@@ -322,25 +322,6 @@ fn a_link_that_was_not_found_is_named() {
 }
 
 #[test]
-fn a_page_without_a_scheme_gets_a_suggestion() {
-    let dl = Dl::at("http://127.0.0.1:1");
-    for (line, hint) in [
-        ("links create example.com", Some("https://example.com")),
-        ("links create --web example.com/p?a=1", Some("https://example.com/p?a=1")),
-        ("links update spring-42 --web example.com:8443", Some("https://example.com:8443")),
-        ("links create nonsense", None),
-        ("links create ftp://example.com", None),
-        ("links create mailto:me@example.com", None),
-        ("links create https://example.com --ios-store example.com", None),
-    ] {
-        let ran = dl.run(line);
-        let hints: Vec<_> =
-            ran.fails(3).lines().filter_map(|line| line.strip_prefix("  hint: did you mean ")).collect();
-        assert_eq!(hints, hint.map(|url| format!("{url}?")).into_iter().collect::<Vec<_>>(), "{line}: {ran}");
-    }
-}
-
-#[test]
 fn list_sends_its_filters() {
     let double = Double::new(|_| Answer::new(200, r#"{"links":[],"next_cursor":null}"#));
     let dl = Dl::at(&double.url);

@@ -53,6 +53,7 @@ mod stats;
 mod tags;
 mod terminal;
 mod unseen;
+mod urls;
 mod webhook_listen;
 mod webhook_tools;
 mod webhooks;

@@ -9,7 +9,7 @@ use crate::commands::apps::warn_of_icon;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
-use crate::output;
+use crate::{given, output};
 
 /// Change the account settings
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ impl Update {
             let hint = "--name NAME, --time-zone ZONE, --icon URL, --theme COLOR, --unset FIELD";
             return Err(Failure::usage("nothing to change").hint(hint).into());
         }
-        update.validate()?;
+        update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
         let now = ctx.client().await?.account().update(&update).full().await.map_err(|error| ctx.stop(&error))?;
         sheet.one(&String::from_utf8_lossy(&now.raw))?;
         if let Patch::Set(url) = &update.icon_url {

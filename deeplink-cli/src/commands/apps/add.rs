@@ -8,7 +8,7 @@ use deeplink_core::error::{ErrorCode, Invalid};
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
 use crate::help::help;
-use crate::output;
+use crate::{given, output};
 
 /// Register an app, or replace the one with the same bundle ID or package name
 #[derive(Debug, Args)]
@@ -97,7 +97,7 @@ impl Add {
             }
         };
         // Before a key is needed: invalid input fails first.
-        app.validate()?;
+        app.validate().map_err(|invalid| given::invalid(invalid, &app))?;
         let apps = ctx.client().await?.apps();
         // The answer does not say whether it replaced an app, so the existing apps are read first.
         let there =

@@ -68,7 +68,7 @@ impl Update {
             let hint = "--root-url URL, --not-found-url URL, --unset root_url";
             return Err(Failure::usage("nothing to change").hint(hint).into());
         }
-        update.validate()?;
+        update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
         let call = ctx.client().await?.domains().update(&name, &update).full();
         let now = call.await.map_err(|error| ctx.stop_among(&error, "domains"))?;
         sheet.one(&String::from_utf8_lossy(&now.raw))?;

@@ -1,34 +1,15 @@
 //! The content of a link as flags: shared by create and update.
 
 use clap::Args;
-use deeplink_core::error::Invalid;
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, UpdateLink};
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
-use url::Url;
 
 use super::utm::Utm;
 use crate::clock::parse_later;
 use crate::context::Context;
-use crate::error::{Failure, Outcome, Stop};
+use crate::error::Outcome;
 use crate::metadata;
-
-/// The failure of a link that breaks a rule. If its web page lacks a scheme, the URL with one is the hint.
-pub(crate) fn invalid(invalid: Invalid, web: Option<&str>) -> Stop {
-    let failure = Failure::from(invalid);
-    match web.and_then(with_scheme).filter(|_| failure.field.as_deref() == Some("web_url")) {
-        Some(url) => failure.hint(format!("did you mean {url}?")).into(),
-        None => failure.into(),
-    }
-}
-
-/// The https URL of a page that was given without a scheme.
-fn with_scheme(text: &str) -> Option<String> {
-    let url = format!("https://{}", text.trim());
-    let read = Url::parse(&url).ok().filter(|_| !text.contains("://"))?;
-    let is_page = read.host_str()?.contains('.') && read.username().is_empty() && read.password().is_none();
-    is_page.then_some(url)
-}
 
 /// Flags for the fields of a link.
 #[derive(Debug, Clone, Default, Args)]

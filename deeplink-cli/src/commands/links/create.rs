@@ -8,10 +8,11 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::link::CreateLink;
 
 use crate::clock;
-use crate::commands::links::content::{self, Content};
+use crate::commands::links::content::Content;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::given;
 use crate::help::help;
 use crate::output;
 
@@ -52,7 +53,7 @@ impl Create {
         let if_not_exists = self.if_not_exists;
         let link = self.link(ctx)?;
         // Before a key is needed: invalid input fails first.
-        link.validate().map_err(|invalid| content::invalid(invalid, link.web_url.as_deref()))?;
+        link.validate().map_err(|invalid| given::invalid(invalid, &link))?;
         let client = ctx.client().await?;
         let made = match client.links().create(&link).full().await {
             Ok(made) => made,

@@ -5,7 +5,7 @@ use deeplink_client::{Auth, BulkUpdate, LinkDetail};
 use deeplink_core::link::UpdateLink;
 use deeplink_core::patch::Patch;
 
-use crate::commands::links::content::{self, Content};
+use crate::commands::links::content::Content;
 use crate::commands::links::utm::Utm;
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
@@ -120,12 +120,8 @@ impl Update {
         if !keeps_page {
             update.web_url = with(&utm, update.web_url)?;
         }
-        let web = match &update.web_url {
-            Patch::Set(web) => Some(web.as_str()),
-            _ => None,
-        };
         if !update.is_empty() {
-            update.validate().map_err(|invalid| content::invalid(invalid, web))?;
+            update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
         }
         let is_part = matches!(update.agent_context, Patch::Set(_)) || matches!(update.social_preview, Patch::Set(_));
         let merges = !self.replace && (is_part || has_entries);

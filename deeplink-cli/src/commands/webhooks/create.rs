@@ -59,7 +59,7 @@ impl Create {
             wanted = wanted.retry_for(super::whole_secs(length));
         }
         // Before a key is needed: invalid input fails first.
-        wanted.validate()?;
+        wanted.validate().map_err(|invalid| given::invalid(invalid, &wanted))?;
         let client = ctx.client().await?;
         let sink = self.out.prepare(ctx, &sheet, Kind::signing_secret())?;
         let made = client.webhooks().create(&wanted).full().await.map_err(|error| ctx.stop(&error))?;

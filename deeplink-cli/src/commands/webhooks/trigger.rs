@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
+use crate::given;
 use crate::help::help;
 use crate::output::{self, Rows};
 
@@ -50,7 +51,7 @@ pub(crate) struct Trigger {
     #[arg(value_name = "KIND", value_parser = kinds::parse, required_unless_present = "body")]
     kind: Option<EventKind>,
     /// URL to post it to: https://, or http:// on this machine
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = given::target)]
     to: Target,
     #[command(flatten)]
     secret: SecretFile,

@@ -82,7 +82,7 @@ impl Update {
             let hint = "--url, --event, --all-events, --affiliate, --no-filter, --retry-for, --active";
             return Err(Failure::usage("nothing to change").hint(hint).into());
         }
-        update.validate()?;
+        update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
         let call = ctx.client().await?.webhooks().update(&self.id, &update).full();
         let now = call.await.map_err(|error| ctx.stop_among(&error, "webhooks"))?;
         sheet.one(&String::from_utf8_lossy(&now.raw))?;

@@ -8,6 +8,7 @@ use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrLevel, QrOpt
 use url::form_urlencoded::Serializer;
 
 use crate::error::{Failure, Outcome};
+use crate::given;
 
 /// One word of a list, in upper or lower case.
 macro_rules! one_of {
@@ -101,11 +102,16 @@ impl Look {
     fn refused(&self, failure: Failure) -> Failure {
         let failure = by_flag(failure);
         match &self.logo {
-            Some(logo) if failure.field.as_deref() == Some("logo") => failure.hint(if Path::new(logo).exists() {
-                "the service fetches it from a URL; local files cannot be sent"
-            } else {
-                FETCHED
-            }),
+            Some(logo) if failure.field.as_deref() == Some("logo") => {
+                if Path::new(logo).exists() {
+                    return failure.hint("the service fetches it from a URL; local files cannot be sent");
+                }
+                // A bare name is more likely that of a file.
+                match given::with_scheme("logo", logo).filter(|_| logo.contains('/')) {
+                    Some(url) => failure.hint(format!("did you mean {url}?")),
+                    None => failure.hint(FETCHED),
+                }
+            }
             _ => failure,
         }
     }

@@ -21,6 +21,7 @@ use super::secrets::SecretFile;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::given;
 use crate::help::help;
 use crate::signals::Signals;
 
@@ -49,7 +50,7 @@ pub(crate) struct Listen {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", conflicts_with = "stream", value_parser = host)]
     host: IpAddr,
     /// URL to forward events to: https://, or http:// on this machine
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = given::target)]
     forward_to: Option<Target>,
     /// Stop after this many events, not counting duplicates
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
