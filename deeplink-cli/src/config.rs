@@ -35,7 +35,7 @@ pub(crate) struct Profile {
     pub(crate) store: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_prefix: Option<String>,
-    /// The account that `dl login` created the key for; absent for a key that came from elsewhere.
+    /// The account that `dl login` or `dl signup` created the key for; absent for a key that came from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) login_account: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use crate::sign_in::service;
 use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
-use deeplink_testing::double::{Answer, Double, TOKEN, whoami, with_links};
+use deeplink_testing::double::{Answer, Double, TOKEN, signed_up_with, whoami, with_links};
 
 const ISSUE: &str = "POST /v1/auth/secret-keys/issue";
 
@@ -29,9 +29,8 @@ fn nothing_began(requests: &[String]) -> bool {
 #[test]
 fn a_key_from_elsewhere_is_not_replaced() {
     let by_mail = |double: &Double| (login(double), link(double), "you");
-    let by_key = |double: &Double, key: &str| {
-        (format!("login --with-key --base-url {}", double.url), key.to_owned(), "127-0-0-1")
-    };
+    let by_key =
+        |double: &Double, key: &str| (format!("login --with-key --base-url {}", double.url), key.to_owned(), "you");
     for case in 0..5 {
         let (first, other) = (service(|_| None), service(|_| None));
         let (base, (line, input, name)) = match case {
@@ -52,40 +51,117 @@ fn a_key_from_elsewhere_is_not_replaced() {
         assert!(nothing_began(&base.lines()) && kept(&dl) == before, "{line}: {:?}", base.lines());
         dl.run_with(&format!("{line} --profile {name}"), &input).ok();
         assert!(kept(&dl).contains(KEY), "{line}");
-        assert_eq!(
-            dl.run("profile list -o id").ok(),
-            if name == "you" { "default\nyou\n" } else { "127-0-0-1\ndefault\n" }
-        );
+        assert_eq!(dl.run("profile list -o id").ok(), "default\nyou\n");
         assert_eq!(dl.run("config get active_profile").ok(), "default\n", "signing in does not switch");
     }
 }
 
-/// The same key again, and another one after the service has ended the first, need no question.
+/// A service that accepts every key but this one.
+fn refusing(key: &'static str, is_current: bool) -> Double {
+    service(move |request| {
+        // A service that does not know the question is asked in another way.
+        if request.path() == "/v1/auth/whoami" && !is_current {
+            return Some(Answer::error(404, "not_found", "no such route"));
+        }
+        let is_refused = request.header("authorization").is_some_and(|bearer| bearer.ends_with(key));
+        is_refused.then(|| Answer::error(401, "invalid_key", "this key is not valid"))
+    })
+}
+
+/// The same key again needs no question. A key that the service refuses does: it may be the only one of an account on
+/// another server that used this address.
 #[test]
-fn a_key_that_is_not_lost_is_replaced() {
-    let double = service(|request| {
-        let ended =
-            request.path() == "/v1/auth/whoami" && request.header("authorization") == Some(&format!("Bearer {KEY}"));
-        ended.then(|| Answer::error(401, "invalid_key", "this key is not valid"))
-    });
+fn a_refused_key_from_elsewhere_is_not_replaced() {
+    let accepting = service(|_| None);
+    let dl = Dl::new().stored("default", &accepting.url, KEY);
+    assert_eq!(dl.run_with("login --with-key", KEY).ok(), "");
+    for is_current in [true, false] {
+        let double = refusing(KEY, is_current);
+        let name = if is_current { "you" } else { "127-0-0-1" };
+        for (line, input, name) in
+            [("login --with-key".to_owned(), OTHER_KEY.to_owned(), name), (login(&double), link(&double), "you")]
+        {
+            let dl = Dl::new().stored("default", &double.url, KEY);
+            let ran = dl.run_with(&line, &input);
+            let what = format!(
+                "error[profile_in_use]: profile default already has the key dl_live_3fa91c07be..., which {} does not \
+                 accept, and dl login did not create it; it was not replaced",
+                double.url
+            );
+            assert!(ran.fails(2).contains(&what), "{line}: {ran}");
+            assert!(ran.stderr.contains(&format!("use --profile {name} to store the new key")), "{line}: {ran}");
+            assert!(kept(&dl).contains(KEY) && !kept(&dl).contains(OTHER_KEY), "{line}");
+        }
+    }
+}
+
+/// On a terminal the person is asked about a refused key too, and the note sends nobody to a server that does not know it.
+#[test]
+fn a_refused_key_is_replaced_only_by_a_person() {
+    let double = refusing(KEY, true);
+    for (answer, code, stored) in [("n\n", 2, KEY), ("No\n", 2, KEY), ("default\ny\n", 0, OTHER_KEY)] {
+        let dl = Dl::new().stored("default", &double.url, KEY);
+        dl.secret_file("key.txt", OTHER_KEY);
+        let config = std::fs::read_to_string(dl.config("config.toml")).expect("a file");
+        let config = config.replace("store = ", "key_prefix = \"dl_live_3fa91c07be...\"\nstore = ");
+        std::fs::write(dl.config("config.toml"), config).expect("a file");
+        let screen = Screen::open(dl, "login --with-key --api-key-file key.txt");
+        screen.wait_for("Profile for the new key [you]: ");
+        screen.send(answer);
+        let (ended, text, dl) = screen.leave();
+        assert_eq!(ended, Some(code), "{answer:?}: {text}");
+        assert!(text.contains("does not accept it: it was revoked, or is for another server"), "{text}");
+        assert_eq!(dl.run("token").ok(), format!("{stored}\n"), "{answer:?}");
+        let note = format!("the previous key of profile default, is not valid at {}; if it is for", double.url);
+        assert_eq!(text.contains(&note), stored == OTHER_KEY, "{text}");
+        assert!(!text.contains("may still work") && text.contains("nothing was stored") == (code == 2), "{text}");
+    }
+}
+
+/// A new key that the service refuses is reported before anything is said about the stored one.
+#[test]
+fn a_wrong_key_is_refused_before_a_question() {
+    let double = refusing(OTHER_KEY, true);
     let dl = Dl::new().stored("default", &double.url, KEY);
-    dl.run_with("login --with-key", KEY).ok();
     let ran = dl.run_with("login --with-key", OTHER_KEY);
-    assert!(
-        ran.ok().is_empty() && ran.stderr.contains("dl_live_3fa91c07be..., the previous key of profile default"),
-        "{ran}"
-    );
-    assert!(kept(&dl).contains(OTHER_KEY) && !kept(&dl).contains(KEY));
-    // A service that does not know the question is asked in another way.
-    let earlier = Double::new(|request| match request.header("authorization") {
-        _ if request.path() == "/v1/auth/whoami" => Answer::error(404, "not_found", "no such route"),
-        Some(key) if key.ends_with(KEY) => Answer::error(401, "invalid_key", "this key is not valid"),
-        _ => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+    assert!(ran.fails(4).contains("nothing was stored") && !ran.stderr.contains("already has"), "{ran}");
+    assert_eq!(double.lines(), ["GET /v1/links"], "nobody is asked whose the stored key is");
+}
+
+/// The suggested profile has the name of the new key's account.
+#[test]
+fn a_profile_is_suggested_by_the_account() {
+    for (name, email, suggested) in [
+        (Some("Winter & Söhne GmbH"), Some("owner@example.com"), "Winter-S-hne-GmbH"),
+        (Some("冬"), Some("jane.doe@example.com"), "jane-doe"),
+        (None, Some("default@example.com"), "default-2"),
+        (None, None, "127-0-0-1"),
+    ] {
+        let double = service(move |request| {
+            let mut who = whoami("you@example.com", "tnt_0123456789abcdef01234567");
+            who["tenant"]["name"] = name.into();
+            who["email"] = email.into();
+            (request.path() == "/v1/auth/whoami").then(|| Answer::json(200, &who))
+        });
+        let dl = Dl::new().stored("default", &double.url, KEY);
+        let ran = dl.run_with("login --with-key", OTHER_KEY);
+        assert!(ran.fails(2).contains(&format!("use --profile {suggested} to store")), "{name:?}: {ran}");
+    }
+}
+
+/// The key of a sign-up is revoked when the address is confirmed: the key that replaces it needs no question.
+#[test]
+fn the_key_of_a_sign_up_makes_room() {
+    let double = service(|request| {
+        (request.path() == "/v1/auth/signup").then(|| signed_up_with(KEY)).or_else(|| {
+            let is_first = request.header("authorization").is_some_and(|bearer| bearer.ends_with(KEY));
+            is_first.then(|| Answer::error(401, "invalid_key", "this key is not valid"))
+        })
     });
-    let dl = Dl::new().stored("default", &earlier.url, KEY);
+    let dl = Dl::new();
+    dl.run(&format!("signup --email you@example.com --base-url {}", double.url)).ok();
     dl.run_with("login --with-key", OTHER_KEY).ok();
-    dl.run_with("login --with-key", KEY).fails(2);
-    assert!(kept(&dl).contains(OTHER_KEY));
+    assert!(kept(&dl).contains(OTHER_KEY) && !kept(&dl).contains(KEY));
 }
 
 /// A key that `dl login` created is replaced by the next one of the same account, with a note; a sign-in to another

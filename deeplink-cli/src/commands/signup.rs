@@ -49,7 +49,8 @@ impl Signup {
         let reply = call.full().await.map_err(|error| ctx.stop(&error))?;
         let key = &reply.value.api_key;
         ctx.console.hide(key.expose());
-        let kept = ctx.keep(&destination, key, None).await.map_err(|error| {
+        // Confirming the address revokes the key: the next one of the account takes its place without a question.
+        let kept = ctx.keep(&destination, key, Some(reply.value.tenant_id.as_str())).await.map_err(|error| {
             let what = "the account was created, but its key could not be stored";
             print_instead(ctx, key, reply.value.id.as_str(), error, what)
         })?;

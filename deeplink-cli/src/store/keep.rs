@@ -47,7 +47,7 @@ impl Context {
     }
 
     /// Stores a key for a profile and makes the profile point to its service; `login_account` is the account that a
-    /// sign-in created the key for. Prints where it is, if that is not the intended place.
+    /// sign-in or a sign-up created the key for. Prints where it is, if that is not the intended place.
     pub(crate) async fn keep(
         &self,
         to: &Destination,

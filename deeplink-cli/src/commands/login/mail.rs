@@ -7,7 +7,7 @@ use deeplink_client::{Auth, Client, Kind, SignIn, Signin};
 use deeplink_core::error::ErrorCode;
 use deeplink_core::secret::Token;
 
-use super::{Login, NewKey, base_url, hinting_at_key, kept, note_inactive, note_replaced, warn_of_variable};
+use super::{Login, NewKey, base_url, hinting_at_key, kept, note_inactive, warn_of_variable};
 use crate::commands::whoami::{Identity, Who, probe};
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
@@ -63,7 +63,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
             given::email(&text).map_err(|stop| hinting_at_key(&text, stop))?
         }
     };
-    let new = NewKey { base: &base, email: Some(email.as_str()), prefix: None };
+    let new = NewKey::to_create(&base, email.as_str());
     let profile = new.profile(ctx).await?;
     let client = ctx.client_for(&base, Auth::None, Reads::Held)?;
     let sent = client.sessions().signin(&Signin::new(email.as_str())).await;
@@ -116,7 +116,7 @@ async fn steps(ctx: &Context, sheet: &Sheet<'_>, login: Login, open: &RefCell<Op
     })?;
     open.borrow_mut().kept = Some(format!("key {} is stored in {}", issued.key, source.location()));
     drop(hold);
-    note_replaced(ctx, &profile, &issued.key);
+    new.note_replaced(ctx, &profile, &issued.key);
     note_inactive(ctx, &profile);
     let with_key = client.with_auth(issued.key.clone()).map_err(|error| ctx.stop(&error))?;
     probe(ctx, &with_key).await?;

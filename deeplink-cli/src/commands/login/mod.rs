@@ -29,9 +29,9 @@ pub(crate) use profile::key_of;
      the keyring or, if there is none, in a file that only you can read, and is sent only to this service. With \
      DL_KEYRING=off the keyring is never used; with DL_KEYRING=require nothing else is. --with-key stores an \
      existing key, such as the one shown after you confirm a dl signup, once the service has accepted it.\n\nEach \
-     profile holds one key. dl login replaces a key that it created for the same account. Before replacing any other \
-     working key, it prompts for a different profile name. If it cannot prompt, it fails: choose a name with \
-     --profile, or remove the stored key with dl logout.",
+     profile holds one key. dl login replaces a key that dl login or dl signup created for the same account. Before \
+     replacing any other key, even one that the service does not accept, it prompts for a different profile name. If \
+     it cannot prompt, it fails: choose a name with --profile, or remove the stored key with dl logout.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",
     "dl login --email you@example.com --link-stdin < link.txt",
@@ -84,8 +84,7 @@ impl Login {
         if !key.is_well_formed() {
             ctx.console.warn("this does not look like a key: expected dl_live_ and 48 hex digits");
         }
-        let new = NewKey { base: &base, email: None, prefix: Some(key.to_string()) };
-        let profile = new.profile(ctx).await?;
+        // First of all: nothing is asked about a key that is not valid.
         let client = ctx.client_for(&base, Auth::SecretKey(key.clone()), Reads::Held)?;
         probe(ctx, &client).await.map_err(|stop| match stop {
             Stop::Failed(mut failure) if failure.exit == Exit::Auth => {
@@ -95,6 +94,8 @@ impl Login {
             }
             other => other,
         })?;
+        let new = NewKey::accepted(&base, &key, &client);
+        let profile = new.profile(ctx).await?;
         // A service that predates this operation says nothing. A partner's key does not take the place of the account's.
         let account = async || {
             let who = client.whoami().await.ok().filter(|who| who.affiliate.is_none())?;
@@ -103,7 +104,7 @@ impl Login {
         let profile = new.profile_for(ctx, profile, account).await?;
         let destination = ctx.choose_store(&profile, self.store, &base).await?;
         let source = ctx.keep(&destination, &key, None).await?;
-        note_replaced(ctx, &profile, &key);
+        new.note_replaced(ctx, &profile, &key);
         note_inactive(ctx, &profile);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
             ctx.console.say(&format!("key {key} stored in {}", source.location()));
@@ -130,18 +131,6 @@ fn hinting_at_key(text: &str, stop: Stop) -> Stop {
         return stop;
     }
     stop.hinting("this is a key, and it was visible as you typed; dl login --with-key reads it without echo")
-}
-
-/// Replacing the profile's previous key does not delete it.
-fn note_replaced(ctx: &Context, profile: &str, key: &SecretKey) {
-    let Some(before) = ctx.config.profiles.get(profile) else { return };
-    let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
-    if *old != key.to_string() {
-        ctx.console.note(&format!(
-            "{old}, the previous key of profile {profile}, may still work: delete it at {base}/account, or with dl \
-             keys delete"
-        ));
-    }
 }
 
 /// Commands keep using the active profile.

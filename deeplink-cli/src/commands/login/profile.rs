@@ -1,10 +1,13 @@
-//! Which profile gets a new key. A stored key may be the only one of its account: it is replaced only if `dl login`
-//! created it for the same account, if the service no longer accepts it, or if the person says so.
+//! Which profile gets a new key. A stored key may be the only one of its account, even if the service refuses it: another
+//! server may have used the address before. It is replaced only if `dl login` or `dl signup` created it, for the same account
+//! or for one that the service no longer knows, or if the person says so.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use deeplink_client::{Auth, Kind, LinkFilter, Retry};
+use deeplink_client::{Auth, Client, Kind, LinkFilter, Retry};
 use deeplink_core::error::ErrorCode;
+use deeplink_core::secret::SecretKey;
 
 use crate::base_url::BaseUrl;
 use crate::config::check_profile_name;
@@ -21,7 +24,7 @@ const TRIES: usize = 3;
 pub(crate) struct ProfileKey {
     pub(crate) prefix: String,
     origin: Option<String>,
-    /// The account that `dl login` created it for; `None` for every other key.
+    /// The account that `dl login` or `dl signup` created it for; `None` for every other key.
     account: Option<String>,
 }
 
@@ -41,19 +44,33 @@ pub(crate) fn key_of(ctx: &Context, profile: &str) -> Outcome<Option<ProfileKey>
 pub(super) struct NewKey<'a> {
     pub(super) base: &'a BaseUrl,
     /// Address of the person who signs in, if known.
-    pub(super) email: Option<&'a str>,
-    /// Beginning of the key, if there is one already.
-    pub(super) prefix: Option<String>,
+    email: Option<&'a str>,
+    /// Beginning of the key and a client that uses it, if there is one already.
+    key: Option<(String, &'a Client)>,
+    /// Whether the service of the stored key refuses that key.
+    is_refused: Cell<bool>,
 }
 
-impl NewKey<'_> {
+impl<'a> NewKey<'a> {
+    /// A key that signing in will create.
+    pub(super) fn to_create(base: &'a BaseUrl, email: &'a str) -> Self {
+        Self { base, email: Some(email), key: None, is_refused: Cell::new(false) }
+    }
+
+    /// A key that the service has accepted.
+    pub(super) fn accepted(base: &'a BaseUrl, key: &SecretKey, client: &'a Client) -> Self {
+        Self { base, email: None, key: Some((key.to_string(), client)), is_refused: Cell::new(false) }
+    }
+
+    fn is(&self, stored: &ProfileKey) -> bool {
+        self.key.as_ref().is_some_and(|(prefix, _)| *prefix == stored.prefix)
+    }
+
     /// The profile for the key, before it is known which account it is for.
     pub(super) async fn profile(&self, ctx: &Context) -> Outcome<String> {
         let Some(stored) = key_of(ctx, &ctx.profile)? else { return Ok(ctx.profile.clone()) };
         let same_service = stored.origin.as_deref() == Some(&*self.base.origin());
-        if ctx.global.dry_run
-            || same_service && (stored.account.is_some() || self.prefix.as_ref() == Some(&stored.prefix))
-        {
+        if ctx.global.dry_run || same_service && (stored.account.is_some() || self.is(&stored)) {
             return Ok(ctx.profile.clone());
         }
         let why = if same_service { "dl login did not create it" } else { "it is for another service" };
@@ -70,7 +87,7 @@ impl NewKey<'_> {
     ) -> Outcome<String> {
         let Some(stored) = key_of(ctx, &profile)? else { return Ok(profile) };
         let same_service = stored.origin.as_deref() == Some(&*self.base.origin());
-        if !same_service || stored.account.is_none() || self.prefix.as_ref() == Some(&stored.prefix) {
+        if !same_service || stored.account.is_none() || self.is(&stored) {
             return Ok(profile);
         }
         if account().await == stored.account {
@@ -79,11 +96,42 @@ impl NewKey<'_> {
         self.keep_both(ctx, &stored, "it belongs to another account").await
     }
 
-    /// Asks for another profile, unless the stored key is no longer valid.
+    /// Replacing the profile's previous key does not delete it.
+    pub(super) fn note_replaced(&self, ctx: &Context, profile: &str, key: &SecretKey) {
+        let Some(before) = ctx.config.profiles.get(profile) else { return };
+        let (Some(old), Some(base)) = (&before.key_prefix, &before.base_url) else { return };
+        if *old == key.to_string() {
+            return;
+        }
+        let old = format!("{old}, the previous key of profile {profile},");
+        ctx.console.note(&if self.is_refused.get() {
+            format!(
+                "{old} is not valid at {base}; if it is for another server that used this address, delete it on that \
+                 server"
+            )
+        } else if before.origin().as_deref() == Some(&*self.base.origin()) {
+            format!("{old} may still work: delete it at {base}/account, or with dl keys delete")
+        } else {
+            // The stored key is another service's now, and so are the keys that dl deletes.
+            format!("{old} may still work: delete it at {base}/account")
+        });
+    }
+
+    /// Asks for another profile. Only a key that `dl` created, and could create again, is replaced without a question if the
+    /// service refuses it.
     async fn keep_both(&self, ctx: &Context, stored: &ProfileKey, why: &str) -> Outcome<String> {
-        let Some(whose) = whose(ctx).await else { return Ok(ctx.profile.clone()) };
-        let (profile, prefix, suggested) = (&ctx.profile, &stored.prefix, self.suggested(ctx));
+        let whose = whose(ctx).await;
+        self.is_refused.set(matches!(whose, Whose::Refused(_)));
+        if self.is_refused.get() && stored.account.is_some() {
+            return Ok(ctx.profile.clone());
+        }
+        let (profile, prefix, suggested) = (&ctx.profile, &stored.prefix, self.suggested(ctx).await);
         if !ctx.can_ask() {
+            let whose = match &whose {
+                Whose::Unknown => String::new(),
+                Whose::Known(words) => words.clone(),
+                Whose::Refused(base) => format!(", which {base} does not accept"),
+            };
             let hint = format!(
                 "use --profile {suggested} to store the new key in another profile, or remove the stored one with dl \
                  logout"
@@ -92,12 +140,22 @@ impl NewKey<'_> {
             return Err(Failure::usage(what).code("profile_in_use").hint(hint).into());
         }
         ctx.console.say(&format!("profile {profile} already has the key {prefix}, and {why}"));
-        if !whose.is_empty() {
-            ctx.console.say(&format!("  it is a key{whose}"));
+        match &whose {
+            Whose::Unknown => {}
+            Whose::Known(words) => ctx.console.say(&format!("  it is a key{words}")),
+            Whose::Refused(base) => ctx.console.say(&format!(
+                "  {base} does not accept it: it was revoked, or is for another server that used this address"
+            )),
         }
-        ctx.console.say(&format!("  choose a profile for the new key, or enter {profile} to replace the stored key"));
+        ctx.console.say(&format!(
+            "  choose a profile for the new key, or enter {profile} to replace the stored key, or n to cancel"
+        ));
         for _ in 0..TRIES {
             let name = ctx.line(&format!("Profile for the new key [{suggested}]: "), "--profile").await?;
+            // An answer to "replace it?", which some expect here.
+            if name != *profile && matches!(name.to_ascii_lowercase().as_str(), "n" | "no") {
+                return Err(Failure::usage("nothing was stored").into());
+            }
             let name = if name.is_empty() { suggested.clone() } else { name };
             check_profile_name(&name)?;
             if name == *profile {
@@ -114,35 +172,51 @@ impl NewKey<'_> {
         Err(Failure::usage("no profile was chosen; nothing was stored").hint(format!("--profile {suggested}")).into())
     }
 
-    /// A name that no profile has: the person's, else the host's.
-    fn suggested(&self, ctx: &Context) -> String {
-        let text = match self.email {
-            Some(email) => email.split('@').next().unwrap_or_default().to_owned(),
-            None => self.base.host(),
-        };
-        let letters: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let stem: String = letters.trim_matches('-').chars().take(40).collect();
-        let stem = if stem.is_empty() { "account" } else { &stem };
+    /// A name that no profile has: that of the account or the person, else the host's.
+    async fn suggested(&self, ctx: &Context) -> String {
+        let mut texts = vec![self.email.map(str::to_owned)];
+        if let Some((_, client)) = &self.key
+            && let Ok(who) = client.whoami().timeout(LOOK_TIMEOUT).retry(Retry::none()).await
+        {
+            texts.extend([who.tenant.name, who.email]);
+        }
+        let stems = texts.iter().flatten().map(|text| stem(text.split('@').next().unwrap_or_default()));
+        let stem = stems.chain([stem(&self.base.host()), "account".to_owned()]).find(|stem| !stem.is_empty());
+        let stem = stem.unwrap_or_default();
         let numbered = (2..).map(|number| format!("{stem}-{number}"));
-        let mut names = std::iter::once(stem.to_owned()).chain(numbered);
+        let mut names = std::iter::once(stem.clone()).chain(numbered);
         names.find(|name| *name != ctx.profile && !ctx.config.profiles.contains_key(name)).unwrap_or_default()
     }
 }
 
-/// Whose the key of the profile in use is, in words; `None` if its service refuses it.
-async fn whose(ctx: &Context) -> Option<String> {
-    let unknown = Some(String::new());
+/// The part of a profile's name that a text gives.
+fn stem(text: &str) -> String {
+    let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("-").chars().take(40).collect::<String>().trim_end_matches('-').to_owned()
+}
+
+/// Whose the key of a profile is.
+enum Whose {
+    Unknown,
+    /// In words.
+    Known(String),
+    /// This service refuses it.
+    Refused(BaseUrl),
+}
+
+/// Whose the key of the profile in use is.
+async fn whose(ctx: &Context) -> Whose {
     let configured = ctx.config.profiles.get(&ctx.profile);
     let Some(base) = configured.and_then(|profile| profile.base_url.as_ref()?.parse::<BaseUrl>().ok()) else {
-        return unknown;
+        return Whose::Unknown;
     };
-    let Ok(Some((key, _))) = ctx.stores().find(&ctx.profile, configured, &base).await else { return unknown };
+    let Ok(Some((key, _))) = ctx.stores().find(&ctx.profile, configured, &base).await else { return Whose::Unknown };
     ctx.console.hide(key.expose());
-    let Ok(client) = ctx.client_for(&base, Auth::SecretKey(key), Reads::Held) else { return unknown };
+    let Ok(client) = ctx.client_for(&base, Auth::SecretKey(key), Reads::Held) else { return Whose::Unknown };
     let error = match client.whoami().timeout(LOOK_TIMEOUT).retry(Retry::none()).await {
         Ok(who) => {
             let email = who.email.map(|email| format!(", {email}")).unwrap_or_default();
-            return Some(format!(" of {}{email} at {base}", who.tenant.id));
+            return Whose::Known(format!(" of {}{email} at {base}", who.tenant.id));
         }
         Err(error) => error,
     };
@@ -157,5 +231,9 @@ async fn whose(ctx: &Context) -> Option<String> {
         error
     };
     // Not any 401: something between here and the service may want a password of its own.
-    if error.code() == Some(&ErrorCode::InvalidKey) { None } else { Some(format!(" for {base}")) }
+    if error.code() == Some(&ErrorCode::InvalidKey) {
+        Whose::Refused(base)
+    } else {
+        Whose::Known(format!(" for {base}"))
+    }
 }
