@@ -280,15 +280,21 @@ fn colour_follows_its_rules() {
 #[test]
 fn a_question_is_asked_and_answered() {
     let double = with_links(0);
-    for (answer, code, sent) in [("y\n", 0, 1), ("yes\n", 0, 1), ("n\n", 2, 0), ("\n", 2, 0)] {
-        let before = double.requests().len();
-        let screen = Screen::open(Dl::at(&double.url), "links delete spring-1 spring-2");
-        screen.wait_for("Delete 2 links? [y/N] ");
-        screen.send(answer);
-        assert_eq!(screen.end().0, Some(code), "{answer:?}");
-        assert_eq!(double.requests().len() - before, sent);
+    for (ids, question) in
+        [("spring-1 spring-2", "Delete 2 links? [y/N] "), ("spring-1", "Delete link spring-1? [y/N] ")]
+    {
+        for (answer, code, sent) in [("y\n", 0, 1), ("yes\n", 0, 1), ("n\n", 2, 0), ("\n", 2, 0)] {
+            let before = double.requests().len();
+            let screen = Screen::open(Dl::at(&double.url), &format!("links delete {ids}"));
+            screen.wait_for(question);
+            screen.send(answer);
+            assert_eq!(screen.end().0, Some(code), "{ids}: {answer:?}");
+            assert_eq!(double.requests().len() - before, sent);
+        }
     }
-    for line in ["links delete spring-1 spring-2 --yes", "links delete spring-1"] {
+    for line in
+        ["links delete spring-1 spring-2 --yes", "links delete spring-1 --yes", "links delete spring-1 --no-input"]
+    {
         assert_eq!(Screen::open(Dl::at(&double.url), line).end().0, Some(0), "{line}");
     }
     for dl in [Dl::at(&double.url).env("DL_NO_INPUT", "yes"), Dl::at(&double.url)] {

@@ -1,6 +1,7 @@
 //! `dl links delete`.
 
 use clap::Args;
+use deeplink_client::Client;
 
 use crate::context::Context;
 use crate::error::Outcome;
@@ -11,9 +12,11 @@ use crate::{given, ids};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again. To bring \
-     it back within 30 days, use dl links restore.",
+     it back within 30 days, use dl links restore. On a terminal, dl asks before it deletes; --yes skips the question. \
+     Elsewhere, deleting more than one link requires --yes.",
     &[
     "dl links delete spring-42",
+    "dl links delete spring-42 spring-43 --yes",
     "dl links list --status expired --all -o id | dl links delete - --yes",
 ]
 ))]
@@ -29,7 +32,10 @@ impl Delete {
         if ids.len() > 1 {
             return super::many::delete(ctx, &ids).await;
         }
-        let deleted = ids::delete(ctx, "links", &self.ids, &ids, None, |client, id| client.links().delete(id)).await;
+        // Scripts that delete a single link need no --yes.
+        let question = ids.first().filter(|_| ctx.will_ask()).map(|id| format!("Delete link {id}?"));
+        let call = |client: &Client, id: &str| client.links().delete(id);
+        let deleted = ids::delete(ctx, "links", &self.ids, &ids, question.as_deref(), call).await;
         deleted.map_err(|stop| match ids.first() {
             Some(id) => stop.naming_link(id),
             None => stop,
