@@ -43,8 +43,8 @@ fn a_url_without_a_scheme_gets_a_suggestion() {
         [("localhost:3000/hook", "http://localhost:3000/hook"), ("a.example.com", "https://a.example.com")]
     {
         let ran = dl.run(&format!("webhooks trigger click --to {url} --secret-file s.txt"));
-        assert!(ran.fails(2).contains(&format!("; did you mean {meant}?")), "{ran}");
+        assert!(ran.code == Some(2) && ran.says(&format!("; did you mean {meant}?")), "{ran}");
         let ran = dl.run(&format!("webhooks listen --forward-to {url} --secret-file s.txt"));
-        assert!(ran.fails(2).contains(&format!("; did you mean {meant}?")), "{ran}");
+        assert!(ran.code == Some(2) && ran.says(&format!("; did you mean {meant}?")), "{ran}");
     }
 }
