@@ -5,15 +5,19 @@ use std::net::IpAddr;
 /// A database of IPv6 addresses, with those of IPv4 in `::/96` as usual: what it has for the first bits of addresses, a country or
 /// with `None` something else.
 pub fn database(countries: &[(&str, Option<&str>)]) -> Vec<u8> {
+    damaged_database(countries, &[])
+}
+
+/// The same, with further networks whose records lead out of the file.
+pub fn damaged_database(countries: &[(&str, Option<&str>)], lost: &[&str]) -> Vec<u8> {
     let mut data = Vec::new();
     let mut tree = vec![[None, None]];
+    for network in lost {
+        let (address, bits) = read(network);
+        add(&mut tree, address, bits, 1 << 20);
+    }
     for (network, country) in countries {
-        let (address, bits) = network.split_once('/').expect("a network");
-        let bits: usize = bits.parse().expect("a number of bits");
-        let (address, bits) = match address.parse().expect("an address") {
-            IpAddr::V4(address) => (u128::from(address.to_bits()), bits + 96),
-            IpAddr::V6(address) => (address.to_bits(), bits),
-        };
+        let (address, bits) = read(network);
         add(&mut tree, address, bits, data.len());
         match country {
             Some(code) => data.extend([map(1), text("country"), map(1), text("iso_code"), text(code)].concat()),
@@ -28,6 +32,16 @@ pub fn endless_database() -> Vec<u8> {
     let mut tree: Vec<_> = (1..128).map(|next| [Some(Record::Node(next)); 2]).collect();
     tree.push([None, None]);
     file(&tree, &[])
+}
+
+/// The address of a network as one of IPv6, and how many of its bits name the network.
+fn read(network: &str) -> (u128, usize) {
+    let (address, bits) = network.split_once('/').expect("a network");
+    let bits: usize = bits.parse().expect("a number of bits");
+    match address.parse().expect("an address") {
+        IpAddr::V4(address) => (u128::from(address.to_bits()), bits + 96),
+        IpAddr::V6(address) => (address.to_bits(), bits),
+    }
 }
 
 /// Leads the first `bits` of an address to what begins at `data`.
