@@ -11,6 +11,7 @@ use deeplink_core::time::Timestamp;
 use super::{Failure, output};
 use crate::clock::Clock;
 use crate::config::{Config, MailTransport, OauthProvider, is_loopback};
+use crate::country::CountrySource;
 use crate::db::inspect::{Inspected, inspect};
 use crate::db::payments::Unresolved;
 use crate::db::sealed::{KeyCount, SealedValues};
@@ -18,6 +19,9 @@ use crate::http::listen::{Limits, OpenFiles};
 use crate::private;
 use crate::vault::{KeyCheck, Vault};
 use crate::work::mail::smtp::Smtp;
+
+/// Age in days from which a country database is out of date: the free ones are made weekly or monthly.
+const OLD_DAYS: i64 = 60;
 
 /// The result of one check.
 enum Finding {
@@ -46,6 +50,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("link expiry", link_expiry(config)),
         ("billing", billing(config)),
         ("threat list", threats(config)),
+        ("countries", countries(config, Clock::system().now())),
         ("x402", x402(config, &payments)),
     ];
     let mut report = String::new();
@@ -314,5 +319,17 @@ fn threats(config: &Config) -> Finding {
     match &file.initial.skipped {
         skipped if skipped.is_empty() => Fine(format!("{file:?}")),
         skipped => Note(format!("{file:?}; ignored lines, neither a URL nor a host: {skipped}")),
+    }
+}
+
+/// Where the countries of visitors come from.
+fn countries(config: &Config, now: Timestamp) -> Finding {
+    match &config.country {
+        None => Fine("off; set DEEPLINK_GEO_DB or DEEPLINK_COUNTRY_HEADER to count clicks by country".into()),
+        Some(CountrySource::Header(name)) => Fine(format!("header {name}, from trusted proxies")),
+        Some(CountrySource::File(file)) if file.built.plus_days(OLD_DAYS) < now => {
+            Note(format!("{file:?}; older than {OLD_DAYS} days, so some countries may be wrong; download a newer one"))
+        }
+        Some(CountrySource::File(file)) => Fine(format!("{file:?}")),
     }
 }

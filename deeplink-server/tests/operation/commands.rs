@@ -202,6 +202,28 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     assert!(wrong.stdout.contains("WRONG  database") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
 }
 
+/// `check` said nothing about countries.
+#[test]
+fn check_says_where_countries_come_from() {
+    let mut home = Home::on_sqlite();
+    let row = |home: &Home| {
+        let check = home.ok(&["check"]);
+        check.lines().find(|line| line.contains(" countries ")).expect("a row").to_owned()
+    };
+    let off = "ok     countries       off; set DEEPLINK_GEO_DB or DEEPLINK_COUNTRY_HEADER to count clicks by country";
+    assert_eq!(row(&home), off);
+    home.set("DEEPLINK_COUNTRY_HEADER", "CF-IPCountry");
+    home.set("DEEPLINK_TRUSTED_PROXIES", "192.0.2.1");
+    assert_eq!(row(&home), "ok     countries       header cf-ipcountry, from trusted proxies");
+    home.set("DEEPLINK_COUNTRY_HEADER", "");
+    let file = home.path("countries.mmdb");
+    std::fs::write(&file, deeplink_doubles::geo::database(&[("192.0.2.0/24", Some("DE"))])).expect("written");
+    let file = file.to_str().expect("UTF-8").to_owned();
+    home.set("DEEPLINK_GEO_DB", &file);
+    let old = format!("note   countries       {file} (Test-Country of 1970-01-01); older than 60 days,");
+    assert!(row(&home).starts_with(&old), "{}", row(&home));
+}
+
 #[test]
 fn a_damaged_database_is_found() {
     let home = Home::on_sqlite();
