@@ -164,6 +164,7 @@ fn errors_name_the_flag_and_the_variable_of_an_invalid_value() {
         ("--threat-list", "/dev/null"),
         ("--country-header", "not a name"),
         ("--country-header", "CF-IPCountry"),
+        ("--country-header", "User-Agent"),
         ("--geo-db", "/nowhere/at/all.mmdb"),
         ("--geo-db", "/dev/null"),
         ("--geo-db", "/proc/self/status"),
@@ -210,6 +211,20 @@ fn the_country_has_one_source() {
     assert!(shown(read(&header, &[]).expect("a header")).contains("cf-ipcountry"));
     let both = read(&[header[0], header[1], &file], &[]).expect_err("one of them");
     assert_eq!(both.variable, "DEEPLINK_GEO_DB");
+}
+
+/// With such a header every click was of an unknown country.
+#[test]
+fn a_country_is_in_no_general_header() {
+    let with = |name: &str| read(&[&format!("--country-header={name}"), "--trusted-proxies=192.0.2.1"], &[]);
+    for name in ["Host", "User-Agent", "accept-language", "Cookie", "Authorization", "Content-Type", "X-Forwarded-For"] {
+        let error = with(name).expect_err(name);
+        assert_eq!(error.variable, "DEEPLINK_COUNTRY_HEADER", "{name}");
+        assert!(error.to_string().contains("never contains a country"), "{error}");
+    }
+    for name in ["CF-IPCountry", "CloudFront-Viewer-Country", "X-Country-Code", "X-AppEngine-Country", "Country"] {
+        assert!(with(name).is_ok(), "{name}");
+    }
 }
 
 /// Database URLs, SMTP URLs and keys are secrets: neither errors nor `Debug` repeat them.

@@ -108,12 +108,51 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     }
 }
 
+/// Headers of requests that mean something else (RFC 9110 and its like), also as the start of a name; a name that
+/// says country is believed.
+fn is_general(header: &HeaderName) -> bool {
+    const NAMES: [&str; 22] = [
+        "authorization",
+        "cache-control",
+        "connection",
+        "cookie",
+        "date",
+        "dnt",
+        "expect",
+        "forwarded",
+        "from",
+        "host",
+        "keep-alive",
+        "origin",
+        "pragma",
+        "range",
+        "referer",
+        "te",
+        "trailer",
+        "upgrade",
+        "user-agent",
+        "via",
+        "x-real-ip",
+        "x-request-id",
+    ];
+    const STARTS: [&str; 7] = ["accept", "content-", "if-", "proxy-", "sec-", "transfer-", "x-forwarded-"];
+    let name = header.as_str();
+    let is_listed = NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start));
+    is_listed && !name.contains("country")
+}
+
 /// Where the country of visitors comes from.
 pub(super) fn country_source(settings: &Settings, proxies: &[IpNet]) -> Result<Option<CountrySource>, BadSetting> {
     const HEADER: &str = "DEEPLINK_COUNTRY_HEADER";
     const FILE: &str = "DEEPLINK_GEO_DB";
     let header = optional(HEADER, settings.country_header.as_deref(), |name| {
-        name.parse::<HeaderName>().map_err(|_| format!("{name:?} is not the name of a header"))
+        let header = name.parse::<HeaderName>().map_err(|_| format!("{name:?} is not the name of a header"))?;
+        if is_general(&header) {
+            return Err(format!(
+                "{name:?} never contains a country; name the header that your proxy adds, such as CF-IPCountry"
+            ));
+        }
+        Ok(header)
     })?;
     let file = optional(FILE, settings.geo_db.as_deref(), |path| GeoFile::read(Path::new(path)))?;
     match (header, file) {
