@@ -221,13 +221,19 @@ fn dates(from: &str, to: &str, now: Timestamp, zone: &Zone) -> Result<Vec<Day>, 
         let wrong = || format!("“{name}” is not a date such as {}.", time::date(now, zone));
         zone.midnight(text).ok_or_else(wrong)
     };
-    let first = date(from, "From")?;
-    let end = if to.is_empty() { now } else { date(to, "To")? };
-    if first > end {
-        return Err("Choose an end date on or after the start date.".to_owned());
-    }
+    let first = if from.is_empty() { Err("Enter a start date.".to_owned()) } else { date(from, "From") };
+    let end = if to.is_empty() { Ok(now) } else { date(to, "To") };
+    let (first, end) = match (first, end) {
+        (Ok(first), Ok(end)) => (first, end),
+        // The form shows one text above both dates.
+        (Err(first), Err(end)) => return Err(format!("{first} {end}")),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+    };
     if first > now {
         return Err("These dates are in the future.".to_owned());
+    }
+    if first > end {
+        return Err("Choose an end date on or after the start date.".to_owned());
     }
     let too_many = |days: i64| format!("The range is longer than {days} days.");
     let until = first.plus_days(MAX_WINDOW_DAYS);
@@ -288,8 +294,15 @@ mod tests {
             ("from=1.11.2026&to=2026-11-02", "“From” is not a date such as 2026-11-20."),
             ("from=2026-11-01&to=2026-02-30", "“To” is not a date such as 2026-11-20."),
             ("from=2026-11-02&to=2026-11-01", "Choose an end date on or after the start date."),
-            ("from=&to=2026-11-01", "“From” is not a date such as 2026-11-20."),
+            ("from=&to=2026-11-01", "Enter a start date."),
+            ("from=&to=soon", "Enter a start date. “To” is not a date such as 2026-11-20."),
+            (
+                "from=then&to=soon",
+                "“From” is not a date such as 2026-11-20. “To” is not a date such as 2026-11-20.",
+            ),
             ("from=2026-11-21&to=2026-11-22", "These dates are in the future."),
+            ("from=2026-11-21", "These dates are in the future."),
+            ("from=2026-11-22&to=2026-11-21", "These dates are in the future."),
             ("from=2025-10-16&to=2026-11-20", "The range is longer than 400 days."),
         ] {
             let range = read(query);
