@@ -23,7 +23,7 @@ pub(crate) enum Changed {
 pub(crate) async fn suspend(
     db: &mut Conn<'_>,
     tenant: &TenantId,
-    reason: &str,
+    reason: Option<&str>,
     now: Timestamp,
 ) -> Result<Changed, DbError> {
     const SQL: &str = "UPDATE tenants SET suspended_at = $2 WHERE id = $1 AND suspended_at IS NULL";
@@ -35,7 +35,7 @@ pub(crate) async fn suspend(
 pub(crate) async fn resume(
     db: &mut Conn<'_>,
     tenant: &TenantId,
-    reason: &str,
+    reason: Option<&str>,
     now: Timestamp,
 ) -> Result<Changed, DbError> {
     // The suspension does not count towards the days of failures after which a webhook is paused, or until a scheduled deletion.
@@ -55,7 +55,7 @@ struct Change<'a> {
     tenant: &'a TenantId,
     status: &'static str,
     action: AuditAction,
-    reason: &'a str,
+    reason: Option<&'a str>,
     now: Timestamp,
 }
 
@@ -69,8 +69,9 @@ async fn changed(db: &mut Conn<'_>, rows: u64, change: Change<'_>) -> Result<Cha
         let exists: bool = on!(db, c => sqlx::query_scalar(EXISTS).bind(tenant.as_str()).fetch_one(c).await)?;
         return Ok(if exists { Changed::Already } else { Changed::NoAccount });
     }
-    execute!(db, RECORD; tenant.as_str(), status, reason, now.as_millis())?;
-    NewEntry::by_operator(tenant.clone(), action, now).of(tenant, Some(reason)).store(db).await?;
+    // The column takes no null.
+    execute!(db, RECORD; tenant.as_str(), status, reason.unwrap_or_default(), now.as_millis())?;
+    NewEntry::by_operator(tenant.clone(), action, now).of(tenant, reason).store(db).await?;
     notices::account_changed(db, tenant).await?;
     Ok(Changed::Yes)
 }
@@ -81,11 +82,12 @@ pub(crate) async fn is_suspended(db: &mut Conn<'_>, tenant: &TenantId) -> Result
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
 }
 
-/// The reason of the operator's last change to an account's state; `None` if there was none.
+/// The reason of the operator's last change to an account's state; `None` if there was no change, or none was given.
 pub(crate) async fn last_reason(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Option<String>, DbError> {
     const SQL: &str = "
         SELECT reason FROM tenant_status_changes WHERE tenant_id = $1 ORDER BY changed_at DESC LIMIT 1";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?)
+    let last: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_optional(c).await)?;
+    Ok(last.filter(|reason| !reason.is_empty()))
 }
 
 #[cfg(test)]
@@ -124,11 +126,11 @@ mod tests {
         scratch.execute(format!("UPDATE tenants SET deletes_at = {at}")).await;
         let hook = HOOK.parse().expect("an id");
         for (suspends, at, reason, changed) in [
-            (false, 0, "no need", Changed::Already),
-            (true, 0, "phishing", Changed::Yes),
-            (true, 1_000, "again", Changed::Already),
-            (false, 7_000, "explained", Changed::Yes),
-            (false, 8_000, "again", Changed::Already),
+            (false, 0, Some("no need"), Changed::Already),
+            (true, 0, Some("phishing"), Changed::Yes),
+            (true, 1_000, Some("again"), Changed::Already),
+            (false, 7_000, Some("explained"), Changed::Yes),
+            (false, 8_000, None, Changed::Already),
         ] {
             let (of, at) = (tenant.clone(), now().plus_millis(at));
             let set = scratch.write(move |tx| {
@@ -138,15 +140,15 @@ mod tests {
                 }
                 .boxed()
             });
-            assert_eq!(set.await, changed, "{reason}");
+            assert_eq!(set.await, changed, "{reason:?}");
             let mut reader = scratch.db.read().await.expect("a reader");
             let due = deliveries::due(&mut reader.conn(), &hook, now(), 10).await.expect("an answer");
-            assert_eq!(due.len(), usize::from(!suspends), "{reason}");
+            assert_eq!(due.len(), usize::from(!suspends), "{reason:?}");
         }
         let nobody = "tnt_000000000000000000000000".parse::<TenantId>().expect("an id");
         let missing = scratch.write(move |tx| {
             let nobody = nobody.clone();
-            async move { suspend(tx, &nobody, "a reason", now()).await }.boxed()
+            async move { suspend(tx, &nobody, Some("a reason"), now()).await }.boxed()
         });
         assert_eq!(missing.await, Changed::NoAccount);
         let mut reader = scratch.db.read().await.expect("a reader");

@@ -34,7 +34,7 @@ pub(in crate::admin) struct Show {
 /// The details shown of an account.
 struct TenantReport {
     account: account_list::Account,
-    /// The reason for its last change of state.
+    /// The reason why it is suspended, if one was given.
     reason: Option<String>,
     usage: Usage,
     people: Vec<UserDetail>,
@@ -70,9 +70,10 @@ async fn find(db: &Db, named: Named, now: Timestamp) -> Result<TenantReport, Fai
     let mut reader = db.read().await?;
     let tenant = named.tenant.find(&mut reader.conn()).await?;
     let account = account_list::find(&mut reader.conn(), &tenant, now).await?.ok_or_else(|| missing(&tenant))?;
+    let reason = suspensions::last_reason(&mut reader.conn(), &tenant).await?;
     Ok(TenantReport {
+        reason: reason.filter(|_| account.suspended_at.is_some()),
         account,
-        reason: suspensions::last_reason(&mut reader.conn(), &tenant).await?,
         usage: tenants::usage(&mut reader.conn(), &tenant, now).await?,
         people: users::list(&mut reader.conn(), &tenant, &Span::newest(i64::MAX)).await?,
     })

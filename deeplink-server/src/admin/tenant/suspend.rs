@@ -34,9 +34,9 @@ Example:
 pub(in crate::admin) struct Target {
     #[command(flatten)]
     named: Named,
-    /// Reason for the change; `tenant show` shows it, and the account sees it in its audit log
-    #[arg(long, value_name = "TEXT", value_parser = reason, default_value = "none given")]
-    reason: String,
+    /// Reason for the change; `tenant show` shows that of a suspension, and the account sees it in its audit log
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,9 +69,9 @@ async fn set(db: &Db, target: Target, suspends: bool, clock: &Clock) -> Result<(
     let tenant = target.named.tenant.find(&mut db.read().await?.conn()).await?;
     let set = db.write(Share::Service, (tenant.clone(), target.reason), move |tx, (tenant, reason)| {
         if suspends {
-            suspensions::suspend(tx, tenant, reason, now).boxed()
+            suspensions::suspend(tx, tenant, reason.as_deref(), now).boxed()
         } else {
-            suspensions::resume(tx, tenant, reason, now).boxed()
+            suspensions::resume(tx, tenant, reason.as_deref(), now).boxed()
         }
     });
     match set.await? {
