@@ -75,7 +75,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
 
 async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &Clock) -> Result<String, Failure> {
     let id = target.link_id;
-    let missing = || Failure::Refused(format!("not_found: no link with ID {id:?}"));
+    let missing = || Failure::Refused(format!("no link with ID {id:?}"));
     if !is_link_id(&id) {
         return Err(missing());
     }

@@ -68,17 +68,17 @@ fn a_grant_needs_an_account_and_a_plan() {
     let (tenant, _) = account(&home, "owner@example.com");
     let nobody = "tnt_0123456789abcdef01234567";
     for (args, code, says) in [
-        (&["tenant", "comp", nobody, "--tier", "pro"][..], 1, "not_found"),
-        (&["tenant", "comp", nobody, "--end"], 1, "not_found"),
-        (&["tenant", "plan", nobody], 1, "not_found"),
-        (&["tenant", "unsubscribe", nobody], 1, "not_found"),
+        (&["tenant", "comp", nobody, "--tier", "pro"][..], 1, "no account with ID"),
+        (&["tenant", "comp", nobody, "--end"], 1, "no account with ID"),
+        (&["tenant", "plan", nobody], 1, "no account with ID"),
+        (&["tenant", "unsubscribe", nobody], 1, "no account with ID"),
         (&["tenant", "unsubscribe"], 2, "TENANT_ID"),
         (&["tenant", "comp", &tenant], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "free"], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "gold"], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "pro", "--end"], 2, "--end"),
-        (&["tenant", "plan", "nobody@example.com"], 1, "not_found"),
-        (&["tenant", "comp", "nobody@example.com", "--end"], 1, "not_found"),
+        (&["tenant", "plan", "nobody@example.com"], 1, "no account has a user with"),
+        (&["tenant", "comp", "nobody@example.com", "--end"], 1, "no account has a user with"),
         (&["tenant", "plan", "owner"], 2, "TENANT_ID"),
     ] {
         let ended = home.run(args);

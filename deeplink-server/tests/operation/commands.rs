@@ -42,9 +42,9 @@ fn a_status_needs_a_link_and_a_reason() {
     let tenant: serde_json::Value = serde_json::from_str(&tenant).expect("JSON");
     let tenant = tenant["tenant_id"].as_str().expect("an id");
     for (args, code, says) in [
-        (&["link", "flag", "no-such-link", "--reason", "x"][..], 1, "not_found"),
-        (&["link", "flag", "no-such-link", "--reason", "x", "--tenant", tenant], 1, "not_found"),
-        (&["link", "flag", "a/b", "--reason", "x"], 1, "not_found"),
+        (&["link", "flag", "no-such-link", "--reason", "x"][..], 1, "no link with ID"),
+        (&["link", "flag", "no-such-link", "--reason", "x", "--tenant", tenant], 1, "no link with ID"),
+        (&["link", "flag", "a/b", "--reason", "x"], 1, "no link with ID"),
         (&["link", "flag", "no-such-link"], 2, "--reason"),
         (&["link", "flag", "no-such-link", "--reason", " "], 2, "--reason"),
         (&["link", "flag", "no-such-link", "--reason", "x", "--tenant", "me"], 2, "--tenant"),

@@ -84,6 +84,10 @@ fn r12_an_account_is_suspended_and_resumed_beside_a_running_server() {
     assert_eq!(home.ok(&["tenant", "resume", "--tenant", &tenant]), format!("{tenant} is active already\n"));
     let shown = read(&home.ok(&["tenant", "show", "--tenant", &tenant, "--json"]));
     assert_eq!((&shown["state"], &shown["suspended_at"]), (&json!("active"), &Value::Null));
+    assert_eq!(shown["reason"], Value::Null, "the reason is that of a suspension");
+    home.ok(&["tenant", "suspend", "--tenant", &tenant]);
+    let text = home.ok(&["tenant", "show", "--tenant", &tenant]);
+    assert!(text.contains("status        suspended, since 2") && !text.contains("reason"), "none was given: {text}");
     server.stop();
 }
 
@@ -124,7 +128,7 @@ fn what_the_operator_does_is_in_the_accounts_audit_log() {
         ("link.disabled", &link, Some("disable")),
         ("link.enabled", &link, Some("enable")),
         ("account.suspended", &tenant, Some("phishing")),
-        ("account.resumed", &tenant, Some("none given")),
+        ("account.resumed", &tenant, None),
     ];
     let shown = |entry: &Value| {
         let text = |name: &str| entry[name].as_str().map(str::to_owned);
@@ -304,7 +308,11 @@ fn an_account_is_deleted_beside_a_running_server() {
     let (link, kept) = (server.link(&key), server.link(&other));
     assert_eq!(server.tap(&link), 302);
     let named = ["tenant", "delete", "--tenant", "leaving@example.com"];
-    failed(&home.run(&named), 1, "confirm with --yes");
+    let unconfirmed = home.run(&named);
+    failed(&unconfirmed, 1, "confirm with --yes");
+    for line in [&*format!("tenant_id     {tenant}\n"), "links         1\n", "keys          1\n"] {
+        assert!(unconfirmed.stderr.contains(line), "{line}: {unconfirmed:?}");
+    }
     failed(&home.run(&[&named[..], &["--json"]].concat()), 2, "--yes");
     assert_eq!(get(&server, "/v1/links", &key), 200, "nothing was deleted");
     let told = home.ok(&[&named[..], &["--yes"]].concat());
@@ -323,11 +331,11 @@ fn an_account_is_deleted_beside_a_running_server() {
     eventually_blocking("its link is gone", PATIENCE, || server.tap(&link) == 404);
     assert_eq!((get(&server, "/v1/links", &other), server.tap(&kept)), (200, 302));
     assert!(!home.ok(&["tenant", "list"]).contains(&tenant));
-    failed(&home.run(&["tenant", "show", "--tenant", &tenant]), 1, "not_found");
+    failed(&home.run(&["tenant", "show", "--tenant", &tenant]), 1, "no account with ID");
     for command in ["resume", "suspend", "key", "signin"] {
-        failed(&home.run(&["tenant", command, "--tenant", &tenant]), 1, "not_found");
+        failed(&home.run(&["tenant", command, "--tenant", &tenant]), 1, "no account with ID");
     }
-    failed(&home.run(&["tenant", "comp", &tenant, "--tier", "pro"]), 1, "not_found");
+    failed(&home.run(&["tenant", "comp", &tenant, "--tier", "pro"]), 1, "no account with ID");
     let (again, _) = account(&home, "leaving@example.com");
     let told = read(&home.ok(&["tenant", "delete", "--tenant", &again, "--yes", "--json"]));
     assert_eq!((&told["tenant_id"], &told["links"], &told["keys"]), (&json!(again), &json!(0), &json!(1)));
@@ -341,8 +349,12 @@ fn an_account_that_is_not_there_is_said_so() {
     home.ok(&["migrate"]);
     for command in ["show", "key", "signin", "suspend", "resume"] {
         for (tenant, code, says) in [
-            (NOBODY, 1, "not_found: no account with ID tnt_"),
-            ("nobody@example.com", 1, "not_found: no account has a user with the address nobody@example.com"),
+            (NOBODY, 1, "deeplink-server: no account with ID tnt_"),
+            (
+                "nobody@example.com",
+                1,
+                "deeplink-server: no account has a user with the address nobody@example.com; `tenant list` shows all accounts",
+            ),
             ("nobody", 2, "--tenant"),
             ("@", 2, "--tenant"),
         ] {
@@ -351,7 +363,7 @@ fn an_account_that_is_not_there_is_said_so() {
         }
         failed(&home.run(&["tenant", command]), 2, "--tenant");
     }
-    failed(&home.run(&["tenant", "delete", "--tenant", NOBODY, "--yes"]), 1, "not_found: no account with ID tnt_");
+    failed(&home.run(&["tenant", "delete", "--tenant", NOBODY, "--yes"]), 1, "no account with ID tnt_");
     let blank = ["tenant", "suspend", "--tenant", NOBODY, "--reason"];
     for reason in ["", "  ", "a\u{7}b", &"x".repeat(501)] {
         failed(&home.run(&[&blank[..], &[reason]].concat()), 2, "--reason");

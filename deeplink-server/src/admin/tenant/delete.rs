@@ -79,6 +79,7 @@ async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Con
     };
     let mut contents = contents_of(db, &tenant, clock.now()).await?;
     if !delete.yes && !std::io::stdin().is_terminal() {
+        output::print_error(described(&contents).trim_end());
         return Err(Failure::Refused("this deletes the account and everything in it; confirm with --yes".to_owned()));
     }
     if !delete.json {

@@ -105,6 +105,9 @@ pub(super) struct Unsubscribe {
     account: Account,
 }
 
+/// The next step after a wrong ID or address.
+const LIST_SHOWS: &str = "`tenant list` shows all accounts";
+
 /// The account that a command acts on.
 #[derive(Debug, clap::Args)]
 struct Named {
@@ -139,7 +142,7 @@ impl Account {
             Self::Id(tenant) if tenants::is_deleted(db, &tenant).await? => Err(missing(&tenant)),
             Self::Id(tenant) => Ok(tenant),
             Self::Of(email) => match users::accounts_of(db, &email).await?.as_slice() {
-                [] => Err(Failure::Refused(format!("not_found: no account has a user with the address {email}"))),
+                [] => Err(Failure::Refused(format!("no account has a user with the address {email}; {LIST_SHOWS}"))),
                 [tenant] => Ok(tenant.clone()),
                 several => {
                     let list = several.iter().map(TenantId::as_str).collect::<Vec<_>>().join("\n  ");
@@ -216,7 +219,7 @@ async fn store_for<C: Send + Sync + 'static>(
 }
 
 fn missing(tenant: &TenantId) -> Failure {
-    Failure::Refused(format!("not_found: no account with ID {tenant}"))
+    Failure::Refused(format!("no account with ID {tenant}; {LIST_SHOWS}"))
 }
 
 async fn grant(comp: Comp, config: &Config, clock: &Clock) -> Result<(), Failure> {
