@@ -119,7 +119,7 @@ fn a_malformed_file_sends_nothing() {
     let ran = dl.run("links import links.csv");
     assert!(
         ran.fails(3)
-            .starts_with("links.csv:502: custom_id \"ab\": 3 to 64 letters, digits or '-' [invalid_custom_id]\n"),
+            .starts_with("links.csv:502: custom_id \"ab\": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]\n"),
         "{ran}"
     );
     dl.file("links.jsonl", "{\"custom_id\": \"abc\"}\n{\"custom_id\": nope}\n");

@@ -67,7 +67,7 @@ fn invalid_rows_keep_everything_back() {
     dl.file("links.csv", "custom_id,web_url\ngood-1,https://example.com\nab,https://example.com\ngood-2,ftp://example.com\ngood-1,https://example.com\n");
     insta::assert_snapshot!(dl.run("links import links.csv --rejects bad.csv"), @r#"
     --- stderr
-    links.csv:3: custom_id "ab": 3 to 64 letters, digits or '-' [invalid_custom_id]
+    links.csv:3: custom_id "ab": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]
     links.csv:4: web_url: must start with http:// or https:// [invalid_url]
     links.csv:5: custom_id "good-1": also on line 2 [duplicate_custom_id_in_batch]
     error: 3 of 4 rows are invalid; nothing was sent
@@ -76,7 +76,7 @@ fn invalid_rows_keep_everything_back() {
     "#);
     insta::assert_snapshot!(dl.read("bad.csv").replace("\r\n", "\n"), @r#"
     custom_id,web_url,_error
-    ab,https://example.com,"custom_id ""ab"": 3 to 64 letters, digits or '-' [invalid_custom_id]"
+    ab,https://example.com,"custom_id ""ab"": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]"
     good-2,ftp://example.com,web_url: must start with http:// or https:// [invalid_url]
     good-1,https://example.com,"custom_id ""good-1"": also on line 2 [duplicate_custom_id_in_batch]"
     "#);

@@ -54,7 +54,7 @@ pub fn is_link_id(text: &str) -> bool {
 pub fn check_custom_id(text: &str) -> Result<(), Invalid> {
     let wrong = |message| Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", message));
     if !is_link_id(text) {
-        return wrong("3 to 64 letters, digits or '-'");
+        return wrong("use 3 to 64 letters, digits and hyphens, with a letter or digit at each end");
     }
     if text.starts_with('-') || text.ends_with('-') {
         return wrong("an ID must not start or end with '-'");

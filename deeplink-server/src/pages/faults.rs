@@ -98,7 +98,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::TagLimit => {
             "Your account already has 1,000 different tags. To add another, first delete one that you no longer use."
         }
-        ErrorCode::InvalidCustomId if message.ends_with("letters, digits or '-'") => {
+        ErrorCode::InvalidCustomId if message.ends_with("letter or digit at each end") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
         ErrorCode::LinkIdTaken => "This ID is already in use. Choose another one.",

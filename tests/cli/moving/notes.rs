@@ -88,7 +88,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
     insta::assert_snapshot!(dl.run("import --from firebase firebase.csv --sanitize-ids"), @r#"
     --- stderr
     note: replaced characters that are not allowed in 2 IDs; the original is in the metadata as imported_id
-    firebase.csv:4: custom_id "é": 3 to 64 letters, digits or '-' [invalid_custom_id]
+    firebase.csv:4: custom_id "é": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]
     error: 1 of 4 rows is invalid; nothing was sent
       hint: fix the rows, or skip them with --on-error continue; --rejects FILE collects them; --generate-ids generates IDs instead
     --- exit 3

@@ -33,7 +33,7 @@ fn bad_files_are_refused_with_the_reason() {
             "x.csv",
             format!("{head}https://bit.ly/a_b,https://example.com,\n").into(),
             &[
-                "x.csv:2: custom_id \"a_b\": 3 to 64 letters, digits or '-' [invalid_custom_id]",
+                "x.csv:2: custom_id \"a_b\": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]",
                 "--sanitize-ids replaces characters that are not allowed in an ID, and --generate-ids generates IDs instead",
             ],
         ),

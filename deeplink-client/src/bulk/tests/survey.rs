@@ -19,7 +19,7 @@ async fn duplicates_name_both_lines() {
         faults,
         [
             r#"3: custom_id "abc": also on line 1 [duplicate_custom_id_in_batch]"#,
-            r#"4: custom_id "a": 3 to 64 letters, digits or '-' [invalid_custom_id]"#,
+            r#"4: custom_id "a": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]"#,
             r#"5: custom_id "abc": also on line 1 [duplicate_custom_id_in_batch]"#,
         ]
     );

@@ -71,11 +71,11 @@ async fn results_name_every_row() {
     for (name, expected) in [
         (
             "r.csv",
-            "line,custom_id,link_id,url,status,code,message,batch\r\n3,!,,,rejected,invalid_custom_id,\"custom_id \"\"!\"\": 3 to 64 letters, digits or '-' [invalid_custom_id]\",\r\n2,abc,abc,https://go.example.com/abc,created,,,1\r\n",
+            "line,custom_id,link_id,url,status,code,message,batch\r\n3,!,,,rejected,invalid_custom_id,\"custom_id \"\"!\"\": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]\",\r\n2,abc,abc,https://go.example.com/abc,created,,,1\r\n",
         ),
         (
             "r.jsonl",
-            "{\"line\":3,\"custom_id\":\"!\",\"link_id\":null,\"url\":null,\"status\":\"rejected\",\"code\":\"invalid_custom_id\",\"message\":\"custom_id \\\"!\\\": 3 to 64 letters, digits or '-' [invalid_custom_id]\",\"batch\":null}\n{\"line\":2,\"custom_id\":\"abc\",\"link_id\":\"abc\",\"url\":\"https://go.example.com/abc\",\"status\":\"existed\",\"code\":null,\"message\":null,\"batch\":1}\n",
+            "{\"line\":3,\"custom_id\":\"!\",\"link_id\":null,\"url\":null,\"status\":\"rejected\",\"code\":\"invalid_custom_id\",\"message\":\"custom_id \\\"!\\\": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]\",\"batch\":null}\n{\"line\":2,\"custom_id\":\"abc\",\"link_id\":\"abc\",\"url\":\"https://go.example.com/abc\",\"status\":\"existed\",\"code\":null,\"message\":null,\"batch\":1}\n",
         ),
     ] {
         let mut results = ResultsWriter::create(dir.path().join(name)).expect("a file");
