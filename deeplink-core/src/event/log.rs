@@ -136,11 +136,15 @@ impl EventFilter {
         to: Timestamp,
     }
 
-    /// Checks the filter: 400 `invalid_event` for an unknown kind, 400 `bad_request` for a period that ends before it begins.
+    /// Checks the filter: 400 `invalid_event` for an unknown kind, 400 `bad_request` for an empty link ID or a period that
+    /// ends before it begins.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Some(EventKind::Unknown(_)) = &self.kind {
             let kinds = "kind must be click, attribute, identify or conversion";
             return Err(Invalid::field(ErrorCode::InvalidEvent, "kind", kinds));
+        }
+        if self.link_id.as_deref().is_some_and(|link_id| link_id.trim().is_empty()) {
+            return Err(Invalid::field(ErrorCode::BadRequest, "link_id", "link_id is empty"));
         }
         match (self.from, self.to) {
             (Some(from), Some(to)) if to < from => {

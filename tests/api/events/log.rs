@@ -135,6 +135,8 @@ async fn a_wrong_question_is_refused() {
         ("kind=click,identify", "400 invalid_event kind"),
         ("kind=click&kind=identify", "400 bad_request kind"),
         ("link_id=%00", "400 bad_request link_id"),
+        ("link_id=", "400 bad_request link_id"),
+        ("link_id=%20", "400 bad_request link_id"),
         ("limit=0", "400 bad_request limit"),
         ("limit=1001", "400 bad_request limit"),
         ("limit=ten", "400 bad_request limit"),
