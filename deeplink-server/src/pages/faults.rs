@@ -123,7 +123,8 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
             "This URL is on a list of unsafe sites, so links cannot lead there."
         }
         ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
-        ErrorCode::InvalidUrl if message.ends_with("not an absolute URL") => {
+        ErrorCode::InvalidThemeColor => "Enter a color such as #0a7cff.",
+        _ if message.ends_with("not an absolute URL") => {
             if field.is_some_and(|field| field.ends_with("deep_link")) {
                 "Enter the full URL, starting with https:// or your app’s scheme, such as myapp://."
             } else {
@@ -169,6 +170,20 @@ mod tests {
             ),
         ] {
             assert_eq!(text_of(&ErrorCode::BadRequest, field, message), text);
+        }
+    }
+
+    #[test]
+    fn the_icon_and_the_color_of_a_form_are_explained() {
+        let fault = |icon: &str, color: &str| {
+            let app = CreateApp::ios("com.example.app", "ABCDE12345").icon_url(icon).theme_color(color);
+            app.validate().expect_err("a fault")
+        };
+        for (invalid, text) in [
+            (fault("example.com/icon.png", "#0a7cff"), "Enter the full URL, starting with https://."),
+            (fault("https://example.com/icon.png", "blue"), "Enter a color such as #0a7cff."),
+        ] {
+            assert_eq!(text_of(&invalid.code, invalid.field.as_deref(), &invalid.message), text);
         }
     }
 
