@@ -12,6 +12,9 @@ use crate::db::{DbError, WriteError};
 /// Seconds after which a request refused for load may be repeated.
 const RETRY_SOON: u64 = 1;
 
+/// The message of a 404 that does not say what is missing; `http::missing` puts that in for paths with an ID.
+pub(crate) const NOT_FOUND: &str = "not found";
+
 /// Whole seconds until a moment, rounded up: the value of `Retry-After`.
 pub(crate) fn seconds_until(now: Timestamp, then: Timestamp) -> u64 {
     u64::try_from(then.as_millis() - now.as_millis()).unwrap_or(0).div_ceil(1_000).max(1)
@@ -92,7 +95,7 @@ impl ApiError {
 
     /// It does not exist, or is not the caller's.
     pub(crate) fn not_found() -> Self {
-        Self::Plain(ErrorCode::NotFound, "not found")
+        Self::Plain(ErrorCode::NotFound, NOT_FOUND)
     }
 
     /// Something of a given kind does not exist, or is not the caller's.

@@ -17,7 +17,7 @@ use crate::api::{
     signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
-use crate::http::x402;
+use crate::http::{missing, x402};
 use crate::metrics::RouteName;
 use crate::openapi;
 use crate::pages::{self, auth};
@@ -133,10 +133,18 @@ pub(crate) fn router(app: Shared) -> Router {
         .with_state(app)
 }
 
-/// Records the template of the route that answered.
+/// Records the template of the route that answered, and names what it did not find.
 async fn name_route(request: Request, next: Next) -> Response {
     let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
-    let mut response = next.run(request).await;
+    let (mut parts, body) = request.into_parts();
+    let asked = match &template {
+        Some(template) => missing::Asked::of(template, &mut parts).await,
+        None => None,
+    };
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(asked) = asked {
+        asked.name_in(&mut response);
+    }
     let all = deeplink_core::routes::ALL
         .iter()
         .map(|route| route.path)

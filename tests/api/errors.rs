@@ -262,6 +262,52 @@ async fn x1_ids_that_cannot_be_are_simply_not_there() {
     }
 }
 
+/// The message of a 404 said only that something was not found. It names the thing as asked for, if that could be one.
+#[tokio::test]
+async fn a_404_says_what_is_missing() {
+    let world = spawn().await;
+    let long = format!("/v1/links/{}", "a".repeat(3_000));
+    let key = format!("/v1/auth/secret-keys/dl_live_{}", "0".repeat(48));
+    for (method, path, message) in [
+        (Method::GET, "/v1/links/nope", "no link nope"),
+        (Method::DELETE, "/v1/links/nope", "no link nope"),
+        (Method::PUT, "/v1/links/nope", "no link nope"),
+        (Method::GET, "/v1/links/nope/history", "no link nope"),
+        (Method::GET, "/v1/links/nope/qr.png", "no link nope"),
+        (Method::GET, "/v1/links/%ff", "no such link"),
+        (Method::GET, "/v1/links/%3Cb%3E", "no such link"),
+        (Method::GET, &long, "no such link"),
+        (Method::PATCH, "/v1/domains/nope.localhost", "no domain nope.localhost"),
+        (Method::DELETE, "/v1/domains/nope.localhost", "no domain nope.localhost"),
+        (Method::POST, "/v1/domains/nope.localhost/verify", "no domain nope.localhost"),
+        (Method::GET, "/v1/affiliates/aff_0123456789abcdef01234567", "no affiliate aff_0123456789abcdef01234567"),
+        (Method::GET, "/v1/affiliates/aff_1/credentials", "no affiliate aff_1"),
+        (Method::DELETE, "/v1/affiliates/aff_1/credentials/key_1", "no credential key_1 of this affiliate"),
+        (Method::DELETE, "/v1/apps/app_1", "no app app_1"),
+        (Method::GET, "/v1/sources/src_1", "no source src_1"),
+        (Method::DELETE, "/v1/webhooks/wh_1", "no webhook wh_1"),
+        (Method::GET, "/v1/webhooks/wh_1/deliveries", "no webhook wh_1"),
+        (Method::POST, "/v1/webhooks/wh_1/deliveries/dlv_1/replay", "no delivery dlv_1 of this webhook"),
+        (Method::DELETE, "/v1/auth/users/usr_1", "no user usr_1"),
+        (Method::DELETE, "/v1/auth/publishable-keys/pk_1", "no publishable key pk_1"),
+        (Method::DELETE, "/v1/auth/secret-keys/key_1", "no secret key key_1"),
+        (Method::DELETE, &key, "no such secret key"),
+        (Method::DELETE, "/v1/tags/Sommer%2026", "no tag \"Sommer 26\""),
+        (Method::GET, "/v1/nope", "not found"),
+    ] {
+        let ask = world.a.ask(method.clone(), path);
+        let reply = match method {
+            Method::PUT => ask.json(&json!({"web_url": "https://example.com/"})).send().await,
+            Method::PATCH => ask.json(&json!({"root_url": null})).send().await,
+            _ => ask.send().await,
+        };
+        assert_eq!(reply.outcome(), "404 not_found", "{method} {path}");
+        assert_eq!(reply.member("error"), message, "{method} {path}");
+    }
+    let click = world.a.post("/v1/lifecycle/click", &json!({"link_id": "nope"})).await;
+    assert_eq!((click.outcome(), click.member("error")), ("404 not_found".into(), "no link with this ID".into()));
+}
+
 async fn ask_at(world: &World, operation: &operations::Operation, id: &str) -> String {
     let ask = world.a.ask(operation.method.clone(), &operation.at(id));
     let ask = if operation.has_body { ask.json(&json!({"web_url": null})) } else { ask };

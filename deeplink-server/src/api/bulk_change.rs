@@ -170,8 +170,7 @@ impl Update {
             }
             Ok(())
         };
-        let missing = || Invalid::whole(ErrorCode::NotFound, "not found");
-        self.refuse(|id| links.get(id).ok_or_else(missing).and_then(check))
+        self.refuse(|id| links.get(id).ok_or_else(no_link).and_then(check))
     }
 
     async fn change_tags(
@@ -212,6 +211,11 @@ impl Update {
     }
 }
 
+/// The refusal of a row, which has the ID.
+fn no_link() -> Invalid {
+    Invalid::whole(ErrorCode::NotFound, "no link with this ID")
+}
+
 struct Delete {
     caller: Arc<Caller>,
     ids: Vec<(u64, String)>,
@@ -231,7 +235,7 @@ impl Work for Delete {
             if is_link_id(id) && links::delete(tx, tenant, id, &change).await? {
                 notices::link_changed(tx, tenant, id).await?;
             } else {
-                errors.push(RowError::new(*index, Invalid::whole(ErrorCode::NotFound, "not found"), Some(id.clone())));
+                errors.push(RowError::new(*index, no_link(), Some(id.clone())));
             }
         }
         refuse(errors)?;

@@ -131,7 +131,7 @@ pub(crate) async fn page_of(
 
 /// The webhook has no such delivery, or belongs to another account.
 fn not_there() -> ApiError {
-    ApiError::no_such("no delivery with this ID for this webhook")
+    ApiError::not_found()
 }
 
 /// The webhook is switched off.

@@ -72,7 +72,7 @@ pub(super) async fn click_for(
     let clicked = clicked.map(|(click, reply)| Ok((click, RawValue::from_string(reply)?))).transpose();
     let clicked = clicked.map_err(|error: serde_json::Error| ApiError::Internal(error.to_string()))?;
     if !once.is_keyed() {
-        let (click, reply) = clicked.ok_or_else(ApiError::not_found)?;
+        let (click, reply) = clicked.ok_or_else(no_link)?;
         app.clicks.record(&click);
         return Answer::done(reply);
     }
@@ -90,7 +90,7 @@ impl Work for Reported {
     type Made = Box<RawValue>;
 
     async fn run(&self, _tx: &mut Conn<'_>) -> Result<Outcome<Self::Made>, ApiError> {
-        let (_, reply) = self.clicked.as_ref().ok_or_else(ApiError::not_found)?;
+        let (_, reply) = self.clicked.as_ref().ok_or_else(no_link)?;
         done(reply.clone())
     }
 
@@ -104,6 +104,11 @@ impl Work for Reported {
     fn committed(&self, app: &Shared, _: &Self::Made) {
         app.clicks.note_stored();
     }
+}
+
+/// There is no such link, or no longer, or it belongs to another account.
+fn no_link() -> ApiError {
+    ApiError::no_such("no link with this ID")
 }
 
 /// A tenant's link, whatever its status.
@@ -143,7 +148,7 @@ pub(super) async fn attribute_for(
     let asked = asked.check()?;
     let link = link_of(app, &caller.tenant, &asked.link_id).await?.map(|link| link.position);
     if link.is_none() && !once.is_keyed() {
-        return Err(ApiError::not_found());
+        return Err(no_link());
     }
     let context = asked.context.as_ref().filter(|context| **context != InstallContext::new());
     let context = context.map(serde_json::to_string).transpose().map_err(|e| ApiError::Internal(e.to_string()))?;
@@ -168,7 +173,7 @@ impl Work for Touch {
     type Made = Done;
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Done>, ApiError> {
-        let link = self.link.ok_or_else(ApiError::not_found)?;
+        let link = self.link.ok_or_else(no_link)?;
         let now = self.publisher.now();
         let [position] = drawn(&self.app, now);
         let touch = NewTouch {

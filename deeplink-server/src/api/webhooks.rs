@@ -151,7 +151,7 @@ impl Work for Create {
 
 /// There is no such webhook, or it belongs to another account.
 pub(crate) fn not_there() -> ApiError {
-    ApiError::no_such("no webhook with this ID")
+    ApiError::not_found()
 }
 
 /// The webhook id in a path; a malformed id is "not found".

@@ -247,6 +247,13 @@ impl Reply {
         format!("{} {} {}", self.status, words[0], words[1]).trim_end().to_owned()
     }
 
+    /// The same without the IDs that were asked for, which an error message repeats.
+    pub fn without_ids<'i>(&self, ids: impl IntoIterator<Item = &'i str>) -> String {
+        let text = self.without_request_id();
+        let length = format!("\"content-length: {}\"", self.header("content-length"));
+        ids.into_iter().fold(text.replace(&length, "\"content-length\""), |text, id| text.replace(id, "ID"))
+    }
+
     /// The answer without the parts that differ from request to request.
     pub fn without_request_id(&self) -> String {
         let mut json = self.json();

@@ -484,7 +484,7 @@ pub fn many_links(request: &Request, missing: &[&str]) -> Option<Answer> {
     }
     let body = request.json();
     let ids: Vec<&str> = body["link_ids"].as_array()?.iter().filter_map(serde_json::Value::as_str).collect();
-    let row = |(index, id): (usize, &&str)| serde_json::json!({"index": index, "code": "not_found", "message": "not found", "custom_id": id});
+    let row = |(index, id): (usize, &&str)| serde_json::json!({"index": index, "code": "not_found", "message": "no link with this ID", "custom_id": id});
     let errors: Vec<_> = ids.iter().enumerate().filter(|(_, id)| missing.contains(id)).map(row).collect();
     Some(if !errors.is_empty() {
         let error = format!("{} row is invalid; nothing was stored", errors.len());
