@@ -387,8 +387,18 @@ fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response
 /// Where a host sends people who open no link. A URL that was put on the threat list since is not used, nor one that would
 /// lead back here.
 fn instead<'h>(app: &App, host: &'h Host, path: &str) -> Option<&'h str> {
-    let target = if path == "/" { &host.root_url } else { &host.not_found_url };
+    let target = match path {
+        "/" => &host.root_url,
+        _ if is_file_of_programs(path) => return None,
+        _ => &host.not_found_url,
+    };
     target.as_deref().filter(|url| !leads_to(url, &host.name, path) && !app.threats.covers(url))
+}
+
+/// Whether a path is that of a file that programs look for on every host, even with an `Accept` as of a person's browser, so
+/// that nobody meant to open a link. `/.well-known/` is no visit at all.
+fn is_file_of_programs(path: &str) -> bool {
+    matches!(path, "/robots.txt" | "/favicon.ico") || path.starts_with("/apple-touch-icon")
 }
 
 /// Where an expired link sends people. As with [`instead`], a URL that was listed since is not used.
