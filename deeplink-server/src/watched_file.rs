@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(told(&mut watch).await, Vec::<String>::new(), "the same kind");
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(told(&mut watch).await, ["NotFound"]);
-        write("second, longer");
-        assert_eq!(told(&mut watch).await, ["second, longer"]);
+        write("second, even longer");
+        assert_eq!(told(&mut watch).await, ["second, even longer"]);
         write("<html>");
         assert_eq!(told(&mut watch).await, ["a page"], "a valid one came between");
     }

@@ -217,7 +217,8 @@ fn the_country_has_one_source() {
 #[test]
 fn a_country_is_in_no_general_header() {
     let with = |name: &str| read(&[&format!("--country-header={name}"), "--trusted-proxies=192.0.2.1"], &[]);
-    for name in ["Host", "User-Agent", "accept-language", "Cookie", "Authorization", "Content-Type", "X-Forwarded-For"] {
+    for name in ["Host", "User-Agent", "accept-language", "Cookie", "Authorization", "Content-Type", "X-Forwarded-For"]
+    {
         let error = with(name).expect_err(name);
         assert_eq!(error.variable, "DEEPLINK_COUNTRY_HEADER", "{name}");
         assert!(error.to_string().contains("never contains a country"), "{error}");

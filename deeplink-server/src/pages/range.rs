@@ -296,10 +296,7 @@ mod tests {
             ("from=2026-11-02&to=2026-11-01", "Choose an end date on or after the start date."),
             ("from=&to=2026-11-01", "Enter a start date."),
             ("from=&to=soon", "Enter a start date. “To” is not a date such as 2026-11-20."),
-            (
-                "from=then&to=soon",
-                "“From” is not a date such as 2026-11-20. “To” is not a date such as 2026-11-20.",
-            ),
+            ("from=then&to=soon", "“From” is not a date such as 2026-11-20. “To” is not a date such as 2026-11-20."),
             ("from=2026-11-21&to=2026-11-22", "These dates are in the future."),
             ("from=2026-11-21", "These dates are in the future."),
             ("from=2026-11-22&to=2026-11-21", "These dates are in the future."),
