@@ -247,7 +247,7 @@ impl Reply {
         format!("{} {} {}", self.status, words[0], words[1]).trim_end().to_owned()
     }
 
-    /// The same without the IDs that were asked for, which an error message repeats.
+    /// The answer as [`Self::without_request_id`] has it, without the IDs asked for, which an error message repeats.
     pub fn without_ids<'i>(&self, ids: impl IntoIterator<Item = &'i str>) -> String {
         let text = self.without_request_id();
         let length = format!("\"content-length: {}\"", self.header("content-length"));
