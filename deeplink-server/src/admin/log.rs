@@ -58,6 +58,8 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     let most = match metadata.target() {
         target if target.starts_with("deeplink") => Level::TRACE,
         NOTICES => Level::WARN,
+        // Its warnings are about clients, each of which could fill the log.
+        target if target.starts_with("h2::") => Level::ERROR,
         _ => Level::INFO,
     };
     *metadata.level() <= most

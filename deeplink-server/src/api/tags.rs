@@ -15,13 +15,14 @@ use http::StatusCode;
 use crate::caller::Caller;
 use crate::db::Conn;
 use crate::db::links::Link;
-use crate::db::tags::{self, Given, Progress, Tagged};
+use crate::db::tags::{self, BATCH, Given, Progress, Tagged};
 use crate::error::ApiError;
 use crate::http::NO_STORE;
 use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, JsonBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
-use crate::state::{App, Shared};
+use crate::shares::Turn;
+use crate::state::{App, SEARCHED_ROWS, Shared};
 
 /// Lists the tags of all links, in alphabetical order. Maximum 1,000 per account.
 #[utoipa::path(
@@ -34,7 +35,10 @@ pub(crate) async fn list(State(app): State<Shared>, FullScope { caller, .. }: Fu
 
 /// All tags of an account.
 pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<TagList, ApiError> {
-    let found = app.report(caller, |mut db, tenant| async move { tags::list(&mut db, &tenant).await }.boxed()).await?;
+    let list = app.report_of_rows(caller, SEARCHED_ROWS, |mut db, tenant| {
+        async move { tags::list(&mut db, &tenant).await }.boxed()
+    });
+    let found = list.await?;
     let mut tags: Vec<(Tag, i64)> = found.into_iter().map(|(tag, links)| (Tag::of_stored(tag), links)).collect();
     tags.sort();
     Ok(TagList::new(tags.into_iter().map(|(tag, links)| TagDetail::new(tag.into_text(), links)).collect()))
@@ -76,8 +80,13 @@ pub(crate) async fn rename_for(
     asked: &RenameTag,
 ) -> Result<TagDetail, ApiError> {
     let (new, old) = (asked.check()?, Tag::parse(tag).map_err(|_| ApiError::not_found())?);
+    let both = [old.clone(), new.clone()];
+    // Counted first: after the change, a request that fails could not be repeated.
+    let count = app.report_of_rows(&caller, SEARCHED_ROWS, |mut db, tenant| {
+        async move { tags::count_links(&mut db, &tenant, &both).await }.boxed()
+    });
+    let links = count.await?;
     replace_in_batches(app, &caller, &old, Some(&new)).await?;
-    let links = tags::count_links(&mut app.db.read().await?.conn(), &caller.tenant, &new).await?;
     Ok(TagDetail::new(new.into_text(), links))
 }
 
@@ -108,7 +117,7 @@ async fn replace_in_batches(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: 
     let mut existed = false;
     loop {
         let step = app.write(
-            caller.share(),
+            Turn::from(caller.share()).of_rows(BATCH),
             (Arc::clone(caller), old.clone(), new.cloned()),
             |tx, (caller, old, new)| {
                 async move {

@@ -10,7 +10,7 @@ use deeplink_core::time::Timestamp;
 use super::{Conn, DbError, execute, notices, on};
 
 /// Links updated by one write.
-const BATCH: i64 = 5_000;
+pub(crate) const BATCH: usize = 500;
 
 /// Records that the expiry of an account's links is to be removed. New links have none from now on.
 pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
@@ -35,8 +35,9 @@ pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, D
         UPDATE tenants SET lifted_to = $2, lifting_since = CASE WHEN $3 THEN lifting_since END WHERE id = $1";
     let begun: Option<(i64, i64)> = on!(db, c => sqlx::query_as(BEGUN).bind(tenant.as_str()).fetch_optional(c).await)?;
     let Some((since, from)) = begun else { return Ok(false) };
+    let last = i64::try_from(BATCH - 1).unwrap_or(i64::MAX);
     let end: Option<i64> = on!(db, c => sqlx::query_scalar(END)
-        .bind(tenant.as_str()).bind(from).bind(BATCH - 1).fetch_optional(c).await)?;
+        .bind(tenant.as_str()).bind(from).bind(last).fetch_optional(c).await)?;
     let (to, more) = (end.unwrap_or(i64::MAX), end.is_some());
     execute!(db, LIFT; tenant.as_str(), from, to, since)?;
     execute!(db, NOTE; tenant.as_str(), to, more)?;

@@ -15,7 +15,7 @@ const COMPARED: i64 = 1_000;
 const DRAWS: usize = 4;
 
 /// Maximum links from which one write removes a tag.
-const BATCH: i64 = 5_000;
+pub(crate) const BATCH: usize = 500;
 
 /// The progress of replacing a tag on all links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,12 +230,15 @@ pub(crate) async fn names(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<Ta
     Ok(deeplink_core::tag::set_of(found.into_iter().map(Tag::of_stored)))
 }
 
-/// How many links have a tag.
-pub(crate) async fn count_links(db: &mut Conn<'_>, tenant: &TenantId, tag: &Tag) -> Result<i64, DbError> {
+/// How many links have any of two tags.
+pub(crate) async fn count_links(db: &mut Conn<'_>, tenant: &TenantId, tags: &[Tag; 2]) -> Result<i64, DbError> {
     const SQL: &str = "
-        SELECT CAST(COUNT(*) AS BIGINT) FROM tags t JOIN link_tags m ON m.tag = t.number
-        WHERE t.tenant_id = $1 AND t.key = $2";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(tag.key()).fetch_one(c).await)?)
+        SELECT CAST(COUNT(DISTINCT m.link) AS BIGINT) FROM tags t JOIN link_tags m ON m.tag = t.number
+        WHERE t.tenant_id = $1 AND t.key IN ($2, $3)";
+    let [one, other] = tags;
+    Ok(
+        on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(one.key()).bind(other.key()).fetch_one(c).await)?,
+    )
 }
 
 /// Replaces a tag with another on some of its links, or removes it from them. If the account does not have the new tag yet, the
@@ -266,10 +269,11 @@ async fn move_some(db: &mut Conn<'_>, from: i64, to: Option<i64>) -> Result<Prog
     const TAKE: &str = "
         DELETE FROM link_tags
         WHERE tag = $1 AND link IN (SELECT link FROM link_tags WHERE tag = $1 ORDER BY link LIMIT $2)";
+    let most = i64::try_from(BATCH).unwrap_or(i64::MAX);
     if let Some(to) = to {
-        execute!(db, GIVE; from, to, BATCH)?;
+        execute!(db, GIVE; from, to, most)?;
     }
-    if i64::try_from(execute!(db, TAKE; from, BATCH)?).is_ok_and(|taken| taken == BATCH) {
+    if i64::try_from(execute!(db, TAKE; from, most)?).is_ok_and(|taken| taken == most) {
         return Ok(Progress::Some);
     }
     prune(db, &[from]).await?;

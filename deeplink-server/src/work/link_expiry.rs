@@ -4,13 +4,20 @@
 use deeplink_core::id::TenantId;
 use futures_util::FutureExt;
 
-use crate::db::{DbError, link_expiry};
+use crate::db::DbError;
+use crate::db::link_expiry::{self, BATCH};
+use crate::shares::Turn;
 use crate::state::App;
 
 /// Removes the expiry of an account's remaining links, in short writes, so that others hardly wait.
 pub(crate) async fn lift(app: &App, tenant: &TenantId) -> Result<(), DbError> {
     loop {
-        let more = app.db.write(tenant, tenant.clone(), |tx, tenant| link_expiry::lift(tx, tenant).boxed()).await?;
+        let more = app
+            .db
+            .write(Turn::from(tenant).of_rows(BATCH), tenant.clone(), |tx, tenant| {
+                link_expiry::lift(tx, tenant).boxed()
+            })
+            .await?;
         app.forget_tenant(tenant);
         if !more {
             return Ok(());
