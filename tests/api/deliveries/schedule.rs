@@ -217,23 +217,26 @@ async fn an_attempt_outlives_switching_off_and_on() {
     let held = Arc::new(Notify::new());
     receiver.now({
         let held = Arc::clone(&held);
-        move |_, nth| if nth == 1 { Say::Held(Arc::clone(&held), 200) } else { Say::Status(200) }
+        move |_, nth| if nth == 2 { Say::Held(Arc::clone(&held), 200) } else { Say::Status(200) }
     });
     let hook = scene.hook(a, &receiver.url(super::HOST, "/")).await;
+    // Until its first answer a receiver gets one attempt at a time.
     scene.test(a, &hook).await;
-    eventually("it is under way", PATIENCE, || async { receiver.hits() == 1 }).await;
+    scene.settled(&hook, 1, 1).await;
+    scene.test(a, &hook).await;
+    eventually("it is under way", PATIENCE, || async { receiver.hits() == 2 }).await;
     scene.change(a, &hook, &json!({"active": false})).await;
     scene.settled(&hook, 3, 1).await;
     scene.world.clock.advance(Duration::from_millis(10));
     scene.change(a, &hook, &json!({"active": true})).await;
     scene.test(a, &hook).await;
-    scene.settled(&hook, 1, 1).await;
+    scene.settled(&hook, 1, 2).await;
     // The receiver has accepted it, though it had been canceled.
     held.notify_one();
-    scene.settled(&hook, 1, 2).await;
-    scene.test(a, &hook).await;
     scene.settled(&hook, 1, 3).await;
-    assert_eq!(receiver.hits(), 3);
+    scene.test(a, &hook).await;
+    scene.settled(&hook, 1, 4).await;
+    assert_eq!(receiver.hits(), 4);
 }
 
 /// W5: deliveries that wait when a webhook is switched off stay canceled, however soon it is switched on again, and it

@@ -77,8 +77,8 @@ pub(crate) struct ActiveWebhook {
     pub(crate) is_full: bool,
     /// How long failed deliveries are retried, in seconds.
     pub(crate) retry_for: i64,
-    /// Whether the last attempt failed, even if the webhook was disabled and re-enabled since.
-    pub(crate) is_failing: bool,
+    /// Whether the last attempt at this URL succeeded, even if the webhook was disabled and re-enabled since.
+    pub(crate) is_healthy: bool,
 }
 
 #[derive(FromRow)]
@@ -92,12 +92,14 @@ struct Row {
     is_full: bool,
     retry_for: i64,
     failing_since: Option<i64>,
+    delivered_at: Option<i64>,
 }
 
 /// A tenant's active webhooks; none while the account is suspended, so that its deliveries wait.
 pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<ActiveWebhook>, DbError> {
     const SQL: &str = "
-        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, retry_for, failing_since FROM webhooks
+        SELECT id, url, sealed, sealed_before, before_until, turn, is_full, retry_for, failing_since, delivered_at
+        FROM webhooks
         WHERE tenant_id = $1 AND active = TRUE
             AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = $1 AND t.suspended_at IS NOT NULL)
         ORDER BY id";
@@ -111,7 +113,7 @@ pub(crate) async fn active_webhooks(db: &mut Conn<'_>, tenant: &TenantId) -> Res
             turn: row.turn,
             is_full: row.is_full,
             retry_for: row.retry_for,
-            is_failing: row.failing_since.is_some(),
+            is_healthy: row.failing_since.is_none() && row.delivered_at.is_some(),
         })
     };
     rows.into_iter().map(read).collect()

@@ -1,12 +1,26 @@
-//! Limits how many attempts are made concurrently, on this node and to one webhook.
+//! Limits how many attempts are made concurrently: on this node, of one tenant and to one webhook.
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::sync::Arc;
+use std::time::Duration;
 
+use deeplink_core::id::TenantId;
+use tokio::time::sleep;
+
+use crate::shares::limit::{Permit, ShareLimit};
+
+/// Attempts in flight of one tenant; its webhooks have equal shares.
+pub(super) const MAX_IN_FLIGHT: usize = 8;
 /// Attempts in flight to webhooks that answer promptly.
 const MAX_PROMPT: usize = 192;
+/// Those of them that only tenants without one can have, so that a few tenants cannot take all.
+const PROMPT_RESERVE: usize = 64;
 /// Attempts in flight to slow ones: each may take as long as an attempt may, and however many there are, the others do
 /// not wait for them.
 const MAX_SLOW: usize = 64;
+/// Those of them that only tenants without one can have: half, since every new webhook begins there.
+const SLOW_RESERVE: usize = 32;
+/// The wait before the next try of a tenant that already waits among thousands of others.
+const CROWDED_DELAY: Duration = Duration::from_secs(1);
 
 /// An answer that takes longer is slow.
 const PROMPT_MILLIS: i64 = 2_000;
@@ -27,7 +41,7 @@ struct FailureScore {
 
 impl FailureScore {
     /// Ended by the first success.
-    const AFTER_FAILURE: Self = Self { score: 1, is_limited: true };
+    const UNTIL_SUCCESS: Self = Self { score: 1, is_limited: true };
 
     fn record(&mut self, has_failed: bool) {
         self.score = if has_failed { (self.score + 1).min(MAX_SCORE) } else { self.score / 2 };
@@ -45,9 +59,10 @@ pub(super) struct ReceiverLimit {
 }
 
 impl ReceiverLimit {
-    /// For a webhook that failed before: one prompt answer ends it.
-    pub(super) const AFTER_FAILURE: Self =
-        Self { unanswered: FailureScore::AFTER_FAILURE, slow: FailureScore::AFTER_FAILURE };
+    /// For a webhook that failed before, or that has never answered: anyone can open accounts whose webhooks hang. One
+    /// prompt answer ends it.
+    pub(super) const UNTIL_ANSWER: Self =
+        Self { unanswered: FailureScore::UNTIL_SUCCESS, slow: FailureScore::UNTIL_SUCCESS };
 
     /// Records how an attempt ended, and after how many milliseconds.
     pub(super) fn record(&mut self, is_answered: bool, millis: i64) {
@@ -70,29 +85,37 @@ impl ReceiverLimit {
         Self { unanswered: self.unanswered.max(other.unanswered), slow: self.slow.max(other.slow) }
     }
 
-    /// What is left of the limit at another URL.
-    pub(super) fn at_new_url(self) -> Self {
+    /// What is left of a removed webhook's limit for those that are added or re-enabled.
+    pub(super) fn of_removed(self) -> Self {
         Self {
-            unanswered: self.unanswered.min(FailureScore::AFTER_FAILURE),
-            slow: self.slow.min(FailureScore::AFTER_FAILURE),
+            unanswered: self.unanswered.min(FailureScore::UNTIL_SUCCESS),
+            slow: self.slow.min(FailureScore::UNTIL_SUCCESS),
         }
     }
 }
 
-/// Limits the attempts in flight on this node.
+/// Limits the attempts in flight on this node, and shares them among tenants.
 pub(super) struct ConcurrencyLimit {
-    prompt: Semaphore,
-    slow: Semaphore,
+    prompt: Arc<ShareLimit>,
+    slow: Arc<ShareLimit>,
 }
 
 impl ConcurrencyLimit {
     pub(super) fn new() -> Self {
-        Self { prompt: Semaphore::new(MAX_PROMPT), slow: Semaphore::new(MAX_SLOW) }
+        let limit = |all, reserve| ShareLimit::with_reserve(all, MAX_IN_FLIGHT, reserve, all);
+        Self { prompt: limit(MAX_PROMPT, PROMPT_RESERVE), slow: limit(MAX_SLOW, SLOW_RESERVE) }
     }
 
-    /// Waits for a permit, first come first served. The semaphores are never closed, so there is always one in the end.
-    pub(super) async fn acquire(&self, is_slow: bool) -> Option<SemaphorePermit<'_>> {
-        if is_slow { &self.slow } else { &self.prompt }.acquire().await.ok()
+    /// Waits for a permit, released on drop. Tenants that wait take turns, those without a permit before others once only
+    /// the reserve is left.
+    pub(super) async fn acquire(&self, tenant: &TenantId, is_slow: bool) -> Permit {
+        let limit = if is_slow { &self.slow } else { &self.prompt };
+        loop {
+            if let Some(permit) = limit.acquire(tenant.into(), MAX_IN_FLIGHT) {
+                return permit.await;
+            }
+            sleep(CROWDED_DELAY).await;
+        }
     }
 }
 
@@ -123,7 +146,7 @@ mod tests {
             assert_eq!(note(&mut limit, PROMPT), (true, true));
         }
         assert_eq!(note(&mut limit, PROMPT), (false, false));
-        let mut limit = ReceiverLimit::AFTER_FAILURE;
+        let mut limit = ReceiverLimit::UNTIL_ANSWER;
         assert_eq!((limit.is_one_at_a_time(), limit.is_slow()), (true, true));
         assert_eq!(note(&mut limit, PROMPT), (false, false));
         // However long it did not answer.
@@ -141,7 +164,7 @@ mod tests {
         for nth in 1..=100 {
             assert_eq!(note(&mut limit, LATE), (false, nth >= LIMITED_FROM));
         }
-        let mut limit = ReceiverLimit::AFTER_FAILURE;
+        let mut limit = ReceiverLimit::UNTIL_ANSWER;
         assert_eq!(note(&mut limit, LATE), (false, true));
     }
 
@@ -161,19 +184,48 @@ mod tests {
         }
     }
 
+    fn tenant(number: usize) -> TenantId {
+        format!("tnt_{number:024x}").parse().expect("an id")
+    }
+
+    /// All permits that these tenants get without waiting, if each asks for as many as it may have.
+    fn take(limit: &ConcurrencyLimit, tenants: std::ops::Range<usize>, is_slow: bool) -> Vec<Permit> {
+        let asks = tenants.flat_map(|number| std::iter::repeat_n(number, MAX_IN_FLIGHT));
+        asks.filter_map(|number| limit.acquire(&tenant(number), is_slow).now_or_never()).collect()
+    }
+
     /// 256 attempts at once, of which slow ones get a quarter.
     #[test]
     fn who_is_late_leaves_places_to_the_others() {
         let limit = ConcurrencyLimit::new();
-        let take = |count: usize, is_slow| {
-            let taken = std::iter::repeat_with(|| limit.acquire(is_slow).now_or_never().flatten());
-            taken.take(count).flatten().collect::<Vec<_>>()
-        };
-        let late = take(1_000, true);
-        let prompt = take(1_000, false);
+        let late = take(&limit, 0..1_000, true);
+        let prompt = take(&limit, 0..1_000, false);
         assert_eq!((late.len(), late.len() + prompt.len()), (64, 256));
         drop(late);
-        assert_eq!(take(1_000, false).len(), 0);
-        assert_eq!(take(1, true).len(), 1);
+        assert_eq!(take(&limit, 0..1_000, false).len(), 0);
+        assert_eq!(take(&limit, 0..1, true).len(), MAX_IN_FLIGHT);
+    }
+
+    /// R2: while 30 tenants whose attempts hang hold all that they may, and more of theirs wait, an attempt of another
+    /// tenant begins at once.
+    #[test]
+    fn r2_tenants_whose_attempts_hang_hold_up_no_other() {
+        for is_slow in [false, true] {
+            let limit = ConcurrencyLimit::new();
+            let mut held = take(&limit, 0..30, is_slow);
+            let mut waiting = Vec::new();
+            for number in 0..30 {
+                let of = tenant(number);
+                let limit = &limit;
+                let mut more = Box::pin(async move { limit.acquire(&of, is_slow).await });
+                assert!((&mut more).now_or_never().is_none(), "{number} has all that it may");
+                waiting.push(more);
+            }
+            let other = limit.acquire(&tenant(30), is_slow).now_or_never();
+            assert!(other.is_some(), "slow: {is_slow}");
+            // Whoever waits is served once there is room beyond the reserve.
+            held.truncate(1);
+            assert!(waiting.iter_mut().all(|more| more.now_or_never().is_some()));
+        }
     }
 }

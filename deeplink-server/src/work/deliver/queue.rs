@@ -59,7 +59,7 @@ impl WebhookQueue {
         let now = Instant::now();
         Self {
             is_full: webhook.is_full,
-            limit: if webhook.is_failing { limit.max(ReceiverLimit::AFTER_FAILURE) } else { limit },
+            limit: if webhook.is_healthy { limit } else { limit.max(ReceiverLimit::UNTIL_ANSWER) },
             target: Arc::new(Target::open(webhook, vault)),
             in_flight: 0,
             next_due: None,
@@ -81,7 +81,8 @@ impl WebhookQueue {
         }
         self.target.cancel();
         if webhook.url != self.target.url() {
-            self.limit = self.limit.at_new_url();
+            // Nothing has answered there yet, however the previous one did.
+            self.limit = ReceiverLimit::UNTIL_ANSWER;
         }
         self.target = Arc::new(Target::open(webhook, vault));
         // Queued deliveries may have been canceled since.
@@ -257,28 +258,29 @@ mod tests {
         assert!(queue.is_drained());
     }
 
-    /// Disabling and re-enabling a webhook says nothing about whether it answers. At another address one answer does.
+    /// Disabling and re-enabling a webhook says nothing about whether it answers. At another address one answer does, and
+    /// is needed.
     #[test]
     fn backoff_outlives_switching_off_and_on() {
         let vault = vault();
-        let fails = ActiveWebhook { is_failing: true, ..active_webhook(&vault) };
+        let fails = ActiveWebhook { is_healthy: false, ..active_webhook(&vault) };
         let mut queue = WebhookQueue::new(fails, &vault, ReceiverLimit::default());
-        assert!(queue.limit.is_one_at_a_time());
+        assert!(queue.limit.is_one_at_a_time() && queue.limit.is_slow());
         queue.disable();
         queue.update(active_webhook(&vault), &vault);
         assert!(queue.limit.is_one_at_a_time());
         for _ in 0..100 {
             queue.limit.record(false, 10_000);
         }
-        queue.update(
-            ActiveWebhook { url: "https://hooks.example.com/elsewhere".into(), ..active_webhook(&vault) },
-            &vault,
-        );
-        assert!(queue.limit.is_one_at_a_time());
-        queue.limit.record(true, 90);
-        assert!(!queue.limit.is_one_at_a_time());
+        for path in ["elsewhere", "after-a-success"] {
+            let url = format!("https://hooks.example.com/{path}");
+            queue.update(ActiveWebhook { url, ..active_webhook(&vault) }, &vault);
+            assert!(queue.limit.is_one_at_a_time() && queue.limit.is_slow(), "{path}");
+            queue.limit.record(true, 90);
+            assert!(!queue.limit.is_one_at_a_time() && !queue.limit.is_slow(), "{path}");
+        }
         assert!(
-            WebhookQueue::new(active_webhook(&vault), &vault, ReceiverLimit::AFTER_FAILURE).limit.is_one_at_a_time()
+            WebhookQueue::new(active_webhook(&vault), &vault, ReceiverLimit::UNTIL_ANSWER).limit.is_one_at_a_time()
         );
         assert!(!WebhookQueue::new(active_webhook(&vault), &vault, ReceiverLimit::default()).limit.is_one_at_a_time());
     }

@@ -68,7 +68,7 @@ impl Target {
 
     /// Whether nothing has changed that affects attempts.
     pub(super) fn is_unchanged(&self, webhook: &ActiveWebhook) -> bool {
-        let ActiveWebhook { id, url, sealed, before, turn, retry_for, is_full: _, is_failing: _ } = webhook;
+        let ActiveWebhook { id, url, sealed, before, turn, retry_for, is_full: _, is_healthy: _ } = webhook;
         let ours = &self.webhook;
         (id, url, sealed, before, turn, retry_for)
             == (&ours.id, &ours.url, &ours.sealed, &ours.before, &ours.turn, &ours.retry_for)
@@ -119,7 +119,7 @@ pub(super) mod tests {
             turn: 0,
             is_full: false,
             retry_for: 31,
-            is_failing: false,
+            is_healthy: true,
             id,
         }
     }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::concurrency::ReceiverLimit;
+use super::concurrency::{MAX_IN_FLIGHT, ReceiverLimit};
 use super::lease::Lease;
 use super::queue::WebhookQueue;
 use super::results::{AttemptOutcome, DeliveryResult, ResultStored};
@@ -20,8 +20,6 @@ use super::{Context, Wakeup, attempt};
 use crate::db::DbError;
 use crate::db::deliveries::{self, AttemptRecord, DeliveryState, DueDelivery};
 
-/// Attempts in flight of one tenant; its webhooks have equal shares.
-const MAX_IN_FLIGHT: usize = 8;
 /// Maximum age of a webhook's state when an attempt begins.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a task with nothing to do waits for more.
@@ -131,7 +129,7 @@ impl TenantTask {
             None => {
                 queue.disable();
                 if queue.is_drained() {
-                    self.limit = self.limit.max(queue.limit.at_new_url());
+                    self.limit = self.limit.max(queue.limit.of_removed());
                 }
                 !queue.is_drained()
             }
@@ -158,7 +156,8 @@ impl TenantTask {
                 };
                 queue.in_flight += 1;
                 let (context, target) = (Arc::clone(&self.context), Arc::clone(&queue.target));
-                self.attempts.spawn(attempt_when_permitted(context, target, due, body, queue.limit.is_slow()));
+                let (tenant, is_slow) = (self.tenant.clone(), queue.limit.is_slow());
+                self.attempts.spawn(attempt_when_permitted(context, tenant, target, due, body, is_slow));
             }
         }
         for (webhook, due) in canceled {
@@ -280,6 +279,7 @@ impl Drop for TenantTask {
 /// Makes an attempt as soon as this node's limits permit, unless its webhook changes before.
 async fn attempt_when_permitted(
     context: Arc<Context>,
+    tenant: TenantId,
     target: Arc<Target>,
     due: DueDelivery,
     body: String,
@@ -291,7 +291,7 @@ async fn attempt_when_permitted(
         biased;
         () = app.ending.cancelled() => None,
         () = target.cancelled() => None,
-        permit = context.attempts.acquire(is_slow) => permit,
+        permit = context.attempts.acquire(&tenant, is_slow) => Some(permit),
     };
     let record = match permit {
         Some(_permit) => Some(attempt::make(app, &target, &due, &body).await),
