@@ -13,7 +13,7 @@ pub(super) enum Command {
     /// Loads the clicks of a journal into the database, each exactly once, and removes its files
     ///
     /// DIR is the `clicks` directory in a node's data directory, or a copy of it. It must not be in use by a server.
-    /// With SQLite, the database's server must be stopped; it loads its own journal when it starts.
+    /// With SQLite, first stop the deeplink server that uses the database; it loads its own journal when it starts.
     Load {
         /// Directory of the journal
         #[arg(value_name = "DIR")]

@@ -50,7 +50,7 @@ pub struct Settings {
     /// Address to listen on; port 0 picks a free port
     #[arg(long, global = true, env = "DEEPLINK_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     pub(super) listen: String,
-    /// Address for the operators' /metrics, /health and /ready; keep it private [default: off]
+    /// Address for the admin endpoints /metrics, /health and /ready; keep it private [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ADMIN_LISTEN", value_name = "IP:PORT")]
     pub(super) admin_listen: Option<String>,
     /// URL at which clients reach the service: https://HOST [default: http:// and the listen address]
@@ -99,7 +99,7 @@ pub struct Settings {
     /// clicks by country [default: none]
     #[arg(long, global = true, env = "DEEPLINK_COUNTRY_HEADER", value_name = "NAME")]
     pub(super) country_header: Option<String>,
-    /// IP-to-country database in MaxMind's DB format, to count clicks by country; it is reloaded when it changes
+    /// IP-to-country database in MaxMind DB format, to count clicks by country; it is reloaded when it changes
     /// [default: none]
     #[arg(long, global = true, env = "DEEPLINK_GEO_DB", value_name = "FILE")]
     pub(super) geo_db: Option<String>,

@@ -16,7 +16,6 @@ use crate::{given, ids};
      Elsewhere, deleting more than one link requires --yes.",
     &[
     "dl links delete spring-42",
-    "dl links delete spring-42 spring-43 --yes",
     "dl links list --status expired --all -o id | dl links delete - --yes",
 ]
 ))]

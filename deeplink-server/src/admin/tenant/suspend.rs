@@ -28,7 +28,7 @@ pub(super) const ABOUT_RESUME: &str = "\
 Ends the suspension of an account, and restores everything to the way it was
 
 Example:
-  deeplink-server tenant resume --tenant someone@example.com --reason \"explained\"";
+  deeplink-server tenant resume --tenant someone@example.com --reason \"false alarm\"";
 
 #[derive(Debug, clap::Args)]
 pub(in crate::admin) struct Target {
