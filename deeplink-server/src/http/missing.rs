@@ -76,7 +76,7 @@ impl Asked {
 fn is_repeated(kind: &str, id: &str) -> bool {
     let is_of = |others: &[u8]| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte));
     match kind {
-        "link" => is_link_id(id),
+        "link" => id.len() <= MAX_ID && is_link_id(id),
         "tag" => Tag::parse(id).is_ok(),
         "domain" => id.len() <= MAX_HOST && is_of(b"-."),
         _ => id.len() <= MAX_ID && is_of(b"-_"),
@@ -98,7 +98,7 @@ mod tests {
         for (kind, id, expected) in [
             ("link", "nope", "no link nope"),
             ("link", "a/b", "no such link"),
-            ("link", &*"a".repeat(65), "no such link"),
+            ("link", &*"a".repeat(41), "no such link"),
             ("app", "app_0123456789abcdef01234567", "no app app_0123456789abcdef01234567"),
             ("secret key", "x", "no secret key x"),
             ("secret key", &*key, "no such secret key"),

@@ -196,7 +196,7 @@ async fn pages_draw_what_links_led_to() {
         assert!(shown.starts_with(&expected), "{path}: {shown:?}");
         // Newest day first.
         assert!(!page.contains("Clicks in the last"), "one number, not two that may differ: {path}");
-        let table = after(&page, "data-label=\"Clicks\" class=\"number\">");
+        let table = after(&page, "<td role=\"cell\" class=\"number\">");
         assert_eq!((table.len(), [table[0], table[1]]), (30, days), "{path}");
         assert!(table[2..].iter().all(|clicks| *clicks == "0"), "{path}: {table:?}");
         assert_eq!(page.matches("<rect x=").count(), 30, "{path}");
