@@ -40,7 +40,7 @@ use crate::qr::logos::Logos;
 use crate::rate_limit::Limiter;
 use crate::shares::accounts::AccountBytes;
 use crate::shares::budget::Used;
-use crate::shares::limit::{Permit, ShareLimit};
+use crate::shares::limit::{Permit, ShareLimit, UsedUp};
 use crate::shares::{Share, Turn};
 use crate::stream::Streams;
 use crate::threats::Threats;
@@ -163,6 +163,17 @@ const EXPORTS_PER_ACCOUNT: usize = 2;
 const MAX_WAITING_REPORTS: usize = 64;
 /// What a search costs, as rows: about as much as sixty lists.
 pub(crate) const SEARCHED_ROWS: usize = 512;
+/// DNS lookups at once that requests wait for. Each has sockets of its own.
+const MAX_LOOKUPS: usize = 1_024;
+/// The same of one account: a name server that never answers takes each for five seconds.
+const MAX_LOOKUPS_PER_SHARE: usize = 8;
+/// Those of them that only accounts without one can have: 96 accounts that take all they may leave one to each of 256
+/// others.
+const LOOKUPS_RESERVE: usize = 256;
+/// Lookups of one account that may wait.
+const MAX_WAITING_LOOKUPS: usize = 24;
+/// How long a request waits for other lookups.
+const LOOKUP_WAIT: Duration = Duration::from_secs(2);
 /// How long a request waits for its tenant's other calls to Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of one tenant that may wait to call Stripe.
@@ -172,6 +183,10 @@ const MAX_WAITING_PAYERS: usize = 8;
 pub(crate) struct HeldReports {
     _places: Vec<Permit>,
     _line: Vec<BoxFuture<'static, Permit>>,
+}
+
+fn lookups() -> Arc<ShareLimit> {
+    ShareLimit::with_reserve(MAX_LOOKUPS, MAX_LOOKUPS_PER_SHARE, LOOKUPS_RESERVE, MAX_LOOKUPS)
 }
 
 fn share_is_used_up() -> ApiError {
@@ -205,12 +220,11 @@ impl App {
         let until = Instant::now() + REPORT_TIMEOUT;
         let tenant = caller.tenant.clone();
         let place = async |limit: &Arc<ShareLimit>| {
-            let turn = Turn::from(&tenant).of_rows(rows);
-            let is_behind_own = limit.is_waiting(&turn.share);
-            let place = limit.acquire(turn.clone(), MAX_WAITING_REPORTS).ok_or_else(share_is_used_up)?;
-            let is_own = || is_behind_own || limit.is_used_up(&turn.share);
-            let late = |_| if is_own() { share_is_used_up() } else { DbError::Overloaded.into() };
-            timeout_at(until, place).await.map_err(late)
+            let place = limit.acquire_until(Turn::from(&tenant).of_rows(rows), MAX_WAITING_REPORTS, until);
+            place.await.map_err(|whose| match whose {
+                UsedUp::Own => share_is_used_up(),
+                UsedUp::All => DbError::Overloaded.into(),
+            })
         };
         let among_affiliates = match &caller.affiliate {
             Some(_) => Some(place(&self.affiliate_reports).await?),
@@ -235,14 +249,17 @@ impl App {
         })
     }
 
-    /// A permit for a DNS lookup that a request waits for.
-    pub(crate) fn dns_permit(&self, share: &Share) -> Result<Permit, ApiError> {
-        let used_up = ApiError::Plain(
-            ErrorCode::Overloaded,
-            "this account has too many DNS lookups in progress; try again in a second",
-        );
-        let refusal = || if self.lookups.is_used_up(share) { used_up } else { DbError::Overloaded.into() };
-        self.lookups.try_acquire(share.clone()).ok_or_else(refusal)
+    /// A permit for a DNS lookup that a request waits for, within two seconds. Otherwise 503 `overloaded` says whose are
+    /// used up.
+    pub(crate) async fn dns_permit(&self, share: Share) -> Result<Permit, ApiError> {
+        let end = Instant::now() + LOOKUP_WAIT;
+        self.lookups.acquire_until(share.into(), MAX_WAITING_LOOKUPS, end).await.map_err(|whose| {
+            let message = match whose {
+                UsedUp::Own => "this account has too many DNS lookups in progress; try again in a second",
+                UsedUp::All => "too many DNS lookups of all accounts are in progress; try again in a second",
+            };
+            ApiError::Plain(ErrorCode::Overloaded, message)
+        })
     }
 
     /// Takes an account's share of lists and reports and, with `waiting`, its whole queue: further reads wait, or are
@@ -279,7 +296,7 @@ impl App {
             files: TtlCache::new(256),
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
-            lookups: ShareLimit::new(1_024, 32),
+            lookups: lookups(),
             reports: ShareLimit::with_reserve(db.max_reports(), db.max_reports() / 2, 0, db.max_reports() / 2),
             affiliate_reports: ShareLimit::new(1_024, 1),
             providers: Providers::new(&config, &public_url),
@@ -496,6 +513,18 @@ impl Positions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// R2: 96 accounts whose name servers never answer leave a lookup to every other account.
+    #[test]
+    fn r2_lookups_of_many_accounts_leave_one_to_others() {
+        let lookups = lookups();
+        let share = |number: usize| Share::Wallet(number.to_string());
+        let held: Vec<_> = (0..96 * 32).filter_map(|number| lookups.try_acquire(share(number % 96))).collect();
+        assert_eq!(held.len(), MAX_LOOKUPS - LOOKUPS_RESERVE);
+        let others: Vec<_> = (96..1_096).filter_map(|number| lookups.try_acquire(share(number))).collect();
+        assert_eq!(others.len(), LOOKUPS_RESERVE);
+        drop((held, others));
+    }
 
     proptest::proptest! {
         #[test]

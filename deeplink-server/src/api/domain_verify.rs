@@ -98,7 +98,7 @@ pub(crate) async fn verify_claim(
     let said = if app.needs_no_proof(&claim.name) {
         None
     } else {
-        let _permit = app.dns_permit(&(&claim.tenant).into())?;
+        let _permit = app.dns_permit((&claim.tenant).into()).await?;
         Some(app.dns.txt(&claim.name.txt_record()).await)
     };
     if let Some(Err(error)) = &said {

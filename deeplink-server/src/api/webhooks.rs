@@ -98,7 +98,7 @@ pub(crate) async fn create_for(
 /// Whether a webhook's host resolves to a non-public address. A name that does not resolve yet may still be set up;
 /// each delivery checks it again.
 async fn leads_inside(app: &App, caller: &Caller, url: &str) -> Result<bool, ApiError> {
-    let _permit = app.dns_permit(&caller.share())?;
+    let _permit = app.dns_permit(caller.share()).await?;
     Ok(app.http.leads_inside(url).await)
 }
 

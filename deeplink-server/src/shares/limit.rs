@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Share, Turn, Turns};
 
@@ -35,6 +36,15 @@ struct Waiting {
     share: Share,
     is_large: bool,
     permit: oneshot::Sender<Permit>,
+}
+
+/// Whose permits are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UsedUp {
+    /// Those that the share may have.
+    Own,
+    /// Those that all shares have together.
+    All,
 }
 
 /// A permit, released on drop.
@@ -123,6 +133,20 @@ impl ShareLimit {
             let Ok(permit) = permit.await else { std::future::pending().await };
             permit
         })
+    }
+
+    /// The same, until `end`; otherwise, whose permits are used up.
+    pub(crate) async fn acquire_until(
+        self: &Arc<Self>,
+        turn: Turn,
+        waiting: usize,
+        end: Instant,
+    ) -> Result<Permit, UsedUp> {
+        let share = turn.share.clone();
+        let is_behind_own = self.is_waiting(&share);
+        let permit = self.acquire(turn, waiting).ok_or(UsedUp::Own)?;
+        let is_own = || is_behind_own || self.is_used_up(&share);
+        timeout_at(end, permit).await.map_err(|_| if is_own() { UsedUp::Own } else { UsedUp::All })
     }
 
     fn permit(self: &Arc<Self>, share: Share, is_large: bool) -> Permit {
@@ -309,6 +333,31 @@ mod tests {
         drop(held);
         drop(more.await);
         assert!(has_all(&limit, 2));
+    }
+
+    /// R2: who waits in vain is told whose permits are used up.
+    #[tokio::test(start_paused = true)]
+    async fn r2_whoever_waits_in_vain_knows_for_whom() {
+        let limit = ShareLimit::with_reserve(3, 2, 1, 3);
+        let wait = |n, line| {
+            let limit = Arc::clone(&limit);
+            async move {
+                let end = Instant::now() + std::time::Duration::from_secs(1);
+                limit.acquire_until(tenant(n).into(), line, end).await.map(drop)
+            }
+        };
+        let held: Vec<_> = (0..2).map(|_| limit.try_acquire(tenant(1)).expect("a permit")).collect();
+        assert_eq!(wait(1, 1).await, Err(UsedUp::Own));
+        assert_eq!(wait(1, 0).await, Err(UsedUp::Own), "no room in its line");
+        assert_eq!(wait(2, 1).await, Ok(()), "the reserve");
+        let last = limit.try_acquire(tenant(2)).expect("the reserve");
+        assert_eq!(wait(2, 1).await, Err(UsedUp::All), "it has one of two");
+        assert_eq!(wait(3, 1).await, Err(UsedUp::All));
+        let (first, second) = tokio::join!(wait(3, 2), wait(3, 2));
+        assert_eq!((first, second), (Err(UsedUp::All), Err(UsedUp::Own)), "behind its own");
+        drop((held, last));
+        assert_eq!(wait(3, 1).await, Ok(()));
+        assert!(has_all(&limit, 3));
     }
 
     #[tokio::test]

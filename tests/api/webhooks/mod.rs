@@ -213,7 +213,7 @@ async fn w1_a_name_must_not_lead_inside() {
 /// place a request must be retried later; other accounts have their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w1_a_name_is_not_waited_for_too_often() {
-    const PLACES: usize = 32;
+    const PLACES: usize = 8;
     let world = spawn().await;
     world.dns.addresses("silent.example.com", &["10.0.0.1"]);
     world.dns.answer("silent.example.com", How::Silently);
@@ -228,11 +228,14 @@ async fn w1_a_name_is_not_waited_for_too_often() {
     let outcomes: Vec<_> = replies.iter().map(Reply::outcome).collect();
     let count = |of: &str| outcomes.iter().filter(|outcome| *outcome == of).count();
     let [made, full, turned_away] = ["201", "400 webhook_limit", "503 overloaded"].map(count);
-    // On a busy machine places may be free again before the last requests come.
+    // Those that wait are refused after two seconds; on a busy machine places may be free again by then.
     assert!((1..=8).contains(&turned_away), "{outcomes:?}");
     assert_eq!((made, full), (2, PLACES + 6 - turned_away), "{outcomes:?}");
-    let later = |reply: &Reply| reply.status != 503 || !reply.header("retry-after").is_empty();
-    assert!(replies.iter().all(later));
+    for reply in replies.iter().filter(|reply| reply.status == 503) {
+        assert!(!reply.header("retry-after").is_empty());
+        let used_up = "this account has too many DNS lookups in progress; try again in a second";
+        assert_eq!(reply.member("error"), used_up);
+    }
 }
 
 /// W2: the limit is exact under concurrent requests.
