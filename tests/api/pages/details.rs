@@ -114,7 +114,10 @@ async fn an_affiliate_is_shown_with_its_links_and_what_they_bring() {
     let list = text_of(&visitor.get("/account/affiliates").await);
     assert_eq!(numbers(&list), ["100+", "0", "0"]);
     let page = text_of(&visitor.get(&path).await);
-    assert!(page.contains("Includes only this affiliate’s 100 newest links.") && page.contains(">more-099</a>"), "{page}");
+    assert!(
+        page.contains("Includes only this affiliate’s 100 newest links.") && page.contains(">more-099</a>"),
+        "{page}"
+    );
     let next = page.split(&format!("href=\"{path}?cursor=")).nth(1).and_then(|rest| rest.split('"').next());
     let second = text_of(&visitor.get(&format!("{path}?cursor={}", next.expect("a next page"))).await);
     assert!(second.contains(">more-074</a>") && !second.contains(">more-075</a>"), "{second}");

@@ -175,7 +175,8 @@ fn leave_out(columns: &mut Vec<Drawn>, room: usize, bar: usize) -> Vec<&'static 
     if least > room {
         columns.retain(|column| column.name != REVENUE);
     }
-    let steps: [(usize, fn(&Drawn) -> bool); 3] =
+    type MayGo = fn(&Drawn) -> bool;
+    let steps: [(usize, MayGo); 3] =
         [(bar, Drawn::is_zero), (bar, Drawn::is_of_returning), (0, |column| column.name != REVENUE)];
     for (bar, may_go) in steps {
         while taken(columns) + bar > room {
