@@ -21,7 +21,7 @@ pub use crate::delivery::{
     ReplayedDeliveries, next_attempt,
 };
 
-/// Maximum webhooks of an account, unless the service has another limit.
+/// Maximum number of webhooks per account, unless the service has another limit.
 pub const MAX_WEBHOOKS: i64 = 2;
 /// How long the previous secret still signs after a rotation, in milliseconds.
 pub const OVERLAP_MILLIS: i64 = 24 * 3_600_000;

@@ -22,10 +22,9 @@ pub(crate) struct Caller {
 
 impl From<&Caller> for Holder {
     fn from(caller: &Caller) -> Self {
-        match (&caller.by, &caller.affiliate) {
-            (Actor::Page(_), _) => Self::of_publishable_keys(&caller.tenant),
-            (_, Some(_)) => Self::of_affiliates(&caller.tenant),
-            (_, None) => Self::from(&caller.tenant),
+        match caller.affiliate {
+            Some(_) => Self::of_affiliates(&caller.tenant),
+            None => Self::from(&caller.tenant),
         }
     }
 }

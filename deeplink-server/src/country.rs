@@ -66,7 +66,7 @@ impl Database {
     pub(crate) fn about(&self) -> String {
         let built = self.built().to_string();
         let day = built.split('T').next().unwrap_or_default();
-        format!("{} of {day}", self.reader.metadata().database_type)
+        format!("{}, built {day}", self.reader.metadata().database_type)
     }
 
     fn country(&self, address: IpAddr) -> Country {
@@ -188,7 +188,7 @@ mod tests {
         assert!(matches!(&refused, LoadError::Invalid(text) if text.starts_with("damaged: ")), "{refused}");
         std::fs::write(&path, damaged_database(&KNOWN, &[])).expect("written");
         let (whole, _) = Database::from_file(&path).expect("valid");
-        assert_eq!(whole.about(), "Test-Country of 1970-01-01");
+        assert_eq!(whole.about(), "Test-Country, built 1970-01-01");
     }
 
     /// Damage beyond the networks that are looked at first.

@@ -241,10 +241,9 @@ impl App {
             .boxed()
         });
         report.await.map_err(|error| match error.into() {
-            ApiError::Database(DbError::Overloaded) => ApiError::Plain(
-                ErrorCode::Overloaded,
-                "the list or report was not finished in time (at most 5 s); try again",
-            ),
+            ApiError::Database(DbError::Overloaded) => {
+                ApiError::Plain(ErrorCode::Overloaded, "the list or report took longer than 5 s; try again")
+            }
             error => error,
         })
     }
@@ -256,7 +255,7 @@ impl App {
         self.lookups.acquire_until(share.into(), MAX_WAITING_LOOKUPS, end).await.map_err(|whose| {
             let message = match whose {
                 UsedUp::Own => "this account has too many DNS lookups in progress; try again in a second",
-                UsedUp::All => "too many DNS lookups of all accounts are in progress; try again in a second",
+                UsedUp::All => "too many DNS lookups are in progress across all accounts; try again in a second",
             };
             ApiError::Plain(ErrorCode::Overloaded, message)
         })

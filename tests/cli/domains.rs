@@ -103,7 +103,7 @@ fn a_local_name_needs_no_record() {
     shop.localhost
     --- stderr
 
-    shop.localhost is verified: names under .localhost never leave this machine, so no DNS records are needed
+    shop.localhost is verified: names under .localhost always resolve to this machine, so no DNS records are needed
 
     to create a link on it: dl links create https://example.com/
     ");

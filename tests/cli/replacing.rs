@@ -44,8 +44,8 @@ fn a_key_from_elsewhere_is_not_replaced() {
         dl.run("profile use default").ok();
         let before = kept(&dl);
         let ran = dl.run_with(&line, &input);
-        let what = "error[profile_in_use]: profile default already has the key dl_live_3fa91c07be... of \
-                    tnt_0123456789abcdef01234567, you@example.com at ";
+        let what = "error[profile_in_use]: profile default already has the key dl_live_3fa91c07be... for \
+                    account tnt_0123456789abcdef01234567 (you@example.com) at ";
         assert!(ran.fails(2).contains(what), "{line}: {ran}");
         assert!(ran.stderr.contains(&format!("use --profile {name} to store the new key")), "{line}: {ran}");
         assert!(nothing_began(&base.lines()) && kept(&dl) == before, "{line}: {:?}", base.lines());
@@ -208,7 +208,9 @@ fn on_a_terminal_the_person_chooses() {
         screen.wait_for(question);
         let text = screen.text();
         assert!(
-            text.contains("it is a key of tnt_0123456789abcdef01234567, owner@example.com at http://127.0.0.1:"),
+            text.contains(
+                "it is a key for account tnt_0123456789abcdef01234567 (owner@example.com) at http://127.0.0.1:"
+            ),
             "{text}"
         );
         screen

@@ -53,7 +53,7 @@ impl DomainName {
         format!("{TXT_LABEL}.{}", self.0)
     }
 
-    /// Whether the name is under `.localhost` and so never leaves its machine (RFC 6761, section 6.3). Only a service
+    /// Whether the name is under `.localhost` and so always resolves to the machine itself (RFC 6761, section 6.3). Only a service
     /// whose public URL is a loopback address takes it.
     pub fn is_local(&self) -> bool {
         is_localhost(&self.0)

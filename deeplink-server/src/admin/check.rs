@@ -58,7 +58,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         let (label, text) = match finding {
             Fine(text) => ("ok", text),
             Note(text) => ("note", text),
-            Wrong(text) => ("WRONG", text),
+            Wrong(text) => ("FAIL", text),
         };
         // Writing to a string does not fail.
         let _ = writeln!(report, "{label:<6} {name:<15} {text}");

@@ -93,7 +93,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
             }
         },
     };
-    let link = format!("{id} of {tenant}");
+    let link = format!("link {id} in account {tenant}");
     let change = Change { tenant, status, reason: target.reason, now: clock.now() };
     match change.set(db, id.clone()).await? {
         StatusSet::Yes => {}

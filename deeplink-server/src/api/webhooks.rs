@@ -121,7 +121,7 @@ async fn refuse_foreign(tx: &mut Conn<'_>, caller: &Caller, affiliate: Option<&A
 
 struct Create {
     caller: Arc<Caller>,
-    /// Maximum webhooks of the account.
+    /// Maximum number of webhooks of the account.
     limit: i64,
     storing: StoringWebhook,
     secret: WebhookSecret,

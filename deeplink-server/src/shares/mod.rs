@@ -6,7 +6,6 @@ pub(crate) mod budget;
 pub(crate) mod limit;
 mod turns;
 
-use accounts::Holder;
 use deeplink_core::id::TenantId;
 
 pub(crate) use turns::Turns;
@@ -17,9 +16,8 @@ const ROWS_AT_THE_COST_OF_ONE: usize = 8;
 /// The share that something uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Share {
-    /// An account's: requests with its credentials, and the task that sends its deliveries. Its affiliates have another,
-    /// and so have clients with its publishable keys.
-    Account(Holder),
+    /// An account's: requests with any of its credentials, and the task that sends its deliveries.
+    Account(TenantId),
     /// A wallet's that pays for single requests, whatever its account.
     Wallet(String),
     /// Of clients who have no account yet.
@@ -44,7 +42,7 @@ impl Share {
 
 impl From<&TenantId> for Share {
     fn from(tenant: &TenantId) -> Self {
-        Self::Account(tenant.into())
+        Self::Account(tenant.clone())
     }
 }
 

@@ -52,6 +52,15 @@ struct Line<T> {
     place: Place,
 }
 
+/// The flow whose first item is next.
+struct First {
+    flow: Flow,
+    /// It comes before its time, because it has waited long.
+    is_early: bool,
+    /// It comes in place of another one that may not be taken.
+    is_instead: bool,
+}
+
 impl<T> Line<T> {
     fn cost(&self) -> u64 {
         self.items.iter().map(|(cost, _)| cost / UNIT).sum()
@@ -96,7 +105,7 @@ impl<T> Turns<T> {
 
     /// Takes the next item from the flows that `may` allows, given the share and whether the flow is the large one.
     pub(crate) fn next(&mut self, may: impl Fn(&Share, bool) -> bool) -> Option<T> {
-        let (flow, is_early) = self.first(may)?;
+        let First { flow, is_early, is_instead } = self.first(may)?;
         let flows = self.lines.len() as u64;
         let Line { mut items, begins, .. } = self.leave(&flow)?;
         let (cost, item) = items.pop_front()?;
@@ -105,21 +114,23 @@ impl<T> Turns<T> {
         self.passed = if flow.is_large || self.large.is_empty() { 0 } else { self.passed + cost };
         self.arrivals += 1;
         // A flow that was not served for a while because it may not be taken has no more credit for that than one item,
-        // and one that was served meanwhile in its place has no debt: others could make it pay much later. Nor is an item
-        // that is taken early charged to its flow in full.
-        let begins = begins.clamp(self.now.saturating_sub(cost), self.now);
+        // and one that is served in its place has no debt: others could make it pay much later. Nor is an item that is
+        // taken early charged to its flow in full.
+        let begins = begins.max(self.now.saturating_sub(cost));
+        let begins = if is_instead { begins.min(self.now) } else { begins };
         let ended = if is_early { self.now.min(begins + cost) } else { begins + cost };
         self.line_up(flow, items, ended, self.arrivals);
         Some(item)
     }
 
-    /// The flow whose first item is next, and whether that comes early because it has waited long.
-    fn first(&self, may: impl Fn(&Share, bool) -> bool) -> Option<(Flow, bool)> {
-        let (place, next) = self.order.iter().find(|(_, flow)| may(&flow.share, flow.is_large))?;
+    /// The flow whose first item is next.
+    fn first(&self, may: impl Fn(&Share, bool) -> bool) -> Option<First> {
+        let (passed_over, (place, next)) =
+            self.order.iter().enumerate().find(|(_, (_, flow))| may(&flow.share, flow.is_large))?;
         let oldest = self.large.range(..place.1).map(|(_, flow)| flow).find(|flow| may(&flow.share, true));
         let cost = |flow| self.lines.get(flow).and_then(|line| line.items.front()).map_or(0, |(cost, _)| *cost);
         let early = oldest.filter(|flow| self.passed >= BEFORE_LARGE * cost(flow));
-        Some((early.unwrap_or(next).clone(), early.is_some()))
+        Some(First { flow: early.unwrap_or(next).clone(), is_early: early.is_some(), is_instead: passed_over > 0 })
     }
 
     /// Drops a share's items that are gone.
@@ -364,6 +375,31 @@ mod tests {
             }
         }
         assert!(served[2] >= 200 && served[3] >= 200, "{served:?}");
+    }
+
+    /// R2: batches of few rows do not come much more often than their part, however many shares have larger ones.
+    #[test]
+    fn r2_small_batches_take_no_more_than_their_part() {
+        let mut turns = Turns::new();
+        let push = |turns: &mut Turns<usize>, number: usize| {
+            let rows = if number == 0 { 9 } else { 100 };
+            assert!(turns.push(Turn::from(share(number)).of_rows(rows), 2, number));
+        };
+        (0..=20).for_each(|number| {
+            push(&mut turns, number);
+            push(&mut turns, number);
+        });
+        let (mut since, mut most) = ([0; 21], 0);
+        for _ in 0..2_000 {
+            let number = turns.next(|_, _| true).expect("an item");
+            if number == 0 {
+                since.iter_mut().for_each(|since| *since += 1);
+                most = most.max(*since[1..].iter().max().expect("a share"));
+            }
+            since[number] = 0;
+            push(&mut turns, number);
+        }
+        assert!(most <= 10, "{most}");
     }
 
     /// R2: what a share has small does not wait for what it has large and may not take.

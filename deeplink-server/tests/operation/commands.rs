@@ -184,22 +184,22 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     home.set("DEEPLINK_TLS_LISTEN", "192.0.2.1:443");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  TLS")), "{wrong:?}");
+    assert!(wrong.stdout.lines().any(|line| line.starts_with("FAIL   TLS")), "{wrong:?}");
     home.set("DEEPLINK_TLS_LISTEN", "127.0.0.1:0");
     // Nothing listens there.
     home.set("DEEPLINK_SMTP_URL", "smtp://app:hunter2@127.0.0.1:1");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.contains("WRONG  mail") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
+    assert!(wrong.stdout.contains("FAIL   mail") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
     home.set("DEEPLINK_SMTP_URL", "");
     home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.lines().any(|line| line.starts_with("WRONG  master keys")), "{wrong:?}");
+    assert!(wrong.stdout.lines().any(|line| line.starts_with("FAIL   master keys")), "{wrong:?}");
     home.set("DEEPLINK_DATABASE_URL", "postgres://app:hunter2@127.0.0.1:1/links");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.contains("WRONG  database") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
+    assert!(wrong.stdout.contains("FAIL   database") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
 }
 
 /// `check` said nothing about countries.
@@ -220,7 +220,7 @@ fn check_says_where_countries_come_from() {
     std::fs::write(&file, deeplink_doubles::geo::database(&[("192.0.2.0/24", Some("DE"))])).expect("written");
     let file = file.to_str().expect("UTF-8").to_owned();
     home.set("DEEPLINK_GEO_DB", &file);
-    let old = format!("note   countries       {file} (Test-Country of 1970-01-01); older than 60 days,");
+    let old = format!("note   countries       {file} (Test-Country, built 1970-01-01); older than 60 days,");
     assert!(row(&home).starts_with(&old), "{}", row(&home));
 }
 

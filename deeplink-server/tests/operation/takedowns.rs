@@ -140,7 +140,7 @@ fn r12_each_takedown_refuses_and_is_lifted_by_itself() {
     assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()));
     assert_eq!(create(&json!({"ios_deep_link": "myapp://login"})).0, 201, "the app is not what was reported");
     let told = home.ok(&["link", "enable", "one", "--reason", "a mistake"]);
-    assert!(told.starts_with("one of tnt_") && told.ends_with("is active\n"), "{told}");
+    assert!(told.starts_with("link one in account tnt_") && told.ends_with("is active\n"), "{told}");
     eventually_blocking("it works again", PATIENCE, || status("one") == 200);
     assert_eq!(create(&json!({"web_url": X})), (400, "threat_detected".to_owned()), "the other one is still down");
     home.ok(&["link", "enable", "two", "--reason", "a mistake"]);

@@ -60,7 +60,7 @@ impl Add {
 fn instructions(made: &CreatedDomain) -> String {
     if made.verified {
         return format!(
-            "\n{} is verified: names under .localhost never leave this machine, so no DNS records are needed\n\nto \
+            "\n{} is verified: names under .localhost always resolve to this machine, so no DNS records are needed\n\nto \
              create a link on it: dl links create https://example.com/",
             made.domain
         );

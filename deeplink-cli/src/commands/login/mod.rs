@@ -29,8 +29,8 @@ pub(crate) use profile::key_of;
      the keyring or, if there is none, in a file that only you can read, and is sent only to this service. With \
      DL_KEYRING=off the keyring is never used; with DL_KEYRING=require nothing else is. --with-key stores an \
      existing key, such as the one shown after you confirm a dl signup, once the service has accepted it.\n\nEach \
-     profile holds one key. dl login replaces a key that dl login or dl signup created for the same account. Before \
-     replacing any other key, even one that the service does not accept, it prompts for a different profile name. If \
+     profile holds one key. dl login replaces a key that dl login or dl signup created, if it is for the same account \
+     or the service rejects it. Before replacing any other key, it prompts for a different profile name. If \
      it cannot prompt, it fails: choose a name with --profile, or remove the stored key with dl logout.",
     &[
     "dl login --email you@example.com --base-url https://dl.example.com",

@@ -215,8 +215,8 @@ async fn whose(ctx: &Context) -> Whose {
     let Ok(client) = ctx.client_for(&base, Auth::SecretKey(key), Reads::Held) else { return Whose::Unknown };
     let error = match client.whoami().timeout(LOOK_TIMEOUT).retry(Retry::none()).await {
         Ok(who) => {
-            let email = who.email.map(|email| format!(", {email}")).unwrap_or_default();
-            return Whose::Known(format!(" of {}{email} at {base}", who.tenant.id));
+            let email = who.email.map(|email| format!(" ({email})")).unwrap_or_default();
+            return Whose::Known(format!(" for account {}{email} at {base}", who.tenant.id));
         }
         Err(error) => error,
     };

@@ -31,7 +31,7 @@ impl Caller {
     pub(crate) fn share(&self) -> Share {
         match self.charge() {
             Some(charge) => Share::Wallet(format!("{}\n{}", charge.namespace, charge.address)),
-            None => Share::Account(self.into()),
+            None => Share::from(&self.tenant),
         }
     }
 
