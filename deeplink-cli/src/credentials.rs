@@ -130,7 +130,7 @@ impl Sources<'_> {
         };
         let (profile, location) = (self.profile, self.stores.location_of(self.configured));
         let what = format!(
-            "no secret key: --api-key-file is not given, {variables}, and profile {profile} has none in {location}"
+            "no secret key: --api-key-file was not given, {variables}, and profile {profile} has none in {location}"
         );
         Failure::new(Exit::Auth, what).code("no_key").hint("run dl login, or set DL_API_KEY").into()
     }

@@ -334,7 +334,7 @@ fn delete_needs_a_yes_and_says_what_is_lost() {
     let dl = Dl::at(&double.url);
     insta::assert_snapshot!(dl.run("domains delete go.example.com"), @"
     --- stderr
-    error[needs_yes]: confirmation needed: go.example.com will be deleted; if it is verified, all URLs on it stop working immediately.
+    error[needs_yes]: confirmation needed: go.example.com will be deleted; if it is verified, all URLs on it will stop working immediately.
       hint: use --yes to confirm
     --- exit 2
     ");

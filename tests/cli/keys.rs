@@ -66,7 +66,7 @@ fn without_a_key_the_error_says_what_was_tried() {
     let ran = dl.run("links list");
     let stderr = ran.fails(4).replace(&*dl.dir().to_string_lossy(), "HOME");
     insta::assert_snapshot!(stderr, @r"
-    error[no_key]: no secret key: --api-key-file is not given, DL_API_KEY and DL_API_KEY_FILE are not set, and profile default has none in HOME/config/credentials.toml
+    error[no_key]: no secret key: --api-key-file was not given, DL_API_KEY and DL_API_KEY_FILE are not set, and profile default has none in HOME/config/credentials.toml
       hint: run dl login, or set DL_API_KEY
     ");
     let ran = dl.env("DL_API_KEY", "").run("links list");

@@ -326,7 +326,7 @@ fn what_would_be_lost_is_named_before_it_goes() {
         ("apps delete app_0123456789abcdef01234567", "[y/N] ", "\n", 2, 0),
         ("domains delete go.example.com", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
         ("domains delete GO.EXAMPLE.COM.", "Type go.example.com to continue: ", "go.example.com\n", 0, 2),
-        ("domains delete go.example.com", "All URLs on go.example.com stop working immediately.", "\n", 2, 1),
+        ("domains delete go.example.com", "All URLs on go.example.com will stop working immediately.", "\n", 2, 1),
         ("domains delete new.example.com", "is not verified: it serves no links.", "\n", 2, 1),
         (
             "domains delete alt.example.com",

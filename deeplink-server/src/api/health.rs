@@ -50,7 +50,7 @@ pub(crate) async fn readiness(app: &App) -> Result<Json<Health>, ApiError> {
     match tokio::time::timeout(app.config.database_timeout, read).await {
         Ok(Ok(_)) => Ok(Json(Health::new("ready"))),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the database does not respond")),
+        Err(_) => Err(ApiError::Plain(ErrorCode::DatabaseUnavailable, "the database is not responding")),
     }
 }
 

@@ -207,7 +207,7 @@ pub(super) async fn update(
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let affiliate = named(&app, &person, &id).await?;
     let back = Back { path: &format!("/account/affiliates/{id}"), name: &affiliate.name };
-    let lead = "Its credentials stop working immediately. Its links keep working. This cannot be undone.";
+    let lead = "Its credentials will stop working immediately. Its links will keep working. This cannot be undone.";
     let question = Question::delete(Section::AFFILIATES, "affiliate", &affiliate.name, lead, back);
     Ok(question.ask(&app, &person, None))
 }

@@ -112,7 +112,7 @@ fn sign_up_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'
         frame,
         text,
         button: "Confirm email address",
-        otherwise: "If that was not you, close this page, and the account stays unconfirmed. To get an account of \
+        otherwise: "If that was not you, close this page, and the account will stay unconfirmed. To get an account of \
                     your own, sign in with this address instead.",
         action: CONFIRM_PATH,
         token,

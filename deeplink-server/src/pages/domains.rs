@@ -251,7 +251,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(name): Path<String>) -> PageResult {
     let domain = named(&app, &person, &name).await?;
     let lead = if domain.verified {
-        "Short links on it stop working immediately, wherever they are printed or posted, and so do its publishable keys. The links keep working on this service’s own domain, except those whose ID another account already uses there."
+        "Short links on it will stop working immediately, wherever they are printed or posted, and so will its publishable keys. The links will keep working on this service’s own domain, except those whose ID another account already uses there."
     } else {
         "It is not verified, so no links are affected. You can add it again later, with a new verification token."
     };

@@ -120,7 +120,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::NoCustomer => "This account has no billing profile yet, so there is nothing to manage.",
         ErrorCode::NoSubscription => "You have no subscription to cancel.",
         ErrorCode::ThreatDetected if message.ends_with("threat list") => {
-            "This URL is on a list of unsafe sites, so links cannot lead there."
+            "This URL is on a list of unsafe sites, so links cannot point to it."
         }
         ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
         ErrorCode::InvalidThemeColor => "Enter a color such as #0a7cff.",

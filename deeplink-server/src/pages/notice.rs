@@ -39,9 +39,9 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
             "That form was already submitted. A secret is shown only once; if you have lost it, rotate it on the webhook’s page."
         }
         "webhook-saved" => "Webhook updated. New events use these settings.",
-        "webhook-on" => "Webhook enabled. It receives events from now on.",
-        "webhook-off" => "Webhook disabled. Pending deliveries were canceled, and no new events are sent.",
-        "webhook-deleted" => "Webhook deleted. No more events are sent to it.",
+        "webhook-on" => "Webhook enabled. It will receive events from now on.",
+        "webhook-off" => "Webhook disabled. Pending deliveries were canceled, and no new events will be sent.",
+        "webhook-deleted" => "Webhook deleted. No more events will be sent to it.",
         "event-sent" => "Test event sent. Reload this page to see the result.",
         "replayed" => "The failed events are being resent. Reload this page to see the results.",
         "replayed-many" => {

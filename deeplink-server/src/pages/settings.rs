@@ -119,7 +119,7 @@ fn question(app: &App, person: &Person, error: Option<&FormError>) -> Response {
             Section::SETTINGS,
             "account",
             person.who.tenant.as_str(),
-            "7 days from now, everything in the account is deleted permanently: links (which then stop working), clicks and reports, domains, apps, keys and the team. Until then everything keeps working as usual, and you can cancel the deletion on any page.",
+            "7 days from now, everything in the account will be permanently deleted: links (which will then stop working), clicks and reports, domains, apps, keys and the team. Until then, everything will keep working as usual, and you can cancel the deletion on any page.",
             Section::SETTINGS.back(),
         )
     };

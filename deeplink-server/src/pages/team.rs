@@ -99,7 +99,7 @@ fn confirm_page(app: &App, person: &Person, user: &UserDetail, error: Option<&Fo
         let lead = "The link in their email will stop working.";
         ("Cancel this invitation?", lead, "Cancel invitation", "Keep invitation")
     } else {
-        let lead = "They are signed out everywhere. Links and keys that they created are kept.";
+        let lead = "They will be signed out everywhere. Links and keys that they created will be kept.";
         ("Remove this person?", lead, "Remove from team", "Cancel")
     };
     let (title, submit) = (title.to_owned(), submit.to_owned());

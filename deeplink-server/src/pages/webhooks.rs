@@ -396,7 +396,7 @@ pub(super) async fn back(Path(id): Path<String>) -> PageResult {
 /// Asks for confirmation.
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let webhook = named(&app, &person, &id).await?;
-    let lead = "No more events are sent to it, pending deliveries are canceled, and its delivery log is deleted. This cannot be undone.";
+    let lead = "No more events will be sent to it, pending deliveries will be canceled, and its delivery log will be deleted. This cannot be undone.";
     let back = Back { path: &format!("{LIST}/{id}"), name: host_of(&webhook.url) };
     Ok(Question::delete(Section::WEBHOOKS, "webhook", &webhook.url, lead, back).ask(&app, &person, None))
 }

@@ -38,7 +38,7 @@ const RETRY_MILLIS: i64 = 3_600_000;
 /// The text of [`overtaken`].
 const OVERTAKEN: &str = "the subscription is being changed";
 /// The text of [`unavailable`] if the next request would fail too.
-const NO_ANSWER: &str = "the payment processor does not respond";
+const NO_ANSWER: &str = "the payment processor is not responding";
 /// The same if only this request fails.
 const NOT_DONE: &str = "the payment processor did not complete the request";
 /// For an event about a subscription that does not exist.

@@ -170,7 +170,7 @@ async fn a_link_that_was_taken_down_says_why() {
 #[tokio::test]
 async fn a_link_says_why_it_expires() {
     const DOMAIN: &str =
-        "<a href=\"/account/domains\">Verify your own domain</a>, and links expire only when you want them to.";
+        "<a href=\"/account/domains\">Verify your own domain</a>, and links will expire only when you want them to.";
     const SETTING: &str = "<code>DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0</code> does the same for new links.";
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;

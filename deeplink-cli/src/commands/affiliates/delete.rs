@@ -33,7 +33,7 @@ impl Delete {
 
     /// A person who is prompted types the partner key, so it is worth a request.
     async fn confirm(&self, ctx: &Context) -> Outcome {
-        let warning = "Its credentials stop working immediately; its links keep working.";
+        let warning = "Its credentials will stop working immediately; its links will keep working.";
         if !ctx.will_ask() {
             return ctx.confirm_name(&format!("{} will be deleted. {warning}", self.id), &self.id).await;
         }

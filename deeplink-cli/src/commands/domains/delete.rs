@@ -38,7 +38,9 @@ impl Delete {
     /// What would be lost. Only a prompt needs the exact answer and is worth a request.
     async fn warning(&self, ctx: &Context, name: &DomainName) -> Outcome<String> {
         if ctx.global.yes || ctx.global.dry_run || !ctx.can_ask() {
-            return Ok(format!("{name} will be deleted; if it is verified, all URLs on it stop working immediately."));
+            return Ok(format!(
+                "{name} will be deleted; if it is verified, all URLs on it will stop working immediately."
+            ));
         }
         let domains = ctx.client().await?.domains().list().await.map_err(|error| ctx.stop(&error))?;
         let found = domains.into_iter().find(|domain| domain.domain == name.as_str());
@@ -51,7 +53,7 @@ impl Delete {
             DomainRole::Alternate => {
                 format!("Taps on landing pages will no longer go through {name}, so iOS will not open apps from them.")
             }
-            _ => format!("All URLs on {name} stop working immediately."),
+            _ => format!("All URLs on {name} will stop working immediately."),
         })
     }
 }

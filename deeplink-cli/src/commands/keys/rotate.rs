@@ -29,7 +29,7 @@ use crate::signals::Signals;
 ]
 ))]
 pub(crate) struct Rotate {
-    /// Email address to send the code to: that of a team member
+    /// Email address to send the code to; must belong to a team member
     #[arg(long, value_name = "ADDRESS")]
     email: String,
     /// Read the code from stdin after it has been emailed

@@ -18,7 +18,7 @@ use crate::{given, output};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only the fields you specify change. With --active false, nothing is sent: pending deliveries are canceled, and \
-     events that occur meanwhile are not sent later. --active true also resumes a webhook that the service paused \
+     events that occur in the meantime are never sent. --active true also resumes a webhook that the service paused \
      after three days of failures.",
     &[
     "dl webhooks update wh_0123456789abcdef01234567 --active false",
@@ -88,8 +88,7 @@ impl Update {
         sheet.one(&String::from_utf8_lossy(&now.raw))?;
         if self.active == Some(false) {
             ctx.console.note(
-                "the webhook is disabled: pending deliveries are canceled, and events that occur meanwhile are not \
-                 sent later",
+                "the webhook is disabled: pending deliveries are canceled, and events that occur in the meantime will not be sent later",
             );
         }
         kinds::note_idle_filter(ctx, &now.value.events, &now.value.filters);

@@ -34,7 +34,7 @@ Example:
 pub(in crate::admin) struct Target {
     #[command(flatten)]
     named: Named,
-    /// Reason for the change; `tenant show` shows that of a suspension, and the account sees it in its audit log
+    /// Reason for the change; `tenant show` shows the reason for a suspension, and the account sees it in its audit log
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     /// Print JSON
