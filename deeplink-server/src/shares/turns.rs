@@ -393,7 +393,9 @@ mod tests {
         for _ in 0..2_000 {
             let number = turns.next(|_, _| true).expect("an item");
             if number == 0 {
-                since.iter_mut().for_each(|since| *since += 1);
+                for since in &mut since {
+                    *since += 1;
+                }
                 most = most.max(*since[1..].iter().max().expect("a share"));
             }
             since[number] = 0;
