@@ -102,7 +102,7 @@ async fn try_a_link(app: &App, person: &Person, is_done: bool) -> Result<Step, A
     Ok(Step {
         is_done,
         title: "Open a link",
-        text: "Then reload this page to see the click.",
+        text: if is_done { "Its clicks are shown below." } else { "Then reload this page to see the click." },
         path: newest.map_or(Cow::Borrowed("/account/links"), Cow::Owned),
     })
 }

@@ -64,7 +64,7 @@ fn text_of(error: &str) -> &'static str {
             "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you for a new one."
         }
         "once_invalid" => {
-            "That link has already been used, or it is more than 24 hours old. Ask the operator of this service for a new one."
+            "That link has already been used, or it is more than 24 hours old. The operator of this service can create a new one with deeplink-server tenant signin."
         }
         "signup_invalid" => {
             "That confirmation link has already been used, is more than 7 days old, or is for an address that already has its own account. A new key is shown only once; if you have lost it, create another one under Keys."
@@ -93,9 +93,10 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
     let error = has("error").then(|| query.one("error").ok().flatten().unwrap_or_default());
     let has_joined = matches!(query.one("invite"), Ok(Some("accepted")));
     if let Some(who) = who {
-        // An expired session does not matter to someone who has signed in again; other errors are shown first.
+        // An expired session does not matter to someone who has signed in again, nor does a used link of the server's first
+        // start; other errors are shown first.
         return match error {
-            None | Some("session_expired") if !has_joined => see_other(next.as_str()),
+            None | Some("session_expired" | "once_invalid") if !has_joined => see_other(next.as_str()),
             _ => already(&app, &who.email, error.map(text_of), &next),
         };
     }
