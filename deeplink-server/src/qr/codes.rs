@@ -84,7 +84,7 @@ impl Codes {
         let source = self.page_images.get_or_insert_async(url, async {
             let tenant: TenantId =
                 tenant.parse().map_err(|_| Some(ApiError::Internal("a link's account has no valid id".into())))?;
-            let slot = self.page_slot.acquire(Share::from(&tenant).into(), MAX_WAITING).ok_or(None)?;
+            let slot = self.page_slot.acquire(Share::Account(tenant).into(), MAX_WAITING).ok_or(None)?;
             let slot = timeout(self.page_wait, slot).await.map_err(|_| None)?;
             let content = url.to_owned();
             draw_holding(slot, move || source_of(&content)).await.flatten().map_err(Some)
