@@ -349,8 +349,8 @@ impl Error {
         self.0.body.as_deref()
     }
 
-    /// With [`Kind::PaymentRequired`]: the limit that was reached, or the payment that the service requires. Only a client with a
-    /// [`payer`](crate::ClientBuilder::payer) pays.
+    /// With [`Kind::PaymentRequired`]: the limit that was reached, or the payment that the service requires. Only a
+    /// client with a [`payer`](crate::ClientBuilder::payer) pays.
     pub fn payment(&self) -> Option<PaymentRequired<'_>> {
         let record = self.0.record.as_ref();
         (self.0.kind == Kind::PaymentRequired).then(|| PaymentRequired {

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use http::StatusCode;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -135,22 +136,19 @@ pub(crate) fn router(app: Shared) -> Router {
 
 /// Records the template of the route that answered, and names what it did not find.
 async fn name_route(request: Request, next: Next) -> Response {
-    let template = request.extensions().get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned());
-    let (mut parts, body) = request.into_parts();
-    let asked = match &template {
-        Some(template) => missing::Asked::of(template, &mut parts).await,
-        None => None,
-    };
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    if let Some(asked) = asked {
-        asked.name_in(&mut response);
+    let template = request.extensions().get::<axum::extract::MatchedPath>().cloned();
+    let uri = request.uri().clone();
+    let mut response = next.run(request).await;
+    let Some(template) = template.as_ref().map(axum::extract::MatchedPath::as_str) else { return response };
+    if response.status() == StatusCode::NOT_FOUND {
+        missing::name(&mut response, template, uri.path());
     }
     let all = deeplink_core::routes::ALL
         .iter()
         .map(|route| route.path)
         .chain(pages::PATHS.iter().copied())
         .chain([pages::HOME]);
-    if let Some(path) = all.into_iter().find(|path| Some(*path) == template.as_deref()) {
+    if let Some(path) = all.into_iter().find(|path| *path == template) {
         response.extensions_mut().insert(RouteName(path));
     }
     response

@@ -100,8 +100,8 @@ impl BulkImport {
         self
     }
 
-    /// Generates IDs for rows without one, from this salt and the row's [key](crate::bulk::Row::key), or else its content and its
-    /// position: the same in every run.
+    /// Generates IDs for rows without one, from this salt and the row's [key](crate::bulk::Row::key), or else its
+    /// content and its position: the same in every run.
     pub fn generate_ids(mut self, salt: impl Into<String>) -> Self {
         self.settings.salt = Some(salt.into());
         self

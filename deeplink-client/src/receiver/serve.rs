@@ -44,7 +44,8 @@ pub struct Receiver {
 pub struct Serving(JoinHandle<()>);
 
 impl Serving {
-    /// Waits until the requests in progress have been answered, at most nine seconds after the receipts were closed or dropped.
+    /// Waits until the requests in progress have been answered, at most nine seconds after the receipts were closed or
+    /// dropped.
     pub async fn ended(self) {
         // It is never aborted, and its panic was reported already.
         let _ = self.0.await;

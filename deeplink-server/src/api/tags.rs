@@ -117,7 +117,7 @@ async fn replace_in_batches(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: 
     let mut existed = false;
     loop {
         let step = app.write(
-            Turn::from(caller.share()).of_rows(BATCH),
+            Turn::from(caller.share()).of_rows(BATCH.into()),
             (Arc::clone(caller), old.clone(), new.cloned()),
             |tx, (caller, old, new)| {
                 async move {

@@ -116,8 +116,8 @@ pub(crate) async fn update(
     row.map(AffiliateDetail::try_from).transpose()
 }
 
-/// Deletes an affiliate, frees its partner key and returns its name; `None` if there is none. Its credentials are deleted separately,
-/// by `keys::delete_all_of`.
+/// Deletes an affiliate, frees its partner key and returns its name; `None` if there is none. Its credentials are
+/// deleted separately, by `keys::delete_all_of`.
 pub(crate) async fn delete(
     db: &mut Conn<'_>,
     tenant: &TenantId,

@@ -30,8 +30,8 @@ const SOME_INSTALLS: &str =
 const OF_PEOPLE: &str = "user_id IN (SELECT id FROM users WHERE tenant_id = $1)";
 const SOME_USERS: &str = "app_user IN (SELECT position FROM app_users WHERE tenant_id = $1 ORDER BY user_id LIMIT 100)";
 
-/// Tables in the order in which they are deleted, each with the condition on its rows. A table named in [`OWNERS`] holds what the
-/// ones before it are about, chosen by the same condition, so after its rows the group begins again.
+/// Tables in the order in which they are deleted, each with the condition on its rows. A table named in [`OWNERS`]
+/// holds what the ones before it are about, chosen by the same condition, so after its rows the group begins again.
 struct Group {
     /// Whether `$1` is the account's number in tables of counts, rather than its id.
     by_number: bool,
@@ -155,8 +155,8 @@ impl Progress {
     pub(crate) const START: Self = Self::ClicksAfter(i64::MIN);
 }
 
-/// Accounts whose deletion is due, or was begun long enough ago. It waits while the operator has suspended the account, and until
-/// its subscription is canceled.
+/// Accounts whose deletion is due, or was begun long enough ago. It waits while the operator has suspended the account,
+/// and until its subscription is canceled.
 pub(crate) async fn due(db: &mut Conn<'_>, now: Timestamp) -> Result<Vec<TenantId>, DbError> {
     const SQL: &str = "
         SELECT id FROM tenants
@@ -244,7 +244,8 @@ const ITS_CLICK: &str = "
     (EXISTS (SELECT 1 FROM links l WHERE l.tenant_id = $1 AND l.position = clicks.link)
         OR EXISTS (SELECT 1 FROM deleted_links d WHERE d.tenant_id = $1 AND d.position = clicks.link))";
 
-/// Searches the log of clicks after a position. It has no index on links, so it is read once, while the account's links are there.
+/// Searches the log of clicks after a position. It has no index on links, so it is read once, while the account's links
+/// are there.
 pub(crate) async fn find_clicks(db: &mut Conn<'_>, tenant: &TenantId, after: i64) -> Result<Progress, DbError> {
     const ANY: &str = "
         SELECT EXISTS (SELECT 1 FROM links WHERE tenant_id = $1)
@@ -282,8 +283,8 @@ pub(crate) async fn is_settled(db: &mut Conn<'_>, tenant: &TenantId, now: Timest
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(before).fetch_one(c).await)?)
 }
 
-/// Ends a deletion whose last pass found nothing: empties the account's own row. `false`: it began lately, so that requests may
-/// still be under way, and there must be another pass.
+/// Ends a deletion whose last pass found nothing: empties the account's own row. `false`: it began lately, so that
+/// requests may still be under way, and there must be another pass.
 pub(crate) async fn finish(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE tenants SET deletes_at = NULL, name = NULL, time_zone = NULL, icon_url = NULL, theme_color = NULL, account = NULL,

@@ -1,7 +1,7 @@
 //! Leases: background work that one node at a time does for all nodes.
 //!
-//! Expiry is set by the holder's clock and checked by the other nodes' clocks, so a lease must be longer than clocks differ. It
-//! avoids duplicate work; for work that must not be done twice, the write itself renews the lease.
+//! Expiry is set by the holder's clock and checked by the other nodes' clocks, so a lease must be longer than clocks
+//! differ. It avoids duplicate work; for work that must not be done twice, the write itself renews the lease.
 
 use deeplink_core::time::Timestamp;
 

@@ -10,7 +10,7 @@ use deeplink_core::time::Timestamp;
 use super::{Conn, DbError, execute, notices, on};
 
 /// Links updated by one write.
-pub(crate) const BATCH: usize = 500;
+pub(crate) const BATCH: u16 = 500;
 
 /// Records that the expiry of an account's links is to be removed. New links have none from now on.
 pub(crate) async fn begin(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<(), DbError> {
@@ -35,7 +35,7 @@ pub(crate) async fn lift(db: &mut Conn<'_>, tenant: &TenantId) -> Result<bool, D
         UPDATE tenants SET lifted_to = $2, lifting_since = CASE WHEN $3 THEN lifting_since END WHERE id = $1";
     let begun: Option<(i64, i64)> = on!(db, c => sqlx::query_as(BEGUN).bind(tenant.as_str()).fetch_optional(c).await)?;
     let Some((since, from)) = begun else { return Ok(false) };
-    let last = i64::try_from(BATCH - 1).unwrap_or(i64::MAX);
+    let last = i64::from(BATCH - 1);
     let end: Option<i64> = on!(db, c => sqlx::query_scalar(END)
         .bind(tenant.as_str()).bind(from).bind(last).fetch_optional(c).await)?;
     let (to, more) = (end.unwrap_or(i64::MAX), end.is_some());

@@ -207,9 +207,8 @@ const WINDOW: u32 = 200;
 /// Most deleted links that one page looks at.
 const MAX_LOOKED_AT: u32 = 5_000;
 
-/// Up to `limit` deleted links of a tenant that match the filter, newest first: of those that had one ID the last one, unless a
-/// link has it now. An affiliate, who is not shown names and tags,
-/// finds nothing by them.
+/// Up to `limit` deleted links of a tenant that match the filter, newest first: of those that had one ID the last one,
+/// unless a link has it now. An affiliate, who is not shown names and tags, finds nothing by them.
 pub(crate) async fn deleted(
     db: &mut Conn<'_>,
     (tenant, is_affiliate): (&TenantId, bool),

@@ -94,8 +94,8 @@ pub(super) struct ListRequest<'a> {
 }
 
 impl ListRequest<'_> {
-    /// The statement that reads the rows, after `prefix`: those that the filter lets pass and, if there is a pattern, that have
-    /// a text like it or one of these tags.
+    /// The statement that reads the rows, after `prefix`: those that the filter lets pass and, if there is a pattern,
+    /// that have a text like it or one of these tags.
     pub(super) fn query<DB: sqlx::Database>(&self, prefix: &str, pattern: Option<(&str, &[i64])>) -> QueryBuilder<DB>
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,

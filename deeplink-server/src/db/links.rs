@@ -443,7 +443,8 @@ pub(crate) async fn update(
     Ok(Updated::Link(Box::new(link)))
 }
 
-/// One link of a tenant. Locks its row on PostgreSQL, so that two changes cannot overwrite each other, and marks it as changed.
+/// One link of a tenant. Locks its row on PostgreSQL, so that two changes cannot overwrite each other, and marks it as
+/// changed.
 async fn find_locked(
     db: &mut Conn<'_>,
     tenant: &TenantId,

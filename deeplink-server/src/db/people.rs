@@ -76,8 +76,8 @@ pub(crate) struct ConfirmedSignUp {
 }
 
 /// Confirms a sign-up with its mailed token. Anything created before the address was proved may be someone else's, so
-/// everything that can act for the account is deleted; `entry` is of the audit log's entry of that. `None`: the token is used or unknown, or the address is verified
-/// elsewhere.
+/// everything that can act for the account is deleted; `entry` is of the audit log's entry of that. `None`: the token
+/// is used or unknown, or the address is verified elsewhere.
 pub(crate) async fn confirm_sign_up(
     db: &mut Conn<'_>,
     token_hash: &str,

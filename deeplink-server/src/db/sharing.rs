@@ -169,7 +169,8 @@ pub(super) fn stop_time() -> std::sync::mpsc::Sender<()> {
     end
 }
 
-/// A write that has waited past its deadline is refused and does not run, whatever kept it waiting. If the account had many writes of its own ahead of it, the error says so.
+/// A write that has waited past its deadline is refused and does not run, whatever kept it waiting. If the account had
+/// many writes of its own ahead of it, the error says so.
 #[tokio::test]
 async fn r2_what_has_waited_too_long_is_refused_and_does_not_run() {
     let scene = Scene::new().await;

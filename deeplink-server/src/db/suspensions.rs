@@ -38,7 +38,8 @@ pub(crate) async fn resume(
     reason: Option<&str>,
     now: Timestamp,
 ) -> Result<Changed, DbError> {
-    // The suspension does not count towards the days of failures after which a webhook is paused, or until a scheduled deletion.
+    // The suspension does not count towards the days of failures after which a webhook is paused, or until a scheduled
+    // deletion.
     const LATER: &str = "
         UPDATE webhooks SET failing_since = failing_since + $2 - (SELECT suspended_at FROM tenants WHERE id = $1)
         WHERE tenant_id = $1 AND EXISTS (SELECT 1 FROM tenants WHERE id = $1 AND suspended_at IS NOT NULL AND deleted_at IS NULL)";

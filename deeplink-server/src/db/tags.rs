@@ -15,7 +15,7 @@ const COMPARED: i64 = 1_000;
 const DRAWS: usize = 4;
 
 /// Maximum links from which one write removes a tag.
-pub(crate) const BATCH: usize = 500;
+pub(crate) const BATCH: u16 = 500;
 
 /// The progress of replacing a tag on all links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,8 +241,8 @@ pub(crate) async fn count_links(db: &mut Conn<'_>, tenant: &TenantId, tags: &[Ta
     )
 }
 
-/// Replaces a tag with another on some of its links, or removes it from them. If the account does not have the new tag yet, the
-/// old one is renamed.
+/// Replaces a tag with another on some of its links, or removes it from them. If the account does not have the new tag
+/// yet, the old one is renamed.
 pub(crate) async fn replace_everywhere(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -269,7 +269,7 @@ async fn move_some(db: &mut Conn<'_>, from: i64, to: Option<i64>) -> Result<Prog
     const TAKE: &str = "
         DELETE FROM link_tags
         WHERE tag = $1 AND link IN (SELECT link FROM link_tags WHERE tag = $1 ORDER BY link LIMIT $2)";
-    let most = i64::try_from(BATCH).unwrap_or(i64::MAX);
+    let most = i64::from(BATCH);
     if let Some(to) = to {
         execute!(db, GIVE; from, to, most)?;
     }

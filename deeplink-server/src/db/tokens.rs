@@ -61,8 +61,8 @@ pub(crate) async fn tenant_of(
     id.map(|id| id.parse().map_err(|_| DbError::corrupt("tokens", "tenant_id", hash))).transpose()
 }
 
-/// Consumes a token and returns its user. Of concurrent callers one succeeds. All users with the email address are locked until
-/// the write ends.
+/// Consumes a token and returns its user. Of concurrent callers one succeeds. All users with the email address are
+/// locked until the write ends.
 pub(crate) async fn consume(
     db: &mut Conn<'_>,
     hash: &str,

@@ -1,12 +1,11 @@
 //! What a 404 says: the kind of thing that was not found, and its ID as asked for. It depends on the path alone, so that
 //! another account's thing and a missing one are answered alike.
 
-use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::Response;
 use deeplink_core::error::ErrorCode;
 use deeplink_core::link::is_link_id;
 use deeplink_core::tag::Tag;
-use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 use crate::error::{NOT_FOUND, Record};
 
@@ -32,72 +31,56 @@ const KINDS: [(&str, &str, &str); 12] = [
     ("/v1/webhooks/{webhook_id}", "webhook", ""),
 ];
 
-/// The thing that a request is about.
-pub(crate) struct Asked {
-    kind: &'static str,
-    of: &'static str,
-    /// `None` if it is no text.
-    id: Option<String>,
-}
-
-impl Asked {
-    /// What the path of this route names; `None` if it names nothing.
-    pub(crate) async fn of(template: &str, parts: &mut Parts) -> Option<Self> {
-        let (start, kind, of) = KINDS.into_iter().find(|(start, ..)| template.starts_with(start))?;
-        let (_, name) = start.rsplit_once('{')?;
-        let given = RawPathParams::from_request_parts(parts, &()).await.ok();
-        let id = given.and_then(|given| {
-            let found = given.iter().find(|(key, _)| *key == name.trim_end_matches('}'));
-            found.map(|(_, id)| id.to_owned())
-        });
-        Some(Self { kind, of, id })
-    }
-
-    /// Puts it into a 404 that does not say what is missing.
-    pub(crate) fn name_in(&self, response: &mut Response) {
-        let record = response.extensions_mut().get_mut::<Record>().map(Record::body_mut);
-        if let Some(body) = record.filter(|body| body.code == ErrorCode::NotFound && body.error == NOT_FOUND) {
-            body.error = self.message();
-        }
-    }
-
-    fn message(&self) -> String {
-        let Self { kind, of, id } = self;
-        match id.as_deref().filter(|id| is_repeated(kind, id)) {
-            Some(id) if *kind == "tag" => format!("no tag \"{}\"", id.trim()),
-            Some(id) => format!("no {kind} {id}{of}"),
-            None => format!("no such {kind}{of}"),
-        }
+/// Names the thing at a path of this route in a 404 that does not say what is missing.
+pub(crate) fn name(response: &mut Response, template: &str, path: &str) {
+    let record = response.extensions_mut().get_mut::<Record>().map(Record::body_mut);
+    if let Some(body) = record.filter(|body| body.code == ErrorCode::NotFound && body.error == NOT_FOUND)
+        && let Some(message) = message_of(template, path)
+    {
+        body.error = message;
     }
 }
 
-/// Whether an ID could be one of this kind, so that a message may repeat it: a 404 repeats no other text, nor a key that was
+/// `None` if the route names nothing.
+fn message_of(template: &str, path: &str) -> Option<String> {
+    let (start, kind, of) = KINDS.into_iter().find(|(start, ..)| template.starts_with(start))?;
+    // The ID is the last segment of the start.
+    let id = path.split('/').nth(start.split('/').count() - 1).and_then(|id| percent_decode_str(id).decode_utf8().ok());
+    Some(match id.and_then(|id| shown(kind, &id)) {
+        Some(id) => format!("no {kind} {id}{of}"),
+        None => format!("no such {kind}{of}"),
+    })
+}
+
+/// An ID as a message repeats it; `None` if it cannot be one of this kind: a 404 repeats no other text, nor a key that was
 /// sent for its ID.
-fn is_repeated(kind: &str, id: &str) -> bool {
+fn shown(kind: &str, id: &str) -> Option<String> {
     let is_of = |others: &[u8]| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte));
-    match kind {
+    let is_one = match kind {
+        "tag" => return Tag::parse(id).ok().map(|tag| format!("\"{}\"", tag.as_str())),
         "link" => id.len() <= MAX_ID && is_link_id(id),
-        "tag" => Tag::parse(id).is_ok(),
         "domain" => id.len() <= MAX_HOST && is_of(b"-."),
         _ => id.len() <= MAX_ID && is_of(b"-_"),
-    }
+    };
+    is_one.then(|| id.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn message(kind: &str, id: Option<&str>) -> String {
-        let known = KINDS.into_iter().find(|(_, known, _)| *known == kind).expect("a kind");
-        Asked { kind: known.1, of: known.2, id: id.map(str::to_owned) }.message()
-    }
-
     #[test]
     fn a_message_names_what_could_be_an_id() {
         let (key, long) = (format!("dl_live_{}", "0".repeat(48)), "a".repeat(300));
+        let message = |kind: &str, id: &str| {
+            let (start, ..) = KINDS.into_iter().find(|(_, known, _)| *known == kind).expect("a kind");
+            let (before, _) = start.rsplit_once('{').expect("an ID");
+            message_of(start, &format!("{before}{id}"))
+        };
         for (kind, id, expected) in [
             ("link", "nope", "no link nope"),
-            ("link", "a/b", "no such link"),
+            ("link", "a%2Fb", "no such link"),
+            ("link", "%ff", "no such link"),
             ("link", &*"a".repeat(41), "no such link"),
             ("app", "app_0123456789abcdef01234567", "no app app_0123456789abcdef01234567"),
             ("secret key", "x", "no secret key x"),
@@ -108,15 +91,19 @@ mod tests {
             ("domain", "nope.localhost", "no domain nope.localhost"),
             ("domain", "a b", "no such domain"),
             ("domain", &*long, "no such domain"),
-            ("tag", "Sommer 26", "no tag \"Sommer 26\""),
+            ("tag", "Sommer%2026", "no tag \"Sommer 26\""),
+            ("tag", "%20caf%C3%A9", "no tag \"café\""),
             ("tag", "a\u{7}", "no such tag"),
             ("tag", &*long, "no such tag"),
             ("delivery", "dlv_1", "no delivery dlv_1 for this webhook"),
             ("credential", "a b", "no such credential for this affiliate"),
         ] {
-            assert_eq!(message(kind, Some(id)), expected);
+            assert_eq!(message(kind, id).as_deref(), Some(expected), "{kind} {id}");
         }
-        assert_eq!(message("affiliate", None), "no such affiliate");
+        let delivery = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver";
+        let found = message_of(delivery, "/v1/webhooks/wh_1/deliveries/dlv_1/redeliver");
+        assert_eq!(found.as_deref(), Some("no delivery dlv_1 for this webhook"));
+        assert_eq!(message_of("/v1/me", "/v1/me"), None);
     }
 
     /// A path below another begins like it, so the longer one comes first.

@@ -1,4 +1,5 @@
-//! Everything that the account has as one file, a record on each line. It is read page by page, as fast as the browser takes it.
+//! Everything that the account has as one file, a record on each line. It is read page by page, as fast as the browser
+//! takes it.
 
 use std::io;
 use std::sync::Arc;

@@ -152,8 +152,8 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 
-/// Whether a link is deleted, and its content after the newest change on a page: the content before the next change or, if there is none,
-/// its current content. A deleted link has none.
+/// Whether a link is deleted, and its content after the newest change on a page: the content before the next change or,
+/// if there is none, its current content. A deleted link has none.
 async fn standing(
     app: &Shared,
     person: &Person,

@@ -335,9 +335,9 @@ mod tests {
         assert!(has_all(&limit, 2));
     }
 
-    /// R2: who waits in vain is told whose permits are used up.
+    /// R2: a caller that gets no permit in time is told whose are used up.
     #[tokio::test(start_paused = true)]
-    async fn r2_whoever_waits_in_vain_knows_for_whom() {
+    async fn r2_a_refusal_says_whose_permits_are_used_up() {
         let limit = ShareLimit::with_reserve(3, 2, 1, 3);
         let wait = |n, line| {
             let limit = Arc::clone(&limit);

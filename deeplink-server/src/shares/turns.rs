@@ -47,7 +47,8 @@ type Place = (u64, u64);
 #[derive(Debug)]
 struct Line<T> {
     items: VecDeque<(u64, T)>,
-    /// When the first item begins: where the last one that was served ended. Items that were dropped or taken out are not counted.
+    /// When the first item begins: where the last one that was served ended. Items that were dropped or taken out are
+    /// not counted.
     begins: u64,
     place: Place,
 }

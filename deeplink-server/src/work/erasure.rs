@@ -1,5 +1,5 @@
-//! Deletes the accounts whose deletion is due, on one node at a time. What a process leaves unfinished is continued by the next
-//! scan of any node.
+//! Deletes the accounts whose deletion is due, on one node at a time. What a process leaves unfinished is continued by
+//! the next scan of any node.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,8 @@ const TICK: Duration = Duration::from_secs(5);
 /// How long a node has the lease, and when it renews it. Two nodes that think they have it do no harm.
 const LEASE_MILLIS: i64 = 60_000;
 const RENEWAL_MILLIS: u64 = 15_000;
-/// The shortest pause between two batches; a slow batch is followed by a pause of its own length, so that other writes come first.
+/// The shortest pause between two batches; a slow batch is followed by a pause of its own length, so that other writes
+/// come first.
 const BATCH_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(app: Weak<App>) {
@@ -101,8 +102,8 @@ impl Lease<'_> {
     }
 }
 
-/// Deletes all rows of an account whose deletion was begun, and returns how many they were; `None` when the lease is lost or the
-/// service stops.
+/// Deletes all rows of an account whose deletion was begun, and returns how many they were; `None` when the lease is
+/// lost or the service stops.
 pub(crate) async fn erase(db: &Db, tenant: &TenantId, lease: Option<&Lease<'_>>) -> Result<Option<u64>, DbError> {
     let mut total = 0;
     loop {

@@ -14,7 +14,7 @@ pub(crate) async fn lift(app: &App, tenant: &TenantId) -> Result<(), DbError> {
     loop {
         let more = app
             .db
-            .write(Turn::from(tenant).of_rows(BATCH), tenant.clone(), |tx, tenant| {
+            .write(Turn::from(tenant).of_rows(BATCH.into()), tenant.clone(), |tx, tenant| {
                 link_expiry::lift(tx, tenant).boxed()
             })
             .await?;

@@ -18,7 +18,8 @@ Short link,Destination URL,Clicks,Created at,Updated at,Tags,Archived
 https://go.example.com/spring,https://example.com/sale,42,2025-03-01T09:30:00.000Z,2025-03-02T09:30:00.000Z,\"Spring, Sale\",false
 ";
 
-/// A list of links as `LinkSchema` in <https://github.com/dubinc/dub> describes it, without the members that the import does not use.
+/// A list of links as `LinkSchema` in <https://github.com/dubinc/dub> describes it, without the members that the import
+/// does not use.
 pub(super) const DUB_JSON: &str = r#"[
   {"id": "link_1", "domain": "go.example.com", "key": "the-app", "url": "https://example.com/app", "archived": false,
    "expiresAt": "2099-12-31T00:00:00.000Z", "expiredUrl": "https://example.com/over", "password": null,

@@ -1,4 +1,5 @@
-//! Migration: exports of other services become links. From there, the rows are handled as in any other import, which `import` tests.
+//! Migration: exports of other services become links. From there, the rows are handled as in any other import, which
+//! `import` tests.
 
 mod exports;
 mod notes;

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-/// A database of IPv6 addresses, with those of IPv4 in `::/96` as usual: what it has for the first bits of addresses, a country or
-/// with `None` something else.
+/// A database of IPv6 addresses, with those of IPv4 in `::/96` as usual: what it has for the first bits of addresses, a
+/// country or with `None` something else.
 pub fn database(countries: &[(&str, Option<&str>)]) -> Vec<u8> {
     damaged_database(countries, &[])
 }

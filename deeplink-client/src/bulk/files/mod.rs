@@ -143,8 +143,8 @@ impl FileOptions {
         self
     }
 
-    /// Reads the export of another service. Its columns decide what becomes which field; [`FileSource::notes`] lists ignored columns that have
-    /// values, except those known to be irrelevant.
+    /// Reads the export of another service. Its columns decide what becomes which field; [`FileSource::notes`] lists
+    /// ignored columns that have values, except those known to be irrelevant.
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
         self

@@ -1,9 +1,9 @@
 //! The listener: accepts connections, limits their number and their times, and stops without losing a request.
 //!
 //! `axum::serve` has no deadline for a request head, and hyper's own does not cover a socket that never sends.
-//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides. `gate` and
-//! `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking all memory.
-//! Nothing here knows routes.
+//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides.
+//! `gate` and `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking
+//! all memory. Nothing here knows routes.
 
 mod connection;
 mod deadline;

@@ -1,8 +1,8 @@
 //! The share that one address has of what all clients share: connections, memory for answers that it does not read, and
 //! memory for bodies of unknown callers.
 //!
-//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 also have a share together. Trusted proxies have no share of their own, because their
-//! connections carry the requests of many clients.
+//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 also have a share together. Trusted
+//! proxies have no share of their own, because their connections carry the requests of many clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -82,8 +82,8 @@ enum Phase {
 /// Where a request is counted that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pool {
-    /// Requests of unknown callers without a body, apart from the others so that unread responses to them do not cause sign-ins
-    /// and creates to be refused.
+    /// Requests of unknown callers without a body, apart from the others so that unread responses to them do not cause
+    /// sign-ins and creates to be refused.
     Visits,
     /// All others.
     Heads,

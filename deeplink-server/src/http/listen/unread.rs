@@ -3,8 +3,8 @@
 //! A client that sends requests and does not read makes the server hold the answers, over HTTP/2 in as many streams as
 //! a connection may have. So a connection or an address with many unread bytes waits with its next request; a large
 //! answer is dropped when the budget of its address or account, or of all, is used up; and while that is nearly so, stalled
-//! clients are disconnected sooner (`state`). Bytes count from when they are made until their memory is freed; only documents that
-//! stay in memory anyway are [`Free`].
+//! clients are disconnected sooner (`state`). Bytes count from when they are made until their memory is freed; only
+//! documents that stay in memory anyway are [`Free`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -55,7 +55,8 @@ impl Unread {
     }
 
     /// Waits, before a request is handled, until the client has read enough of its earlier answers, and then, for a
-    /// short time, until the others at its address have. A client that reads nothing is disconnected by the time limit for that.
+    /// short time, until the others at its address have. A client that reads nothing is disconnected by the time limit
+    /// for that.
     pub async fn turn(&self) -> Result<(), Excess> {
         let (state, limits) = (&*self.state, self.state.limits());
         if state.share.is_trusted {

@@ -223,7 +223,7 @@ mod tests {
             }
             let other = limit.acquire(&tenant(30), is_slow).now_or_never();
             assert!(other.is_some(), "slow: {is_slow}");
-            // Whoever waits is served once there is room beyond the reserve.
+            // Once there is room beyond the reserve, those that wait get a permit.
             held.truncate(1);
             assert!(waiting.iter_mut().all(|more| more.now_or_never().is_some()));
         }

@@ -38,8 +38,8 @@ const RETRY_DELAYS: [i64; 6] = [1, 5, 30, 120, 600, 3_600];
 /// Days within which an email to an account's owners must be sent.
 const OWNERS_MAIL_DAYS: i64 = 3;
 
-/// Queues an email to each of an account's owners, with `unverified` also to addresses that nobody has confirmed, for what only the
-/// service causes. `false`: email is not set up.
+/// Queues an email to each of an account's owners, with `unverified` also to addresses that nobody has confirmed, for
+/// what only the service causes. `false`: email is not set up.
 pub(crate) async fn to_owners(
     app: &App,
     tx: &mut Conn<'_>,

@@ -1,7 +1,9 @@
 //! What the columns of each service's export mean.
 //!
-//! The names are those of the services' own exports and documentation, which `docs/moving-in.md` lists. Case, spaces and punctuation are ignored when they are compared, and a name in parentheses counts too: `Deep link (link)` is `deeplink` or `link`.
-//! Members that every object of an API has and that say nothing about where its link leads are ignored without a note.
+//! The names are those of the services' own exports and documentation, which `docs/moving-in.md` lists. Case, spaces
+//! and punctuation are ignored when they are compared, and a name in parentheses counts too: `Deep link (link)` is
+//! `deeplink` or `link`. Members that every object of an API has and that say nothing about where its link leads are
+//! ignored without a note.
 
 use super::super::fields::Field;
 use super::Role;

@@ -470,8 +470,8 @@ async fn r6_requests_of_eight_addresses_leave_something_to_others() {
     assert_eq!(taken.last(), Some(&Err(Excess::OfAll)));
 }
 
-/// R6: sign-ins and creates are not refused because unknown callers do not read the responses to requests without a body. While
-/// little is left for such requests, a connection is closed early if its address has many.
+/// R6: sign-ins and creates are not refused because unknown callers do not read the responses to requests without a
+/// body. While little is left for such requests, a connection is closed early if its address has many.
 #[tokio::test(start_paused = true)]
 async fn r6_unread_visits_leave_requests_with_bodies_alone() {
     let connections = Connections::new(Limits::default());
@@ -578,8 +578,8 @@ async fn r4_an_account_has_an_eighth_of_the_unread_bytes() {
     assert_eq!(connections.add(&Arc::default()).unread_of_holders().of(&account), 0);
 }
 
-/// R4: clients of an account that has more than half of its part and accept nothing are disconnected after two seconds instead of
-/// thirty, so that a few of them do not keep its large answers from the others.
+/// R4: clients of an account that has more than half of its part and accept nothing are disconnected after two seconds
+/// instead of thirty, so that a few of them do not keep its large answers from the others.
 #[tokio::test(start_paused = true)]
 async fn r4_stalled_clients_of_an_account_with_much_are_cut_sooner() {
     let connections = Connections::new(budget(SHARES * 4 * SMALL, usize::MAX));
@@ -602,8 +602,8 @@ async fn r4_stalled_clients_of_an_account_with_much_are_cut_sooner() {
     drop(few_bytes);
 }
 
-/// While the budget for unread answers is nearly used up, clients that accept nothing are disconnected after two seconds instead
-/// of thirty.
+/// While the budget for unread answers is nearly used up, clients that accept nothing are disconnected after two
+/// seconds instead of thirty.
 #[tokio::test(start_paused = true)]
 async fn r4_stalled_clients_are_cut_sooner_while_much_is_unread() {
     let connections = Connections::new(budget(SHARES * SMALL, usize::MAX));
