@@ -22,14 +22,16 @@ pub(crate) struct Caller {
 
 impl From<&Caller> for Holder {
     fn from(caller: &Caller) -> Self {
-        match caller.affiliate {
-            Some(_) => Self::of_affiliates(&caller.tenant),
-            None => Self::from(&caller.tenant),
-        }
+        if caller.is_restricted() { Self::restricted(&caller.tenant) } else { Self::from(&caller.tenant) }
     }
 }
 
 impl Caller {
+    /// Whether the credential is one that the account gives away: an affiliate's, or a publishable key.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.affiliate.is_some() || matches!(self.by, Actor::Page(_))
+    }
+
     /// The payment that identifies the caller, if any.
     pub(crate) fn charge(&self) -> Option<&Arc<Charge>> {
         match &self.by {

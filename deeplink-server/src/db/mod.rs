@@ -10,6 +10,7 @@ mod open;
 mod queue;
 mod readers;
 mod report;
+mod restricted;
 mod rows;
 mod sets;
 mod upsert;
@@ -102,9 +103,14 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum pending writes of one share: of single rows, and of batches.
 const MAX_WAITING_WRITES: usize = 256;
 
-/// The open database, and the number of lookups for visits and credentials; cheap to clone.
+/// The open database; cheap to clone.
 #[derive(Clone)]
-pub struct Db(Arc<Kind>, Arc<AtomicU64>);
+pub struct Db {
+    kind: Arc<Kind>,
+    /// The number of lookups for visits and credentials.
+    lookups: Arc<AtomicU64>,
+    restricted: Arc<restricted::Writes>,
+}
 
 /// Which database is open; chosen once, by the URL's scheme.
 enum Kind {
@@ -226,9 +232,14 @@ impl Reader {
 }
 
 impl Db {
+    fn new(kind: Kind) -> Self {
+        let restricted = Arc::new(restricted::Writes::new(matches!(kind, Kind::Sqlite { .. })));
+        Self { kind: Arc::new(kind), lookups: Arc::default(), restricted }
+    }
+
     /// A connection for reading. It refuses writes.
     pub(crate) async fn read(&self) -> Result<Reader, DbError> {
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { readers, .. } => readers.acquire().await.map(Reader::Sqlite),
             Kind::Postgres { readers, .. } => readers.acquire().await.map(Reader::Postgres),
         }
@@ -236,7 +247,7 @@ impl Db {
 
     /// Every connection for reading.
     pub(crate) async fn read_all(&self) -> Result<Vec<Reader>, DbError> {
-        let most = match &*self.0 {
+        let most = match &*self.kind {
             Kind::Sqlite { readers, .. } => readers.most(),
             Kind::Postgres { readers, .. } => readers.most(),
         };
@@ -250,8 +261,8 @@ impl Db {
     /// The same for a visit or a credential: one row by its key. Nothing else uses these connections, so other reads
     /// never block visits or authentication.
     pub(crate) async fn look_up(&self) -> Result<Reader, DbError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        match &*self.0 {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        match &*self.kind {
             Kind::Sqlite { lookups, .. } => lookups.acquire().await.map(Reader::Sqlite),
             Kind::Postgres { lookups, .. } => lookups.acquire().await.map(Reader::Postgres),
         }
@@ -259,7 +270,7 @@ impl Db {
 
     /// The number of lookups for visits and credentials.
     pub(crate) fn looked_up(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
+        self.lookups.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in a transaction and returns its result once that is committed. If `work` refuses, nothing is
@@ -292,13 +303,20 @@ impl Db {
         F: WriteWork<C, T, E>,
         A: FnOnce(&C, &T) + Send + 'static,
     {
-        match &*self.0 {
-            Kind::Sqlite { writer, .. } => writer.write(turn.into(), context, work, committed).await,
+        // Both waits share one deadline.
+        let end = Instant::now() + self.commit_timeout();
+        let (turn, among_restricted) = self.restricted.enter(turn.into(), end).await?;
+        let committed = move |context: &C, value: &T| {
+            committed(context, value);
+            drop(among_restricted);
+        };
+        match &*self.kind {
+            Kind::Sqlite { writer, .. } => writer.write(turn, end, context, work, committed).await,
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
-                let (turn, limit) = (turn.into(), *answer_timeout);
+                let limit = *answer_timeout;
                 let share = turn.share.clone();
                 let place = places.acquire(turn, MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
-                let place = timeout(*commit_timeout, place).await.map_err(|_| overdue(places, &share))?;
+                let place = timeout_at(end, place).await.map_err(|_| overdue(places, &share))?;
                 // The work has its own time, so that what has waited long is not begun in vain.
                 let until = Instant::now() + *commit_timeout;
                 let race = Arc::new(CommitRace::default());
@@ -322,14 +340,22 @@ impl Db {
         }
     }
 
+    /// How long a write may wait until it begins.
+    fn commit_timeout(&self) -> Duration {
+        match &*self.kind {
+            Kind::Sqlite { writer, .. } => writer.commit_timeout(),
+            Kind::Postgres { commit_timeout, .. } => *commit_timeout,
+        }
+    }
+
     /// Whether the database is SQLite.
     pub(crate) fn is_sqlite(&self) -> bool {
-        matches!(&*self.0, Kind::Sqlite { .. })
+        matches!(&*self.kind, Kind::Sqlite { .. })
     }
 
     /// The URL to open a connection outside the pool, for notifications.
     pub(crate) fn postgres_url(&self) -> Option<&str> {
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { .. } => None,
             Kind::Postgres { url, .. } => Some(url),
         }
@@ -344,7 +370,7 @@ impl Db {
         F: WriteWork<C, T, DbError>,
     {
         let (job, answer) = job(context, work, |_, _| ());
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { writer, .. } => writer.push_relaxed(job),
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
                 let (until, limit) = (Instant::now() + *commit_timeout, *answer_timeout);
@@ -364,7 +390,7 @@ impl Db {
 
     /// Resolves when a sync failed: acknowledged writes may not be on disk, so the process must stop.
     pub(crate) async fn failed(&self) {
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { writer, .. } => writer.failed().await,
             Kind::Postgres { .. } => std::future::pending().await,
         }
@@ -372,7 +398,7 @@ impl Db {
 
     /// Counts commits by other processes on the SQLite file; a change means that caches are stale.
     pub(crate) fn foreign_commits(&self) -> Option<tokio::sync::watch::Receiver<ForeignCommits>> {
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { writer, .. } => Some(writer.foreign_commits()),
             Kind::Postgres { .. } => None,
         }
@@ -380,7 +406,7 @@ impl Db {
 
     /// Stops the writer after its queue and closes all connections. On PostgreSQL, connections that do not answer are left.
     pub async fn close(&self) {
-        match &*self.0 {
+        match &*self.kind {
             Kind::Sqlite { readers, lookups, writer, .. } => {
                 writer.close().await;
                 lookups.close().await;

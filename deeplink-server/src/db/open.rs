@@ -207,7 +207,7 @@ async fn open_sqlite(path: &Path, access: Access, timeout: Duration) -> Result<D
     };
     let [readers, lookups] = [SQLITE_READERS, SQLITE_LOOKUPS].map(|connections| Readers::new(pool(connections)));
     let reports = Arc::new(Semaphore::new(SQLITE_REPORTS));
-    Ok(Db(Arc::new(Kind::Sqlite { readers, lookups, reports, writer, _lock: lock }), Arc::default()))
+    Ok(Db::new(Kind::Sqlite { readers, lookups, reports, writer, _lock: lock }))
 }
 
 pub(super) async fn check_sqlite(conn: &mut SqliteConnection) -> Result<(), OpenError> {
@@ -275,7 +275,7 @@ async fn open_postgres(url: &str, timeout: Duration) -> Result<Db, OpenError> {
     let timeout = timeout + LOCK_TIMEOUT_MARGIN;
     let (commit_timeout, answer_timeout, url) = (timeout, timeout * ANSWER_TIMEOUTS, url.to_owned());
     let kind = Kind::Postgres { readers, lookups, reports, writers, places, commit_timeout, answer_timeout, url };
-    Ok(Db(Arc::new(kind), Arc::default()))
+    Ok(Db::new(kind))
 }
 
 fn postgres_pool(connections: u32, timeout: Duration, setting: &'static str) -> PgPoolOptions {

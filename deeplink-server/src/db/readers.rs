@@ -61,7 +61,7 @@ mod tests {
         let scratch = Scratch::new().await;
         let db = &scratch.db;
         let mut held = Vec::new();
-        let most = match &*db.0 {
+        let most = match &*db.kind {
             Kind::Sqlite { lookups, .. } => lookups.most(),
             Kind::Postgres { lookups, .. } => lookups.most(),
         };

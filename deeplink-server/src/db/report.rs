@@ -48,7 +48,7 @@ impl Db {
         F: for<'c> FnOnce(Conn<'c>) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
     {
         let until = Instant::now() + limit;
-        let permits = match &*self.0 {
+        let permits = match &*self.kind {
             Kind::Sqlite { reports, .. } | Kind::Postgres { reports, .. } => Arc::clone(reports),
         };
         let late = |_| DbError::Overloaded;

@@ -74,7 +74,19 @@ impl Writer {
         Ok(Self { commit_timeout, queue, relaxed, failed, foreign, ended })
     }
 
-    pub(super) async fn write<C, T, E, F, A>(&self, turn: Turn, context: C, work: F, committed: A) -> Result<T, E>
+    /// How long a write may wait until it begins.
+    pub(super) fn commit_timeout(&self) -> Duration {
+        self.commit_timeout
+    }
+
+    pub(super) async fn write<C, T, E, F, A>(
+        &self,
+        turn: Turn,
+        end: Instant,
+        context: C,
+        work: F,
+        committed: A,
+    ) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -83,7 +95,7 @@ impl Writer {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         let (job, answer) = job(context, work, committed);
-        self.queue.push(turn, job, Instant::now() + self.commit_timeout)?;
+        self.queue.push(turn, job, end)?;
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 

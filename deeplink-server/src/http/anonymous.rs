@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use deeplink_core::error::ErrorCode;
-use deeplink_core::id::TenantId;
 use http::Extensions;
 use http::request::Parts;
 
@@ -46,13 +45,12 @@ impl Anonymous {
     /// Fails if the account has too much in progress.
     pub(crate) fn end(parts: &mut Parts, app: &App, of: impl Into<Holder>) -> Result<(), ApiError> {
         let of = of.into();
-        let tenant = of.tenant.clone();
         if let Some(Self { limits, holder, .. }) = parts.extensions.remove() {
-            holder.get_or_init(|| of);
+            holder.get_or_init(|| of.clone());
             let later = |message| ApiError::TryLater(ErrorCode::Overloaded, message, RETRY_SECS);
-            limits.map_or(Ok(()), |limits| limits.lift(&app.account_requests, &tenant)).map_err(later)?;
+            limits.map_or(Ok(()), |limits| limits.lift(&app.account_requests, &of)).map_err(later)?;
         }
-        parts.extensions.insert(Account { bodies: Arc::clone(&app.account_bodies), tenant });
+        parts.extensions.insert(Account { bodies: Arc::clone(&app.account_bodies), holder: of });
         Ok(())
     }
 
@@ -74,7 +72,7 @@ impl Anonymous {
 #[derive(Clone)]
 struct Account {
     bodies: Arc<AccountBytes>,
-    tenant: TenantId,
+    holder: Holder,
 }
 
 /// Whose budget a body takes from.
@@ -87,14 +85,14 @@ impl Payer {
     fn take(&self, bytes: usize) -> Result<(), &'static str> {
         match self {
             Self::Anonymous(caller) => caller.take(bytes),
-            Self::Account(Account { bodies, tenant }) => bodies.take(tenant, bytes),
+            Self::Account(Account { bodies, holder }) => bodies.take(holder, bytes),
         }
     }
 
     fn give_back(&self, bytes: usize) {
         match self {
             Self::Anonymous(caller) => caller.give_back(bytes),
-            Self::Account(Account { bodies, tenant }) => bodies.give_back(tenant, bytes),
+            Self::Account(Account { bodies, holder }) => bodies.give_back(holder, bytes),
         }
     }
 }

@@ -34,7 +34,7 @@ impl FromRequestParts<Shared> for SdkCaller {
             Some(key) if !key.starts_with(PublishableKey::PREFIX) => {
                 let caller = full_scope(Some(key), parts, app).await?;
                 key_in_query(parts)?;
-                Anonymous::end(parts, app, &caller.tenant)?;
+                Anonymous::end(parts, app, &*caller)?;
                 Ok(Self(caller))
             }
             _ => Ok(Self(publishable(parts, app).await?)),

@@ -39,7 +39,7 @@ const REQUESTS: Limits = Limits {
 #[derive(Debug)]
 pub(crate) struct AccountBytes {
     limits: Limits,
-    counts: Mutex<Counts<TenantId>>,
+    counts: Mutex<Counts<Holder>>,
 }
 
 /// How many bytes each account, or each of another kind, has, and all together.
@@ -77,23 +77,24 @@ impl<K: Clone + Eq + Hash> Counts<K> {
     }
 }
 
-/// Whose responses are counted: an account's, or those of its affiliates together, so that these take nothing from it.
+/// Whose requests and responses are counted: an account's, or those of all credentials that it gives away, which are
+/// affiliates' and publishable keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) tenant: TenantId,
-    is_affiliate: bool,
+    is_restricted: bool,
 }
 
 impl From<&TenantId> for Holder {
     fn from(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.clone(), is_affiliate: false }
+        Self { tenant: tenant.clone(), is_restricted: false }
     }
 }
 
 impl Holder {
-    /// An account's affiliates.
-    pub(crate) fn of_affiliates(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.clone(), is_affiliate: true }
+    /// The credentials that an account gives away.
+    pub(crate) fn restricted(tenant: &TenantId) -> Self {
+        Self { tenant: tenant.clone(), is_restricted: true }
     }
 }
 
@@ -108,27 +109,29 @@ impl AccountBytes {
         Arc::new(Self { limits: REQUESTS, counts: Mutex::default() })
     }
 
-    /// Counts bytes, or returns why there is no room for them.
-    pub(crate) fn take(&self, tenant: &TenantId, bytes: usize) -> Result<(), &'static str> {
+    /// Counts bytes, or returns why there is no room for them. Credentials that an account gives away use at most half of
+    /// what it may have.
+    pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Result<(), &'static str> {
         let mut counts = self.counts();
-        let of_account = counts.of(tenant) + bytes;
+        let restricted = counts.of(&Holder { is_restricted: true, ..holder.clone() });
+        let of_account = restricted + counts.of(&Holder::from(&holder.tenant)) + bytes;
         let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
-        if of_account > most {
+        if of_account > most || holder.is_restricted && restricted + bytes > most / 2 {
             return Err(mine);
         }
         if counts.all + bytes > of_all && of_account > always {
             return Err(all);
         }
-        counts.add(tenant, bytes);
+        counts.add(holder, bytes);
         Ok(())
     }
 
     /// Releases bytes.
-    pub(crate) fn give_back(&self, tenant: &TenantId, bytes: usize) {
-        self.counts().give_back(tenant, bytes);
+    pub(crate) fn give_back(&self, holder: &Holder, bytes: usize) {
+        self.counts().give_back(holder, bytes);
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts<TenantId>> {
+    fn counts(&self) -> MutexGuard<'_, Counts<Holder>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,13 +140,32 @@ impl AccountBytes {
 mod tests {
     use super::*;
 
+    fn tenant(number: u32) -> Holder {
+        let id: TenantId = format!("tnt_{number:024x}").parse().expect("an id");
+        Holder::from(&id)
+    }
+
+    /// R5: what an account gives a credential for uses at most half of its share, which all of them have together.
+    #[test]
+    fn r5_restricted_credentials_leave_half_to_their_account() {
+        let bodies = AccountBytes::of_bodies();
+        let (account, half) = (tenant(0), BODIES.of_account / 2);
+        let restricted = Holder::restricted(&account.tenant);
+        bodies.take(&restricted, half).expect("half of it");
+        assert!(bodies.take(&restricted, 1).expect_err("it has its part").contains("from this account"));
+        bodies.take(&account, half).expect("the other half");
+        assert!(bodies.take(&account, 1).expect_err("the account has its share").contains("from this account"));
+        bodies.give_back(&restricted, half);
+        bodies.take(&account, half).expect("it has all when no other has any");
+        assert!(bodies.take(&restricted, 1).is_err(), "the account has its share");
+    }
+
     /// An account has a share of the total, and can reuse what it released.
     #[test]
     fn r5_bodies_of_an_account_are_bounded() {
         const OF_ACCOUNT: usize = BODIES.of_account;
         const ALWAYS: usize = BODIES.always;
         let bodies = AccountBytes::of_bodies();
-        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
         bodies.take(&tenant(0), OF_ACCOUNT).expect("it fits");
         assert!(bodies.take(&tenant(0), 1).expect_err("it has its part").contains("from this account"));
         for number in 1..8 {
@@ -164,7 +186,6 @@ mod tests {
     #[test]
     fn r5_requests_of_ten_accounts_leave_thirty_to_others() {
         let requests = AccountBytes::of_requests();
-        let tenant = |number: u32| -> TenantId { format!("tnt_{number:024x}").parse().expect("an id") };
         let begin = |number: u32| requests.take(&tenant(number), 17 << 10);
         (0..10).for_each(|number| while begin(number).is_ok() {});
         for other in 10..20 {

@@ -18,6 +18,8 @@ const ROWS_AT_THE_COST_OF_ONE: usize = 8;
 pub(crate) enum Share {
     /// An account's: requests with any of its credentials, and the task that sends its deliveries.
     Account(TenantId),
+    /// The part of it that the credentials have which an account gives away: affiliates' and publishable keys.
+    Restricted(TenantId),
     /// A wallet's that pays for single requests, whatever its account.
     Wallet(String),
     /// Of clients who have no account yet.
@@ -36,7 +38,7 @@ pub(crate) enum Share {
 impl Share {
     /// Whether a refusal tells the caller that the share is theirs.
     pub(crate) fn is_the_callers(&self) -> bool {
-        matches!(self, Self::Account(_) | Self::Wallet(_))
+        matches!(self, Self::Account(_) | Self::Restricted(_) | Self::Wallet(_))
     }
 }
 
@@ -58,6 +60,11 @@ impl Turn {
     /// Whether it costs more than a single row.
     pub(crate) fn is_large(&self) -> bool {
         self.cost > 1
+    }
+
+    /// The same in another share.
+    pub(crate) fn within(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     /// The same for a batch of rows. It costs less than as many single ones, which wait for the disk too.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes};
-use deeplink_core::id::TenantId;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -22,7 +21,7 @@ use super::Excess;
 use super::deadline::lock;
 use super::framing::{self, Coding, Framing};
 use super::state::{ConnectionState, HURRIED_TIMEOUT, Pool};
-use crate::shares::accounts::AccountBytes;
+use crate::shares::accounts::{AccountBytes, Holder};
 
 /// Bytes of an HTTP/2 request that was answered and whose response is not read: its stream and its headers.
 const ANSWERED_BYTES: usize = 4 << 10;
@@ -123,9 +122,9 @@ pub(crate) struct StrangersLimits {
 
 impl StrangersLimits {
     /// Lifts the limits: the request was authenticated, so that it counts for its account. Fails if that has too many.
-    pub(crate) fn lift(&self, accounts: &Arc<AccountBytes>, tenant: &TenantId) -> Result<(), &'static str> {
+    pub(crate) fn lift(&self, accounts: &Arc<AccountBytes>, holder: &Holder) -> Result<(), &'static str> {
         self.state.set_known();
-        self.head.upgrade().map_or(Ok(()), |head| head.move_to(accounts, tenant))
+        self.head.upgrade().map_or(Ok(()), |head| head.move_to(accounts, holder))
     }
 }
 
@@ -141,7 +140,7 @@ struct Head {
 #[derive(Debug)]
 struct Counted {
     bytes: usize,
-    account: Option<(Arc<AccountBytes>, TenantId)>,
+    account: Option<(Arc<AccountBytes>, Holder)>,
 }
 
 impl Head {
@@ -151,11 +150,11 @@ impl Head {
     }
 
     /// Counts it for an account instead of strangers.
-    fn move_to(&self, accounts: &Arc<AccountBytes>, tenant: &TenantId) -> Result<(), &'static str> {
+    fn move_to(&self, accounts: &Arc<AccountBytes>, holder: &Holder) -> Result<(), &'static str> {
         let mut counted = lock(&self.counted);
         if counted.account.is_none() {
-            accounts.take(tenant, counted.bytes)?;
-            counted.account = Some((Arc::clone(accounts), tenant.clone()));
+            accounts.take(holder, counted.bytes)?;
+            counted.account = Some((Arc::clone(accounts), holder.clone()));
             self.state.give_head_back(self.pool, counted.bytes);
         }
         Ok(())
@@ -171,7 +170,7 @@ impl Head {
 
     fn give_back(&self, counted: &Counted, bytes: usize) {
         match &counted.account {
-            Some((accounts, tenant)) => accounts.give_back(tenant, bytes),
+            Some((accounts, holder)) => accounts.give_back(holder, bytes),
             None => self.state.give_head_back(self.pool, bytes),
         }
     }

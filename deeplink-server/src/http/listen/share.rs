@@ -1,8 +1,9 @@
 //! The share that one address has of what all clients share: connections, memory for answers that it does not read, and
 //! memory for bodies of unknown callers.
 //!
-//! An address is an IPv4 address or the /64 of an IPv6 one; those of one /48 also have a share together. Trusted
-//! proxies have no share of their own, because their connections carry the requests of many clients.
+//! An address is an IPv4 address or the /64 of an IPv6 one. Those of one IPv6 /48 also have a share together; those of one
+//! IPv4 /24, whose clients may have nothing to do with each other, only of the memory for answers. Trusted proxies have no
+//! share of their own, because their connections carry the requests of many clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -42,8 +43,11 @@ impl Share {
     }
 
     /// The share of an address that belongs to this site.
-    pub(super) fn of(site: Option<OfSite>) -> Self {
-        let Some(OfSite { unread, bodies, visits, heads }) = site else { return Self::default() };
+    pub(super) fn of(site: OfSite, address: IpAddr) -> Self {
+        let OfSite { unread, bodies, visits, heads } = site;
+        if address.is_ipv4() {
+            return Self { unread_of_site: Some(unread), ..Self::default() };
+        }
         let [bodies, visits, heads] =
             [bodies, visits, heads].map(|site| UsedBy { site: Some(site), ..UsedBy::default() });
         Self { unread_of_site: Some(unread), bodies, visits, heads, ..Self::default() }
@@ -58,7 +62,7 @@ impl Share {
 #[derive(Debug, Default)]
 struct Open {
     addresses: HashMap<IpAddr, Arc<Share>>,
-    /// What the connections of each IPv6 /48 have in common.
+    /// What the connections of each site have in common.
     sites: HashMap<IpNet, Site>,
 }
 
@@ -77,18 +81,13 @@ pub(super) struct OfSite {
     heads: Arc<Used>,
 }
 
-/// The /48 of an IPv6 address. IPv4 addresses are too scarce for one client to have many.
-fn site(address: IpAddr) -> Option<IpNet> {
-    address.is_ipv6().then(|| network(address))
-}
-
 /// The open connections by address.
 #[derive(Debug)]
 pub(super) struct Addresses {
     open: Mutex<Open>,
     /// Maximum connections of one address.
     most: usize,
-    /// Maximum connections of one site.
+    /// Maximum connections of one IPv6 site.
     most_of_site: usize,
     trusted: Vec<IpNet>,
     of_proxies: Arc<Share>,
@@ -122,17 +121,15 @@ impl Addresses {
             let mut open = lock(&self.open);
             // Changed only under the lock.
             let is_full = open.addresses.get(&address).is_some_and(|share| share.open() >= self.most);
-            let net = site(address);
-            let of_site = net.and_then(|net| open.sites.get(&net)).map_or(0, |site| site.open);
-            if is_full || of_site >= self.most_of_site {
+            let net = network(address);
+            let of_site = open.sites.get(&net).map_or(0, |site| site.open);
+            if is_full || address.is_ipv6() && of_site >= self.most_of_site {
                 return None;
             }
-            let site = net.map(|net| {
-                let site = open.sites.entry(net).or_default();
-                site.open += 1;
-                site.used.clone()
-            });
-            let share = open.addresses.entry(address).or_insert_with(|| Arc::new(Share::of(site)));
+            let site = open.sites.entry(net).or_default();
+            site.open += 1;
+            let site = site.used.clone();
+            let share = open.addresses.entry(address).or_insert_with(|| Arc::new(Share::of(site, address)));
             share.open.fetch_add(1, Relaxed);
             Arc::clone(share)
         };
@@ -149,7 +146,7 @@ impl Drop for Entry {
         if self.share.open.fetch_sub(1, Relaxed) == 1 {
             open.addresses.remove(&self.address);
         }
-        let Some(site) = site(self.address) else { return };
+        let site = network(self.address);
         match open.sites.get_mut(&site) {
             Some(site) if site.open > 1 => site.open -= 1,
             _ => drop(open.sites.remove(&site)),
@@ -191,7 +188,7 @@ mod tests {
         }
     }
 
-    /// All /64s of one /48 together have at most a quarter of the connections.
+    /// All /64s of one IPv6 /48 together have at most a quarter of the connections.
     #[test]
     fn r6_the_share_of_a_site() {
         let addresses = addresses();
@@ -201,6 +198,8 @@ mod tests {
         for other in ["2001:db8:2::1", "203.0.113.1"] {
             assert!(addresses.enter(other.parse().unwrap()).is_some(), "{other}");
         }
+        let net: Vec<_> = (0..6).map(|last| addresses.enter([198, 51, 100, last].into())).collect();
+        assert!(net.iter().all(Option::is_some), "neighbours in an IPv4 /24 may be strangers");
         entries.pop();
         assert!(enter(4).is_some(), "a place is free again");
     }
@@ -219,7 +218,7 @@ mod tests {
             let open = lock(&addresses.open);
             (open.addresses.len(), open.sites.len())
         };
-        assert_eq!(known(), (400, 200));
+        assert_eq!(known(), (400, 201));
         drop(entries);
         assert_eq!(known(), (0, 0));
     }

@@ -31,6 +31,7 @@ impl Caller {
     pub(crate) fn share(&self) -> Share {
         match self.charge() {
             Some(charge) => Share::Wallet(format!("{}\n{}", charge.namespace, charge.address)),
+            None if self.is_restricted() => Share::Restricted(self.tenant.clone()),
             None => Share::from(&self.tenant),
         }
     }

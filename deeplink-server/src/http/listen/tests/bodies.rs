@@ -81,5 +81,5 @@ async fn r5_requests_of_known_callers_count_for_their_accounts() {
         stream.write_all(b"yz!").await.unwrap();
         assert_eq!(read_answer(stream).await.1, "read 4");
     }
-    server.seen.accounts.take(&tenant(), 8 << 20).expect("all was given back");
+    server.seen.accounts.take(&(&tenant()).into(), 8 << 20).expect("all was given back");
 }

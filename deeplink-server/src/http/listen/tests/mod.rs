@@ -200,7 +200,7 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
         },
         "/known-and-read" => {
             let limits = request.extensions().get::<StrangersLimits>().unwrap();
-            limits.lift(&seen.accounts, &tenant()).unwrap();
+            limits.lift(&seen.accounts, &(&tenant()).into()).unwrap();
             seen.paths.lock().unwrap().push("lifted".to_owned());
             let body = request.into_body().collect().await.unwrap();
             text(StatusCode::OK, format!("read {}", body.to_bytes().len()))
@@ -222,7 +222,7 @@ async fn answer(request: Request<RequestBody>, seen: &Seen, large: Bytes) -> Res
         "/hang" => pending().await,
         "/known" => {
             let limits = request.extensions().get::<StrangersLimits>();
-            let lifted = limits.map(|limits| limits.lift(&seen.accounts, &tenant()));
+            let lifted = limits.map(|limits| limits.lift(&seen.accounts, &(&tenant()).into()));
             let said = match lifted {
                 None => "no limits",
                 Some(Ok(())) => "lifted",

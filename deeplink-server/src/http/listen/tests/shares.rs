@@ -546,18 +546,20 @@ async fn r6_what_strangers_use_up_leaves_something_to_known_callers() {
 #[tokio::test(start_paused = true)]
 async fn r4_a_site_has_a_quarter_of_the_unread_bytes() {
     const LARGE: usize = 4 * SMALL;
-    let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
-    let site = OfSite::default();
-    let of_site = || Arc::new(Share::of(Some(site.clone())));
-    let unread: Vec<_> = (0..6).map(|_| Unread::new(connections.add(&of_site()))).collect();
-    let mut held: Vec<_> = unread[..4].iter().map(|unread| unread.admit(answer(LARGE), true).unwrap()).collect();
-    assert_eq!(unread[4].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress);
-    held.push(unread[4].admit(answer(SMALL), true).expect("a small one"));
-    let other = Unread::new(connections.add(&Arc::default()));
-    held.push(other.admit(answer(LARGE), true).expect("one of another site"));
-    held.clear();
-    assert_eq!(site.unread.get(), 0);
-    unread[5].admit(answer(LARGE), true).expect("the site has read");
+    for address in ["203.0.113.1", "2001:db8:1:2::"] {
+        let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
+        let site = OfSite::default();
+        let of_site = || Arc::new(Share::of(site.clone(), address.parse().unwrap()));
+        let unread: Vec<_> = (0..6).map(|_| Unread::new(connections.add(&of_site()))).collect();
+        let mut held: Vec<_> = unread[..4].iter().map(|unread| unread.admit(answer(LARGE), true).unwrap()).collect();
+        assert_eq!(unread[4].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress, "{address}");
+        held.push(unread[4].admit(answer(SMALL), true).expect("a small one"));
+        let other = Unread::new(connections.add(&Arc::default()));
+        held.push(other.admit(answer(LARGE), true).expect("one of another site"));
+        held.clear();
+        assert_eq!(site.unread.get(), 0);
+        unread[5].admit(answer(LARGE), true).expect("the site has read");
+    }
 }
 
 /// R4: an account may have an eighth of the unread bytes, on however many addresses; large answers beyond that are refused.
@@ -571,7 +573,7 @@ async fn r4_an_account_has_an_eighth_of_the_unread_bytes() {
     assert_eq!(of(Some(&account)).admit(answer(LARGE), true).unwrap_err(), Excess::OfAccount);
     held.push(of(Some(&account)).admit(answer(SMALL), true).expect("a small one"));
     held.push(of(None).admit(answer(LARGE), true).expect("somebody else's"));
-    let affiliates = Holder::of_affiliates(&tenant());
+    let affiliates = Holder::restricted(&tenant());
     held.push(of(Some(&affiliates)).admit(answer(LARGE), true).expect("that of its affiliates"));
     held.clear();
     of(Some(&account)).admit(answer(LARGE), true).expect("the account has read");
