@@ -113,7 +113,7 @@ fn is_visit(method: &Method, path: &str) -> bool {
 
 fn too_much_unread(excess: Excess) -> ApiError {
     let message = match excess {
-        Excess::OfAddress => "too many unread responses for your address; read them first",
+        Excess::OfAddress => "too many unread responses for your IP address; read them first",
         Excess::OfAccount => "too many unread responses for your account; read them first",
         Excess::OfAll => "the server is holding too many unread responses",
     };
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn r4_refusals_say_who_must_read() {
         for (excess, message) in [
-            (Excess::OfAddress, "too many unread responses for your address; read them first; try again in 1 s"),
+            (Excess::OfAddress, "too many unread responses for your IP address; read them first; try again in 1 s"),
             (Excess::OfAccount, "too many unread responses for your account; read them first; try again in 1 s"),
             (Excess::OfAll, "the server is holding too many unread responses; try again in 1 s"),
         ] {

@@ -80,7 +80,8 @@ fn columns(ctx: &Context, notes: &ForeignNotes) {
     }
     if !notes.details.is_empty() {
         let details = list(&notes.details);
-        ctx.console.note(&format!("left out {details}; --keep-details keeps details as metadata, which is public"));
+        let them = if notes.details.len() == 1 { "it" } else { "them" };
+        ctx.console.note(&format!("did not import {details}; --keep-details keeps {them} as metadata, which is public"));
     }
 }
 
@@ -96,15 +97,17 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
     if notes.others > 0 {
         let links = counted(notes.others, "link");
         ctx.console.note(&format!(
-            "{links} {} another short link that is not created and stops working when the domain moves; it is in the metadata \
-             as imported_other_urls",
+            "{links} {} additional short links, which are not imported and will stop working when the domain moves; they are \
+             kept in the metadata as imported_other_urls",
             have(notes.others)
         ));
     }
-    let original = "the original is in the metadata as imported_id";
     if notes.sanitized > 0 {
         let ids = counted(notes.sanitized, "ID");
-        ctx.console.note(&format!("replaced characters that are not allowed in {ids}; {original}"));
+        let original = if notes.sanitized == 1 { "original ID is" } else { "original IDs are" };
+        ctx.console.note(&format!(
+            "changed {ids} that contained characters that are not allowed; the {original} in the metadata as imported_id"
+        ));
     }
     if notes.replaced > 0 {
         let ids = counted(notes.replaced, "ID");

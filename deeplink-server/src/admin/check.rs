@@ -44,7 +44,7 @@ pub(super) async fn run(config: &Config) -> Result<(), Failure> {
         ("open files", open_files(OpenFiles::now())),
         ("TLS", tls(config)),
         ("public URL", public_url(config)),
-        ("mail", mail(config).await),
+        ("email", mail(config).await),
         ("home page", home(config)),
         ("sign-in", sign_in(config)),
         ("link expiry", link_expiry(config)),
@@ -257,7 +257,7 @@ fn sign_in(config: &Config) -> Finding {
         })
     };
     let providers = [provider("Google", &config.oauth.google), provider("GitHub", &config.oauth.github)];
-    let by_mail = config.mail_at(&config.public_url_at(config.listen)).map(|_| "mail".to_owned());
+    let by_mail = config.mail_at(&config.public_url_at(config.listen)).map(|_| "email".to_owned());
     let methods: Vec<_> = by_mail.into_iter().chain(providers.into_iter().flatten()).collect();
     if !config.sessions {
         return Note("disabled by DEEPLINK_SESSIONS".into());

@@ -99,7 +99,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
         StatusSet::Yes => {}
         StatusSet::OffByOwner => {
             return Ok(format!(
-                "{link}: the operator's flag has been removed; the link is still disabled by its owner\n"
+                "{link}: the operator's takedown has been reverted; the link is still disabled by its owner\n"
             ));
         }
         StatusSet::Freed => {

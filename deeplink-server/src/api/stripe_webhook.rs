@@ -46,7 +46,7 @@ pub(crate) async fn receive(State(app): State<Shared>, request: Request) -> Resu
         app.metrics.stripe_signature_refused();
         if stripe.may_warn(now) {
             tracing::warn!(
-                "event rejected: its signature matches none of the endpoint's secrets, or its timestamp is off"
+                "event rejected: its signature matches none of the endpoint's secrets, or its timestamp is more than 5 minutes from this server's time"
             );
         }
         return Err(ApiError::bad_field(

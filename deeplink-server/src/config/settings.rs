@@ -228,7 +228,7 @@ pub struct BadSetting {
 impl BadSetting {
     /// A variable that is set without another that it needs.
     pub(super) fn alone(variable: &str, other: &str) -> Self {
-        Self { variable: variable.to_owned(), problem: format!("also needs {other}: set both or neither") }
+        Self { variable: variable.to_owned(), problem: format!("requires {other}, which is not set") }
     }
 }
 

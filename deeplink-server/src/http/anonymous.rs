@@ -57,7 +57,7 @@ impl Anonymous {
     fn take(&self, bytes: usize) -> Result<(), &'static str> {
         let taken = BODIES.take(bytes, &self.bodies, &self.address.bodies, self.address.is_trusted);
         taken.map_err(|excess| match excess {
-            Excess::OfAddress => "too many unauthenticated request bodies in progress from your address",
+            Excess::OfAddress => "too many unauthenticated request bodies in progress from your IP address",
             Excess::OfAccount | Excess::OfAll => "too many unauthenticated request bodies in progress",
         })
     }
@@ -200,7 +200,7 @@ mod tests {
         second.take(10).expect("it fits");
         let refused = second.take(1).expect_err("the address has its part");
         assert_eq!((refused.status().as_u16(), refused.retry_after()), (503, Some(5)));
-        let message = "too many unauthenticated request bodies in progress from your address; try again in 5 s";
+        let message = "too many unauthenticated request bodies in progress from your IP address; try again in 5 s";
         assert_eq!(refused.to_string(), message);
         body_from(&bodies, &other).take(OF_ADDRESS).expect("another address has its own");
         drop(second);

@@ -239,7 +239,7 @@ pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id):
     let found = AppView::from(api::apps::find(&app, &person.caller, &id).await?);
     let name = format!("{} for {}", found.name, found.platform);
     let lead =
-        "Your links stop opening in this app once phones refresh their list of its domains, which can take a few days.";
+        "Your links will stop opening in this app once phones refresh the app's list of domains, which can take a few days.";
     let back = Back { path: &format!("{LIST}/{}", found.id), name: &found.name };
     Ok(Question::delete(Section::APPS, "app", &name, lead, back).ask(&app, &person, None))
 }

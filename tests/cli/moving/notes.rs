@@ -24,7 +24,7 @@ fn notes_name_the_columns_that_are_left_out() {
         columns(&ran),
         [
             "note: ignored columns: \"Owner\", \"QR Code\"; --map COLUMN=meta.KEY keeps one as metadata, which is public",
-            "note: left out column: \"Engagements\"; --keep-details keeps details as metadata, which is public",
+            "note: did not import column: \"Engagements\"; --keep-details keeps it as metadata, which is public",
         ]
     );
     let ran = dl.run("import --from bitly bitly.csv --keep-details --map Owner=meta.owner --map 'QR Code=ignore'");
@@ -37,7 +37,7 @@ fn notes_name_the_columns_that_are_left_out() {
     --- stderr
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
     note: ignored column: "meta.maxVisits"; --map COLUMN=meta.KEY keeps one as metadata, which is public
-    note: left out columns: "dateCreated", "visitsSummary.total"; --keep-details keeps details as metadata, which is public
+    note: did not import columns: "dateCreated", "visitsSummary.total"; --keep-details keeps them as metadata, which is public
     1 row in shlink.json: all valid; nothing was sent
     "#);
 }
@@ -58,7 +58,7 @@ fn everything_that_changes_is_counted() {
     --- stderr
     warning: 1 link is imported as disabled because of a password, start date, click limit or status in the other service: bitly.csv:2
     note: 1 short link has a path with several segments; the new short link has only the last one
-    note: 1 link has another short link that is not created and stops working when the domain moves; it is in the metadata as imported_other_urls
+    note: 1 link has additional short links, which are not imported and will stop working when the domain moves; they are kept in the metadata as imported_other_urls
     note: 1 name is truncated to 120 characters
     note: 1 link has expired (bitly.csv:2); expired links are accepted only if the account already has them
     1 row in bitly.csv: all valid; nothing was sent
@@ -87,7 +87,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
     dl.file("firebase.csv", &rows.replace("Destination URL", "link"));
     insta::assert_snapshot!(dl.run("import --from firebase firebase.csv --sanitize-ids"), @r#"
     --- stderr
-    note: replaced characters that are not allowed in 2 IDs; the original is in the metadata as imported_id
+    note: changed 2 IDs that contained characters that are not allowed; the original IDs are in the metadata as imported_id
     firebase.csv:4: custom_id "é": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]
     error: 1 of 4 rows is invalid; nothing was sent
       hint: fix the rows, or skip them with --on-error continue; --rejects FILE collects them; --generate-ids generates IDs instead

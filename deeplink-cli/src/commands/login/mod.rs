@@ -27,7 +27,7 @@ pub(crate) use profile::key_of;
     "dl login emails a sign-in link, prompts for it (input is hidden) and creates a secret key. Do not press \
      Continue in the browser: the link works only once. The first sign-in creates an account. The key is stored in \
      the keyring or, if there is none, in a file that only you can read, and is sent only to this service. With \
-     DL_KEYRING=off the keyring is never used; with DL_KEYRING=require nothing else is. --with-key stores an \
+     DL_KEYRING=off, the keyring is never used; with DL_KEYRING=require, the key is never stored in a file. --with-key stores an \
      existing key, such as the one shown after you confirm a dl signup, once the service has accepted it.\n\nEach \
      profile holds one key. dl login replaces a key that dl login or dl signup created, if it is for the same account \
      or the service rejects it. Before replacing any other key, it prompts for a different profile name. If \

@@ -15,8 +15,8 @@ use crate::{given, output};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Sends the same bytes with the same webhook-id, so that endpoints can detect duplicates. With a delivery ID, \
-     prints the new delivery. --failed-since resends up to 1,000 of the newest deliveries that were created since \
-     then, failed and are not already being resent; an event that failed several times is sent once.",
+     prints the new delivery. --failed-since resends the newest 1,000 failed deliveries created since then, \
+     except those already being resent; an event that failed several times is sent once.",
     &[
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
     "dl webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567 -o json",

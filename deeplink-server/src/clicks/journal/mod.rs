@@ -168,7 +168,7 @@ impl Journal {
         drop(state);
         if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
-                "clicks are being lost: the journal cannot be written, and as many as fit are already in memory"
+                "clicks are being lost: the journal cannot be written, and the memory buffer is full"
             );
         }
     }

@@ -293,7 +293,7 @@ impl Refusal {
     const TOO_MANY_OF_ADDRESS: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         text: Some(
-            b"{\"error\":\"too many concurrent requests from your address; send fewer and try again\",\
+            b"{\"error\":\"too many concurrent requests from your IP address; send fewer and try again\",\
             \"code\":\"overloaded\"}",
         ),
     };

@@ -29,7 +29,7 @@ const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     cache-control: no-store\r\nx-content-type-options: nosniff\r\ncontent-type: application/json\r\n\
     content-length: 106\r\n\r\n\
-    {\"error\":\"too many connections from your address or network; close one and try again\",\"code\":\"overloaded\"}";
+    {\"error\":\"too many connections from your IP address or network; close one and try again\",\"code\":\"overloaded\"}";
 
 /// Limits the number of connections.
 pub(super) struct Gate {
@@ -195,7 +195,7 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("content-length: {}", body.len())), "{text}");
         let record: serde_json::Value = serde_json::from_str(body).unwrap();
-        let error = "too many connections from your address or network; close one and try again";
+        let error = "too many connections from your IP address or network; close one and try again";
         assert_eq!(record, serde_json::json!({ "error": error, "code": "overloaded" }));
     }
 }

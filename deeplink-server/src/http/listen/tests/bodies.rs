@@ -19,7 +19,7 @@ async fn r5_requests_that_wait_for_their_bodies_are_counted() {
     let mut third = server.send(half).await;
     let (head, body) = read_answer(&mut third).await;
     assert!(head.starts_with("http/1.1 503") && head.contains("\r\nretry-after: 1\r\n"), "{head}");
-    assert!(head.contains("\r\nconnection: close\r\n") && body.contains("from your address"), "{head}{body}");
+    assert!(head.contains("\r\nconnection: close\r\n") && body.contains("from your IP address"), "{head}{body}");
     let mut other = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(read_answer(&mut other).await.0.starts_with("http/1.1 302"), "a request without a body is not counted");
     waiting[0].write_all(b"yz!").await.unwrap();
