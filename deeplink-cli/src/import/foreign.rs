@@ -81,7 +81,8 @@ fn columns(ctx: &Context, notes: &ForeignNotes) {
     if !notes.details.is_empty() {
         let details = list(&notes.details);
         let them = if notes.details.len() == 1 { "it" } else { "them" };
-        ctx.console.note(&format!("did not import {details}; --keep-details keeps {them} as metadata, which is public"));
+        ctx.console
+            .note(&format!("did not import {details}; --keep-details keeps {them} as metadata, which is public"));
     }
 }
 

@@ -153,15 +153,17 @@ impl ShareLimit {
         Permit(Some(Held { limit: Arc::clone(self), share, is_large }))
     }
 
-    /// Hands free permits to waiters.
-    fn hand_out(self: &Arc<Self>, state: &mut State) {
+    /// Hands free permits to waiters, or only to those of shares without one.
+    fn hand_out(self: &Arc<Self>, state: &mut State, only_first: bool) {
         // Those that have gone use up nothing of their share's turns.
         drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         while state.free > 0 {
             let State { held, waiting, free, large } = state;
             let held = |share: &Share| held.get(share).copied().unwrap_or(0);
-            let may =
-                |share: &Share, is_large: bool| self.may_have_more(held(share), *free, is_large.then_some(*large));
+            let may = |share: &Share, is_large: bool| {
+                let held = held(share);
+                (held == 0 || !only_first) && self.may_have_more(held, *free, is_large.then_some(*large))
+            };
             let Some(Waiting { share, is_large, permit }) = waiting.next(may) else { return };
             self.take(state, &share, is_large);
             // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
@@ -196,8 +198,27 @@ impl Drop for Permit {
         if let Some(Held { limit, share, is_large }) = self.0.take() {
             let mut state = limit.state();
             state.give_back(&share, is_large);
-            limit.hand_out(&mut state);
+            limit.hand_out(&mut state, false);
         }
+    }
+}
+
+impl Permit {
+    /// Gives the permit to a share that has none and waits for one. `false` if there is no such share.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let Some(Held { limit, share, is_large }) = &self.0 else { return false };
+        let (limit, mut state) = (Arc::clone(limit), limit.state());
+        drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
+        let State { held, waiting, .. } = &*state;
+        if !waiting.any(|share| !held.contains_key(share)) {
+            return false;
+        }
+        state.give_back(share, *is_large);
+        limit.hand_out(&mut state, true);
+        limit.hand_out(&mut state, false);
+        drop(state);
+        self.0 = None;
+        true
     }
 }
 
@@ -333,6 +354,28 @@ mod tests {
         drop(held);
         drop(more.await);
         assert!(has_all(&limit, 2));
+    }
+
+    /// A permit is given up only for a share that has none, and goes to it however many others came first.
+    #[tokio::test]
+    async fn a_permit_is_given_to_a_share_without_one() {
+        let limit = ShareLimit::new(3, 2);
+        let wait = |n| Box::pin(limit.acquire(tenant(n).into(), 4).expect("room"));
+        let (mut held, other) = (wait(1).await, [wait(1).await, wait(2).await]);
+        let mut second = wait(2);
+        assert!((&mut second).now_or_never().is_none() && !held.give_up(), "both have permits");
+        drop(wait(3));
+        assert!(!held.give_up(), "it has gone");
+        let mut first = wait(3);
+        assert!((&mut first).now_or_never().is_none());
+        assert!(held.give_up() && !held.give_up());
+        let first = first.now_or_never().expect("the permit");
+        assert!((&mut second).now_or_never().is_none());
+        drop(held);
+        assert!((&mut second).now_or_never().is_none(), "it was given back once");
+        drop((first, other));
+        drop(second.await);
+        assert!(has_all(&limit, 3));
     }
 
     /// R2: a caller that gets no permit in time is told whose are used up.

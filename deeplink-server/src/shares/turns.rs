@@ -104,6 +104,11 @@ impl<T> Turns<T> {
         true
     }
 
+    /// Whether items of such a share wait.
+    pub(crate) fn any(&self, is_such: impl Fn(&Share) -> bool) -> bool {
+        self.lines.keys().any(|flow| is_such(&flow.share))
+    }
+
     /// Takes the next item from the flows that `may` allows, given the share and whether the flow is the large one.
     pub(crate) fn next(&mut self, may: impl Fn(&Share, bool) -> bool) -> Option<T> {
         let First { flow, is_early, is_instead } = self.first(may)?;

@@ -167,9 +167,7 @@ impl Journal {
         }
         drop(state);
         if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!(
-                "clicks are being lost: the journal cannot be written, and the memory buffer is full"
-            );
+            tracing::error!("clicks are being lost: the journal cannot be written, and the memory buffer is full");
         }
     }
 

@@ -28,7 +28,7 @@ const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     cache-control: no-store\r\nx-content-type-options: nosniff\r\ncontent-type: application/json\r\n\
-    content-length: 106\r\n\r\n\
+    content-length: 109\r\n\r\n\
     {\"error\":\"too many connections from your IP address or network; close one and try again\",\"code\":\"overloaded\"}";
 
 /// Limits the number of connections.

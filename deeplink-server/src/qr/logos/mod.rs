@@ -14,7 +14,7 @@ use deeplink_core::id::TenantId;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 use url::Url;
 
@@ -25,7 +25,8 @@ use super::{Logo, NotALogo};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::outbound::http::{Call, CallError, Http, Terms};
-use crate::shares::limit::{Permit, ShareLimit};
+use crate::shares::Share;
+use crate::shares::limit::{Permit, ShareLimit, UsedUp};
 
 /// Concurrent fetches.
 const MAX_FETCHES: usize = 16;
@@ -33,6 +34,10 @@ const MAX_FETCHES: usize = 16;
 const MAX_FETCHES_PER_TENANT: usize = 4;
 /// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
+/// How long a fetch keeps its permit from a tenant that waits for its first one: hosts that do not answer must not keep
+/// others' logos waiting. The wait is checked at this interval.
+const UNDISTURBED: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a fetch may take, including the waits for its permit and for the decoder.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
@@ -47,15 +52,21 @@ enum LogoError {
     TooLarge,
     #[error(transparent)]
     NotALogo(#[from] NotALogo),
-    /// Not attempted: the limit of concurrent work is reached.
+    /// Not attempted, or given up for others: the limit of concurrent work is reached.
     #[error("too many are being fetched")]
-    Overloaded,
+    Overloaded(UsedUp),
 }
 
 impl From<LogoError> for ApiError {
     fn from(why: LogoError) -> Self {
         match why {
-            LogoError::Overloaded => Self::Plain(ErrorCode::Overloaded, "too many logos are being fetched; try again"),
+            LogoError::Overloaded(UsedUp::Own) => {
+                Self::Plain(ErrorCode::Overloaded, "this account is fetching too many logos; try again in a second")
+            }
+            LogoError::Overloaded(UsedUp::All) => Self::Plain(
+                ErrorCode::Overloaded,
+                "too many logos are being fetched across all accounts; try again in a second",
+            ),
             _ => Self::Invalid(Invalid::field(ErrorCode::InvalidQrOptions, "logo", format!("logo: {why}"))),
         }
     }
@@ -163,7 +174,8 @@ impl Fetch {
 
     /// A permit, or none if every caller has gone.
     async fn permit(&self, terms: &Terms) -> Result<Option<Permit>, LogoError> {
-        let waiting = self.logos.fetches.acquire((&self.key.0).into(), MAX_WAITING).ok_or(LogoError::Overloaded)?;
+        let (limit, share) = (&self.logos.fetches, Share::from(&self.key.0));
+        let waiting = limit.acquire(share.clone().into(), MAX_WAITING).ok_or(LogoError::Overloaded(UsedUp::Own))?;
         let mut waiting = std::pin::pin!(timeout_at(terms.end(), waiting));
         loop {
             tokio::select! {
@@ -173,7 +185,7 @@ impl Fetch {
                 },
                 permit = &mut waiting => return permit.map(Some).map_err(|_| {
                     tracing::info!(host = self.host(), "logo not fetched: too many fetches at once");
-                    LogoError::NotFetched
+                    LogoError::Overloaded(if limit.is_used_up(&share) { UsedUp::Own } else { UsedUp::All })
                 }),
             }
         }
@@ -189,13 +201,21 @@ impl Fetch {
         is_unwanted
     }
 
-    async fn logo(&self, permit: Permit, terms: Terms) -> Result<Logo, LogoError> {
+    async fn logo(&self, mut permit: Permit, terms: Terms) -> Result<Logo, LogoError> {
         let url = &self.key.1;
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
-        match self.logos.http.call(call).await {
+        let fetched = tokio::select! {
+            biased;
+            fetched = self.logos.http.call(call) => fetched,
+            () = given_up(&mut permit) => {
+                tracing::info!(host = self.host(), "logo fetch given up: other accounts are waiting");
+                return Err(LogoError::Overloaded(UsedUp::All));
+            }
+        };
+        match fetched {
             Ok(file) => self.decode(permit, file, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
@@ -232,7 +252,7 @@ impl Fetch {
             Err(why) => {
                 tracing::warn!(host = self.host(), %why, "logo not decoded");
                 // The logo itself may be fine.
-                Err(LogoError::Overloaded)
+                Err(LogoError::Overloaded(UsedUp::All))
             }
         };
         logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "logo refused"))
@@ -242,6 +262,14 @@ impl Fetch {
     fn host(&self) -> String {
         let url = Url::parse(&self.key.1).ok();
         url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
+    }
+}
+
+/// Resolves once the permit of a slow fetch is given to another tenant.
+async fn given_up(permit: &mut Permit) {
+    sleep(UNDISTURBED).await;
+    while !permit.give_up() {
+        sleep(CHECK_INTERVAL).await;
     }
 }
 

@@ -36,6 +36,7 @@ impl Bench {
                 assert_eq!((&invalid.code, invalid.field.as_deref()), (&ErrorCode::InvalidQrOptions, Some("logo")));
                 invalid.message
             }
+            ApiError::Plain(ErrorCode::Overloaded, message) => message.to_owned(),
             error => panic!("{error}"),
         })
     }
@@ -221,24 +222,42 @@ async fn q4_a_header_without_an_image_evicts_no_logo() {
 
 /// The wait for a permit counts towards the five seconds, and another tenant is served in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gets_no_place_in_time_is_told_the_same() {
+async fn a_caller_without_a_permit_in_time_is_told_whose_are_used_up() {
     let bench = Bench::new().await;
-    let hanging = HeldServer::start().await;
-    let (fine, _) = says(reply("200 OK", &png())).await;
-    let urls: Vec<_> = (0..5).map(|number| url(hanging.address, &number.to_string())).collect();
+    let (fine, hits) = says(reply("200 OK", &png())).await;
+    let logos = &bench.running.app().logos;
+    let held: Vec<_> = std::iter::from_fn(|| logos.fetches.try_acquire((&id(1)).into())).collect();
+    assert_eq!(held.len(), MAX_FETCHES_PER_TENANT);
     let began = Instant::now();
     let others = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(bench.get(2, &url(fine, "a.png")).await.is_ok());
         assert!(began.elapsed() < Duration::from_secs(4));
     };
-    let (all, ()) = tokio::join!(join_all(urls.iter().map(|at| bench.get(1, at))), others);
-    for outcome in all {
-        assert_eq!(outcome.err().as_deref(), Some("logo: could not be fetched"));
-    }
-    let took = began.elapsed();
-    assert!((Duration::from_secs(5)..Duration::from_secs(30)).contains(&took), "{took:?}");
-    assert_eq!(bench.running.app().logos.state().cache.count(), 1);
+    let at = url(fine, "b.png");
+    let (late, ()) = tokio::join!(bench.get(1, &at), others);
+    assert_eq!(late.err().as_deref(), Some("this account is fetching too many logos; try again in a second"));
+    assert!(began.elapsed() >= FETCH_TIMEOUT && hits.load(Ordering::SeqCst) == 1);
+    drop(held);
+    assert!(bench.get(1, &at).await.is_ok(), "nothing is left of it");
+}
+
+/// Hosts that never answer take all permits: after a second, one is given to an account that has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f7_hosts_that_do_not_answer_keep_no_account_from_its_logos() {
+    let bench = Bench::new().await;
+    let (hanging, (fine, _)) = (HeldServer::start().await, says(reply("200 OK", &png())).await);
+    let urls: Vec<_> = (0..20).map(|number| url(hanging.address, &number.to_string())).collect();
+    let other = async {
+        until(|| hanging.hits() >= MAX_FETCHES).await;
+        let logo = bench.get(100, &url(fine, "a.png")).await;
+        hanging.release();
+        logo
+    };
+    let all = join_all((0..).zip(&urls).map(|(number, at)| bench.get(number / 4, at)));
+    let (all, other) = tokio::join!(all, other);
+    assert!(other.is_ok(), "{:?}", other.err());
+    let given_up = all.iter().filter(|got| got.as_ref().is_err_and(|why| why.contains("across all accounts"))).count();
+    assert_ne!(given_up, 0);
 }
 
 /// A fetch without waiters is not started, so its permit is free for others.
