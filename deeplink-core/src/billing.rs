@@ -29,7 +29,7 @@ words! {
 }
 
 reply! {
-    /// Usage of limited resources.
+    /// Usage of the resources that have limits.
     Usage {
         /// Links that exist.
         links: i64,

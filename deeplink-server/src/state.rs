@@ -422,7 +422,7 @@ impl App {
 
     /// The payment processor for plans, or an error if none is configured.
     pub(crate) fn stripe(&self) -> Result<&Stripe, ApiError> {
-        let refusal = ApiError::Plain(ErrorCode::ProcessorNotConfigured, "plans cannot be paid for on this service");
+        let refusal = ApiError::Plain(ErrorCode::ProcessorNotConfigured, "this service does not sell paid plans");
         self.stripe.as_ref().ok_or(refusal)
     }
 

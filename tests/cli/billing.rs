@@ -258,7 +258,7 @@ fn a_cancellation_is_confirmed() {
     let ran = Dl::at(&double.url).run("billing cancel");
     assert!(
         ran.fails(2).starts_with(
-            "error[needs_yes]: confirmation needed: the subscription will end with the current billing period"
+            "error[needs_yes]: confirmation needed: the subscription will end at the end of the current billing period"
         ),
         "{ran}"
     );
@@ -276,7 +276,7 @@ fn a_cancellation_is_confirmed() {
         assert_eq!((ended, double.lines()), (Some(code), lines.into_iter().map(str::to_owned).collect()), "{text}");
     }
     // What the question says after a failed payment, and for a subscription that grants nothing.
-    let held = "currently grants no plan. It ends with the current billing period and cannot be resumed after that.";
+    let held = "currently grants no plan. It will end at the end of the current billing period and cannot be resumed after that.";
     for (members, question) in [
         (json!({"status": "past_due"}), "The business plan ends on 2026-12-20 at the latest.".to_owned()),
         (

@@ -162,7 +162,7 @@ fn update_merges_objects_with_what_the_link_has() {
     assert!(shown.ok().contains("\"description\":\"why\""), "{shown}");
     assert!(double.requests()[before..].iter().all(|request| request.method == "GET"), "nothing is changed");
     let ran = dl.run("links update spring-42 --unset web_url --utm-source poster");
-    assert!(ran.fails(2).contains("the link has no web page to set UTM parameters in"), "{ran}");
+    assert!(ran.fails(2).contains("the link has no web page URL to add UTM parameters to"), "{ran}");
     dl.run("links create https://example.com/a --utm-source poster --utm-campaign 'spring sale'").ok();
     let made = double.requests().pop().expect("a request").json();
     assert_eq!(made["web_url"], "https://example.com/a?utm_source=poster&utm_campaign=spring+sale");

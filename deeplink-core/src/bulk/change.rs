@@ -18,7 +18,7 @@ pub struct BulkUpdate {
     #[serde(deserialize_with = "super::required_ids")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub link_ids: Vec<String>,
-    /// Fields to set on every link, as in an update of one.
+    /// Fields to set on every link, as when updating a single link.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub set: Option<UpdateLink>,
     /// Tags to add to every link; cannot be combined with `set.tags`.

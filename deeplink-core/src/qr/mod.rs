@@ -182,8 +182,8 @@ impl QrOptions {
             }
             if is_darker(colour) != is_darker(style.dots) {
                 let why = format!(
-                    "of the {part} ({colour}) and the dots ({}), one is darker and the other lighter than the background \
-                     ({background}): readers need all parts darker than it, or all lighter",
+                    "one of the {part} ({colour}) and the dots ({}) is darker than the background ({background}), and the \
+                     other is lighter: readers need all parts to be darker, or all lighter",
                     style.dots
                 );
                 return Err(wrong(field, &why));

@@ -71,14 +71,16 @@ async fn database(config: &Config) -> (Finding, Option<SealedValues>, Vec<Unreso
     let url = &config.database;
     match inspect(url.as_str(), Clock::system().now()).await {
         Ok(Inspected::Missing) => {
-            let finding = Note(format!("{url} does not exist yet; the first start creates it"));
+            let finding = Note(format!("{url} does not exist yet; it will be created when the server first starts"));
             (finding, Some(SealedValues::NONE), Vec::new())
         }
         Ok(Inspected::Usable { tenants, links, pending, unresolved, sealed }) => {
             let counts = format!("{url} (accounts: {tenants}, links: {links})");
             let finding = match pending {
                 0 => Fine(counts),
-                pending => Note(format!("{counts}; the next start migrates it (pending migrations: {pending})")),
+                pending => Note(format!(
+                    "{counts}; it will be migrated when the server next starts (pending migrations: {pending})"
+                )),
             };
             (finding, Some(sealed), unresolved)
         }
@@ -91,7 +93,7 @@ fn keys(config: &Config, sealed: Option<&SealedValues>) -> Finding {
     let Some(sealed) = sealed else { return Note("not checked, because the database cannot be read".into()) };
     let file = config.key_file();
     match Vault::check_keys(config, &config.public_url_at(config.listen), sealed) {
-        Ok(KeyCheck::NoKeyFile) => Note(format!("the first start creates {}", file.display())),
+        Ok(KeyCheck::NoKeyFile) => Note(format!("{} will be created when the server first starts", file.display())),
         Ok(KeyCheck::Valid(vault)) => {
             let from = match config.master_keys.len() {
                 0 => file.display().to_string(),
@@ -285,7 +287,7 @@ fn billing(config: &Config) -> Finding {
     let text = match &config.stripe {
         _ if !config.billing => format!("disabled by DEEPLINK_BILLING; {quotas}"),
         Some(stripe) => format!("Stripe at {}; {quotas}", stripe.base),
-        None => format!("plans cannot be paid for; {quotas}"),
+        None => format!("no payment processor is configured; {quotas}"),
     };
     if config.enforce_quotas {
         let days = Tier::Free.limits().analytics_retention_days.unwrap_or_default();

@@ -124,7 +124,7 @@ fn banner(app: &App, key: &SecretKey, link: &Link, one_time: &OneTimeLink) -> St
     let key = key.expose();
     format!(
         "
-Because this is the first start, an account was created. Its secret key is
+This is the server's first start, so it created an account. The secret key is
 shown only once:
 
   {key}

@@ -26,7 +26,7 @@ use crate::state::{App, Shared};
 
 /// Changes up to 100 links, all or none.
 ///
-/// `set` sets fields as an update of one link does; `add_tags` and `remove_tags` change the tags that each link has. If any link
+/// `set` works like an update of a single link; `add_tags` and `remove_tags` change the tags that each link has. If any link
 /// cannot be changed, none is, and every such link is listed.
 #[utoipa::path(
     patch, path = "/v1/links/bulk", operation_id = "bulk_update_links", tag = "links", security(("secret_key" = [])),

@@ -99,7 +99,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
         (status = 200, description = "The restored link", body = LinkDetail, headers(("Idempotency-Replayed" = String))),
         FullKey, KeyedBody, NotFound,
         (status = 400, description = "A URL in that version is blocked (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
-        (status = 402, description = "The plan's limit of links has been reached", body = ErrorBody),
+        (status = 402, description = "The plan's link limit has been reached", body = ErrorBody),
         (status = 404, description = "No such link (`not_found`); or no such version, or no change to undo (`version_not_found`)", body = ErrorBody),
         (status = 409, description = "Another link has the ID (`link_id_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )

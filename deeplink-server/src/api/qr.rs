@@ -64,7 +64,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         (status = 304, description = "`If-None-Match` matches the image's current `ETag`"),
         AnyKey, NotFound,
         (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or the option in `field` is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
-        (status = 503, description = "Too many codes are being drawn or logos fetched, or the database cannot be read; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 503, description = "Too many codes are being generated or logos fetched, or the database cannot be read; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn get(

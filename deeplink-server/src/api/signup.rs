@@ -54,7 +54,7 @@ const TOKEN_DAYS: i64 = 7;
         (status = 400, description = "Not an email address", body = ErrorBody),
         (status = 403, description = "Sign-up is closed on this service (`signup_closed`)", body = ErrorBody),
         (status = 409, description = "The address already belongs to an account (`email_exists`)", body = ErrorBody),
-        (status = 429, description = "Too many sign-ups from this IP address, or five for this email address within an hour (`a+b@example.com` counts as `a@example.com`), or 200 emails to its domain, in which no account has a confirmed address", body = ErrorBody, headers(("Retry-After" = u64))),
+        (status = 429, description = "Too many sign-ups from this IP address, or five for this email address within an hour (`a+b@example.com` counts as `a@example.com`), or 200 emails to its domain, if no account has a confirmed address at that domain", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
 pub(crate) async fn create(

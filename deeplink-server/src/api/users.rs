@@ -61,7 +61,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<UserDet
 ///
 /// The emailed link works for 7 days. Inviting someone again sends a new link and invalidates the old one. An
 /// address gets at most five invitations per hour, with or without a tag (`a+b@example.com` counts as
-/// `a@example.com`); a domain in which no account has a confirmed address gets at most 200 emails of any kind per hour.
+/// `a@example.com`); a domain at which no account has a confirmed address gets at most 200 emails of any kind per hour.
 /// A team can send at most 50 invitations per hour. The response does not reveal whether the address belongs to
 /// another account; if it does, the invitation cannot be accepted.
 #[utoipa::path(

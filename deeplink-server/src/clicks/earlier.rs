@@ -34,7 +34,7 @@ pub(super) async fn take_over(intake: &Intake, db: &Db) -> Result<(), DbError> {
     for path in spill_files(&intake.data) {
         let read = std::fs::read(&path).ok().and_then(|bytes| SpillFile::read(&bytes));
         let Some(file) = read else {
-            tracing::error!(path = %path.display(), "spill file of an earlier version cannot be read; its clicks stay in it");
+            tracing::error!(path = %path.display(), "spill file of an earlier version cannot be read; its clicks remain in the file");
             continue;
         };
         store_file(intake, db, file).await?;

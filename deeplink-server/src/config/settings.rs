@@ -34,7 +34,7 @@ the file's path instead):
           [default: none]
 
   DEEPLINK_STRIPE_WEBHOOK_SECRET
-          Signing secret of the webhook endpoint at Stripe. Several can be
+          Signing secret of the webhook endpoint in Stripe. Several can be
           given, separated by commas, while you rotate it [default: none]
 
   DEEPLINK_X402_FACILITATOR_TOKEN
@@ -60,7 +60,7 @@ pub struct Settings {
     #[arg(long, global = true, env = "DEEPLINK_TLS_LISTEN", value_name = "IP:PORT")]
     pub(super) tls_listen: Option<String>,
     /// Directory URL of the ACME server that issues certificates for verified custom domains and, if the public URL is
-    /// https, for its host. Port 80 of each name must reach --listen. Setting this accepts the ACME server's terms of
+    /// https, for its host. Requests to port 80 of each name must arrive at --listen. Setting this accepts the ACME server's terms of
     /// service [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ACME_DIRECTORY", value_name = "URL")]
     pub(super) acme_directory: Option<String>,

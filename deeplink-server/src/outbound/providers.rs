@@ -76,7 +76,7 @@ pub(crate) enum Unidentified {
     #[error("none of the user's email addresses is verified")]
     Unverified,
     /// It knows no address.
-    #[error("the user has no email address at the provider")]
+    #[error("the provider has no email address for this user")]
     NoEmail,
 }
 

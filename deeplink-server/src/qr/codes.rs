@@ -66,7 +66,7 @@ impl Codes {
         tenant: &TenantId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        const FULL: &str = "too many QR codes for this account are being drawn; try again in a second";
+        const FULL: &str = "too many QR codes for this account are being generated; try again in a second";
         let full = ApiError::Plain(ErrorCode::Overloaded, FULL);
         let slot = self.slots.acquire(tenant.into(), MAX_WAITING).ok_or(full)?.await;
         draw_holding(slot, work).await

@@ -214,7 +214,7 @@ impl LoadedList {
         let (bytes, stamp) = watched_file::read(path, MAX_BYTES)?;
         let (list, skipped) = ThreatList::parse(&bytes);
         if list.is_empty() && !skipped.is_empty() {
-            return Err(LoadError::Invalid("no line is a URL or a host".into()));
+            return Err(LoadError::Invalid("no line contains a URL or a host".into()));
         }
         Ok((Self { list: Arc::new(list), skipped }, stamp))
     }

@@ -101,7 +101,7 @@ fn l19_a_file_without_valid_lines_is_refused() {
     assert_eq!(read(""), Ok((0, 0)));
     assert_eq!(read("# nothing yet\n"), Ok((0, 0)));
     assert_eq!(read("<html>\nbad.example"), Ok((1, 0)));
-    assert_eq!(read("<html>\n</html>"), Err("no line is a URL or a host".into()));
+    assert_eq!(read("<html>\n</html>"), Err("no line contains a URL or a host".into()));
     std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a large file");
     assert_eq!(LoadedList::from_file(&path).err().map(|error| error.to_string()), Some("larger than 64 MiB".into()));
     assert!(matches!(LoadedList::from_file(folder.path()), Err(LoadError::NotAFile)));

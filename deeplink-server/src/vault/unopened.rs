@@ -27,7 +27,7 @@ impl Unopened {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() < MAX_LOGGED && logged.insert((table.to_owned(), error.to_string())) {
             drop(logged);
-            tracing::error!(table, row, %error, "an encrypted value cannot be decrypted; further ones in this table are counted, but not logged");
+            tracing::error!(table, row, %error, "an encrypted value cannot be decrypted; others in this table are counted, but not logged");
         }
     }
 

@@ -162,7 +162,7 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     let home = Home::on_sqlite();
     let fresh = home.run(&["check"]);
     assert_eq!(fresh.code, Some(0), "{fresh:?}");
-    assert!(fresh.stdout.contains("the first start creates it"), "{fresh:?}");
+    assert!(fresh.stdout.contains("it will be created when the server first starts"), "{fresh:?}");
     assert!(!home.path("data").exists(), "check makes nothing");
 
     home.serve().stop();

@@ -30,7 +30,7 @@ impl Cancel {
                 ctx.confirm_name(&warning, &name).await?;
             }
         } else {
-            ctx.confirm_name("the subscription will end with the current billing period", "").await?;
+            ctx.confirm_name("the subscription will end at the end of the current billing period", "").await?;
         }
         let canceled = client.billing().cancel().full().await.map_err(|error| ctx.stop(&error))?;
         let (raw, end) = (String::from_utf8_lossy(&canceled.raw), canceled.value.current_period_end);
@@ -54,12 +54,13 @@ fn question(status: &BillingStatus) -> Option<(String, String)> {
     let lost = if is_on_hold(status) || has_lapsed(status) {
         let why = if is_on_hold(status) { "on hold" } else { "not paid" };
         format!(
-            "The {plan} subscription is {why} and currently grants no plan. It ends with the current billing period \
+            "The {plan} subscription is {why} and currently grants no plan. It will end at the end of the current billing period \
              and cannot be resumed after that."
         )
     } else {
         let end = status.current_period_end;
-        let end = end.map_or_else(|| "with the current billing period".to_owned(), |end| format!("on {}", day(end)));
+        let end =
+            end.map_or_else(|| "at the end of the current billing period".to_owned(), |end| format!("on {}", day(end)));
         // A failed payment ends it earlier.
         let latest = if status.status == SubscriptionStatus::PastDue { " at the latest" } else { "" };
         format!("The {plan} plan ends {end}{latest}.")

@@ -12,7 +12,7 @@ use crate::{given, ids};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again. To bring \
-     it back within 30 days, use dl links restore. On a terminal, dl asks before it deletes; --yes skips the question. \
+     it back within 30 days, use dl links restore. On a terminal, dl asks before it deletes; --yes skips the prompt. \
      Elsewhere, deleting more than one link requires --yes.",
     &[
     "dl links delete spring-42",

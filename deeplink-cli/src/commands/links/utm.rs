@@ -48,7 +48,7 @@ impl Utm {
         }
         let Some(web) = web else {
             let hint = "specify its web page with --web";
-            return Err(Failure::usage("the link has no web page to set UTM parameters in").hint(hint).into());
+            return Err(Failure::usage("the link has no web page URL to add UTM parameters to").hint(hint).into());
         };
         let (rest, fragment) = web.find('#').map_or((web.as_str(), ""), |at| web.split_at(at));
         let (page, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -191,7 +191,7 @@ struct Reading {
 
 fn draft(kinds: &[EventKind]) -> Result<Draft> {
     if kinds.iter().any(|kind| kind.code().is_none()) {
-        return Err(Error::validation("events", "not a kind of event that this version knows"));
+        return Err(Error::validation("events", "this version does not support this kind of event"));
     }
     let mut draft = call::draft(&routes::EVENT_STREAM, &[])?;
     if let (Target::Path(path), false) = (&mut draft.target, kinds.is_empty()) {

@@ -43,6 +43,6 @@ pub(super) fn check_links(batch: &Batch, links: Vec<BulkLink>) -> Result<Vec<Bul
     if same {
         return Ok(links);
     }
-    let why = "the response is about links other than those requested";
+    let why = "the response contains links other than those requested";
     Err(Error::from_source(Kind::Decode, why, "link_id").after(1, false, true))
 }

@@ -96,7 +96,7 @@ async fn delete_in(db: &Db, delete: &Delete, clock: &Clock) -> Result<Option<Con
         Scheduled::NoAccount => return Err(missing(&tenant)),
         Scheduled::Subscribed => {
             return Err(Failure::Refused(format!(
-                "{tenant} has a subscription that will renew; cancel it at Stripe, or clear it with `tenant unsubscribe`"
+                "{tenant} has a subscription that will renew; cancel it in Stripe, or clear it with `tenant unsubscribe`"
             )));
         }
     }

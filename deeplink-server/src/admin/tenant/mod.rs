@@ -281,7 +281,7 @@ fn unsubscribed_text(account: &BillingAccount) -> String {
         return format!("{tenant} has neither a customer nor a subscription\n");
     }
     format!(
-        "{tenant} no longer has a subscription; cleared: {}\nNothing was changed at Stripe: cancel any active subscription there.\n",
+        "{tenant} no longer has a subscription; cleared: {}\nNothing was changed in Stripe: cancel any active subscription there.\n",
         named.join(", ")
     )
 }

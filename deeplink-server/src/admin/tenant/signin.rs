@@ -24,11 +24,12 @@ The link works once, within 24 hours. Its page asks for an email address:
 
   - The address of a team member signs in that person.
   - A new address joins the account as a member, or as its owner if the account has no team members.
-  - On a public service where people confirm their addresses by email or with an identity provider, only addresses that \
-are confirmed in the account are accepted.
+  - On a public service where people confirm their addresses by email or with an identity provider, only confirmed \
+addresses of the account's team members are accepted.
   - If the account has no confirmed address, such a service accepts only the address that the account was created with. \
 Because anyone may have created the account, using the link revokes its keys and removes its webhooks and sources.
-  - The account from the first start accepts any address, which becomes the owner's address.
+  - The account that the server created when it first started accepts any address, which becomes the owner's \
+address.
 
 The link begins with the public URL that the server last ran with, unless this command's settings specify another one.
 

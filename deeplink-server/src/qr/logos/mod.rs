@@ -211,7 +211,7 @@ impl Fetch {
             biased;
             fetched = self.logos.http.call(call) => fetched,
             () = given_up(&mut permit) => {
-                tracing::info!(host = self.host(), "logo fetch given up: other accounts are waiting");
+                tracing::info!(host = self.host(), "logo fetch abandoned: other accounts are waiting");
                 return Err(LogoError::Overloaded(UsedUp::All));
             }
         };
