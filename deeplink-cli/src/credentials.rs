@@ -23,7 +23,7 @@ pub(crate) enum Source {
     Variable,
     /// `DL_API_KEY_FILE`.
     VariableFile(PathBuf),
-    /// The keyring of the desktop.
+    /// The desktop keyring.
     Keyring { profile: String },
     /// `credentials.toml`.
     File { profile: String, path: PathBuf },

@@ -102,7 +102,7 @@ pub(crate) fn receipt(headers: &HeaderMap) -> Option<Receipt> {
 pub(crate) async fn paid(payer: &dyn Payer, challenge: &Challenge) -> Result<(HeaderName, HeaderValue)> {
     let wrong = |why: &dyn fmt::Display| Error::validation("payment", format!("the payment cannot be sent: {why}"));
     let Some(requirement) = challenge.accepts.first() else {
-        return Err(wrong(&"the service accepts no payment"));
+        return Err(wrong(&"the service did not offer any way to pay"));
     };
     let payload = payer.pay(requirement).await;
     let payload =

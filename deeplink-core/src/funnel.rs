@@ -264,7 +264,7 @@ pub struct FunnelReport {
     pub credit: Credit,
     /// Totals of all links.
     pub funnel: Funnel,
-    /// In a report on the whole account: conversions of known users with no earlier touch, by type. They are not
+    /// In a report on the whole account: conversions by known users with no earlier touch, by type. They are not
     /// included in `funnel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unattributed: Option<BTreeMap<String, i64>>,

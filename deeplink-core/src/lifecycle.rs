@@ -183,7 +183,7 @@ impl Identify {
     }
 }
 
-/// The response if there is nothing to return but success.
+/// The response if the only result is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]

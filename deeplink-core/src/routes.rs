@@ -136,11 +136,11 @@ routes! {
     LIST_LINKS = "list_links" GET "/v1/links" LinkWriter;
     /// Creates a link.
     CREATE_LINK = "create_link" POST "/v1/links" LinkWriter;
-    /// Creates up to 100 links, all or none.
+    /// Creates up to 100 links, all or nothing.
     BULK_CREATE_LINKS = "bulk_create_links" POST "/v1/links/bulk" LinkWriter;
-    /// Changes up to 100 links, all or none.
+    /// Changes up to 100 links, all or nothing.
     BULK_UPDATE_LINKS = "bulk_update_links" PATCH "/v1/links/bulk" SecretKey;
-    /// Deletes up to 100 links, all or none.
+    /// Deletes up to 100 links, all or nothing.
     BULK_DELETE_LINKS = "bulk_delete_links" DELETE "/v1/links/bulk" SecretKey;
     /// Returns a link.
     GET_LINK = "get_link" GET "/v1/links/{link_id}" LinkWriter;
@@ -230,7 +230,7 @@ routes! {
     UPDATE_DOMAIN = "update_domain" PATCH "/v1/domains/{domain}" SecretKey;
     /// Deletes a domain.
     DELETE_DOMAIN = "delete_domain" DELETE "/v1/domains/{domain}" SecretKey;
-    /// Verifies a domain by its DNS record.
+    /// Verifies a domain by checking its DNS record.
     VERIFY_DOMAIN = "verify_domain" POST "/v1/domains/{domain}/verify" SecretKey;
     /// Lists the audit log.
     LIST_AUDIT_LOG = "list_audit_log" GET "/v1/audit" SecretKey;

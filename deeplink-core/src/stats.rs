@@ -76,7 +76,7 @@ impl TimeseriesQuery {
 }
 
 reply! {
-    /// Clicks of a link over time. Buckets without clicks are included, with 0.
+    /// Clicks on a link over time. Buckets without clicks are included, with 0.
     Timeseries {
         /// The link.
         link_id: String,

@@ -22,7 +22,7 @@ reply! {
     Whoami {
         /// Email address of the team member who created the key. If no one did, or they have left, the address of the
         /// account's owner or, failing that, of its longest-standing member. Null for an affiliate's credential, and if
-        /// the account has no team members, as after the first start.
+        /// the account has no team members, as when the server has just created it.
         email: Option<String>,
         /// The account.
         tenant: MyTenant,

@@ -1,4 +1,4 @@
-//! Many links in one request: all or none, and every failing row is reported.
+//! Many links in one request: all or nothing, and every failing row is reported.
 
 use deeplink_client::{CreateLink, Ids};
 use http::Method;

@@ -1,4 +1,4 @@
-//! Many links changed or deleted in one request: all or none.
+//! Many links changed or deleted in one request: all or nothing.
 
 use deeplink_client::{BulkUpdate, CreateLink, Kind, Patch, UpdateLink};
 use deeplink_server::threats::ThreatFile;

@@ -62,7 +62,7 @@ pub(crate) struct Api {
 enum Which {
     /// The secret key
     Sk,
-    /// The publishable key of DL_PUBLISHABLE_KEY
+    /// The publishable key from DL_PUBLISHABLE_KEY
     Pk,
     /// None
     None,

@@ -18,7 +18,7 @@ use crate::output::{self, Format};
 /// Show the account, plan, key and profile in use
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The email address is that of the key creator or, if unknown, of the account owner. The scope is account for \
+    "The email address belongs to the key's creator or, if unknown, to the account owner. The scope is account for \
      account keys and affiliate for affiliate credentials, which can access only links of the affiliate. The plan is \
      shown if the service has plans; see dl billing status for details.",
     &["dl whoami", "dl whoami --profile staging -o json"]

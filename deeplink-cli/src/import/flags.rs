@@ -20,7 +20,7 @@ use crate::import::{Options, Want};
 pub(crate) enum FileFormat {
     /// Detected from the file name and content
     Auto,
-    /// Values separated by comma, semicolon, tab or vertical bar
+    /// Values separated by commas, semicolons, tabs or vertical bars
     Csv,
     /// Values separated by tabs
     Tsv,

@@ -27,7 +27,7 @@ use keyring::Keyring;
 /// A store as `--store` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreName {
-    /// The keyring of the desktop
+    /// The desktop keyring
     Keyring,
     /// credentials.toml, which only its owner can read
     File,

@@ -107,7 +107,7 @@ impl Links {
         Call::new(&self.0, call::draft(&routes::DELETE_LINK, &[link_id.as_ref()]), decode::nothing)
     }
 
-    /// Creates the same link under several IDs, all or none.
+    /// Creates the same link under several IDs, all or nothing.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -125,7 +125,7 @@ impl Links {
         })
     }
 
-    /// Creates different links, all or none.
+    /// Creates different links, all or nothing.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -144,7 +144,7 @@ impl Links {
         call.checked(check_batch(body))
     }
 
-    /// Changes many links, all or none.
+    /// Changes many links, all or nothing.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -160,7 +160,7 @@ impl Links {
         call::json(&self.0, &routes::BULK_UPDATE_LINKS, &[]).body(change).valid(change.check().map(drop))
     }
 
-    /// Deletes many links, all or none.
+    /// Deletes many links, all or nothing.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

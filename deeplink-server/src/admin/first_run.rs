@@ -94,7 +94,7 @@ fn sample() -> Result<NewLink, Invalid> {
     let context = AgentContext {
         action: Some(Action::Open),
         cta: Some("Try the sample link".to_owned()),
-        description: Some("Created on the first start, to show what a link tells an agent.".to_owned()),
+        description: Some("Created when the server first started, to show what a link tells an agent.".to_owned()),
     };
     CreateLink::new().web_url("https://example.com/").agent_context(context).check()
 }

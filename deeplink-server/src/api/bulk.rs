@@ -1,4 +1,4 @@
-//! Many links in one request: all or none.
+//! Many links in one request: all or nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::http::extract::BULK_BODY_LIMIT;
 use crate::http::once::{Answer, Once, Outcome, Work, created, to_json};
 use crate::state::Shared;
 
-/// Creates up to 100 links, all or none.
+/// Creates up to 100 links, all or nothing.
 ///
 /// Send `template` with `custom_ids`, `template` with `count`, or individual `links`. If any row is invalid,
 /// nothing is stored and every invalid row is listed.

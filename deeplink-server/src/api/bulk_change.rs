@@ -1,4 +1,4 @@
-//! Many links changed or deleted in one request: all or none.
+//! Many links changed or deleted in one request: all or nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::http::extract::BULK_BODY_LIMIT;
 use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::state::{App, Shared};
 
-/// Changes up to 100 links, all or none.
+/// Changes up to 100 links, all or nothing.
 ///
 /// `set` works like an update of a single link; `add_tags` and `remove_tags` change the tags that each link has. If any link
 /// cannot be changed, none is, and every such link is listed.
@@ -64,7 +64,7 @@ async fn details(app: &App, tenant: &TenantId, ids: &[String], now: Timestamp) -
     Ok(links.into_iter().map(|link| app.detail(link, primary.as_deref(), now)).collect())
 }
 
-/// Deletes up to 100 links, all or none, effective immediately. Their clicks remain in the account's totals.
+/// Deletes up to 100 links, all or nothing, effective immediately. Their clicks remain in the account's totals.
 #[utoipa::path(
     delete, path = "/v1/links/bulk", operation_id = "bulk_delete_links", tag = "links", security(("secret_key" = [])),
     params(IdempotencyKey), request_body = BulkDelete,

@@ -34,7 +34,7 @@ const SHOWN: (usize, usize) = (20, 255);
 /// background.
 const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Verifies a domain by its DNS record.
+/// Verifies a domain by checking its DNS record.
 ///
 /// The TXT record `_deeplink-verify.{domain}` must contain the domain's verification token as one of its
 /// values. The first verified primary domain removes the expiry from the account's active links. A verified

@@ -19,9 +19,9 @@ use crate::state::{App, Shared};
 
 /// Lists events, oldest first.
 ///
-/// Returns clicks by people and agents, touches, bindings and conversions of known users, each with the body
+/// Returns clicks by people and agents, touches, bindings and conversions by known users, each with the body
 /// that webhooks receive, in the order in which the service stored them. The order is the same for every
-/// reader, and the events in a period do not change once a minute has passed since its end. Events are stored within about
+/// reader, and the events in a period do not change from one minute after it ends. Events are stored within about
 /// a second of their `timestamp`; clicks may be stored later after a failure, and conversions once their user
 /// is known. Events are kept as long as clicks. A page may be short or empty and still have a `next_cursor`; a
 /// cursor contains the filters of its list and may be sent alone.

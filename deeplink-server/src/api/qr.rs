@@ -41,7 +41,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
     params(
         ("link_id" = String, Path, description = "The link's ID"),
         ("format" = QrFormat, Path, description = "File format"),
-        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module has a whole number of pixels, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG may have any size", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` means `margin=0` if `margin` is absent"),

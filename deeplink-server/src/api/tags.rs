@@ -51,7 +51,7 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<Tag>, Ap
 
 /// Renames a tag on all links that have it.
 ///
-/// If the account already has the new tag, the two are merged. Links are then changed in batches: until the response, a list
+/// If the account already has the new tag, the two are merged. Links are then changed in batches: until the request completes, a list
 /// may show some of them with the old tag and some with the new one. After a failure, retry the request.
 #[utoipa::path(
     put, path = "/v1/tags/{tag}", operation_id = "rename_tag", tag = "tags", security(("secret_key" = [])),

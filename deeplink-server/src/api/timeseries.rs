@@ -1,4 +1,4 @@
-//! Clicks of a link over time.
+//! Clicks on a link over time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

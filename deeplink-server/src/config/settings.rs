@@ -60,7 +60,7 @@ pub struct Settings {
     #[arg(long, global = true, env = "DEEPLINK_TLS_LISTEN", value_name = "IP:PORT")]
     pub(super) tls_listen: Option<String>,
     /// Directory URL of the ACME server that issues certificates for verified custom domains and, if the public URL is
-    /// https, for its host. Requests to port 80 of each name must arrive at --listen. Setting this accepts the ACME server's terms of
+    /// https, for its host. Requests to each of them on port 80 must reach --listen. Setting this accepts the ACME server's terms of
     /// service [default: off]
     #[arg(long, global = true, env = "DEEPLINK_ACME_DIRECTORY", value_name = "URL")]
     pub(super) acme_directory: Option<String>,

@@ -246,7 +246,7 @@ impl Truth {
             .filter(|conv| window.holds(conv.at) && window.credits(&self.chain_of(conv.user, conv.at)))
     }
 
-    /// Conversions of known users whom no link touched before, by type, and their revenue.
+    /// Conversions by known users whom no link touched before, by type, and their revenue.
     pub(super) fn unattributed(&self, ask: &Ask) -> (BTreeMap<String, i64>, Vec<Revenue>) {
         let is_known =
             |user: usize| self.installs.iter().any(|install| install.bound.is_some_and(|of| of.user == user));

@@ -12,7 +12,7 @@ use crate::output;
 /// Print a checkout URL for a plan
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Anyone with the URL can use it. If the account already has a paid plan, the URL is that of the billing portal \
+    "Anyone with the URL can use it. If the account already has a paid plan, the URL leads to the billing portal \
      (dl billing portal), where the plan can be changed. dl billing status shows the new plan once it is paid for.",
     &["dl billing checkout pro --open", "dl billing checkout business -o json"]
 ))]

@@ -22,7 +22,7 @@ use crate::output::{EVENTS, Record, csv_record};
 /// Export all events as CSV or JSONL, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Exports of a period are identical once a minute has passed since its end. JSONL contains each event as sent to \
+    "Exports of a period are identical starting one minute after it ends. JSONL contains each event as sent to \
      webhooks, with its ID; CSV has columns for the fields of all event kinds. --follow keeps writing new events \
      until Ctrl-C.",
     &[

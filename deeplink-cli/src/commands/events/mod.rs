@@ -25,7 +25,7 @@ struct Filter {
     /// Only events of this kind: click, attribute, identify or conversion
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only events of this link: clicks, installs opened from it, and conversions for which it was the first or last
+    /// Only events for this link: clicks, installs opened from it, and conversions for which it was the first or last
     /// touch
     #[arg(long, value_name = "ID")]
     link: Option<String>,

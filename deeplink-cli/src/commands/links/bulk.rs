@@ -20,7 +20,7 @@ use crate::signals::Signals;
 /// Create the same link under many IDs
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Up to 100 links are created in a single request, all or none; more are sent in batches, as with an import.",
+    "Up to 100 links are created in a single request, all or nothing; more are sent in batches, as with an import.",
     &[
     "dl links bulk --template promo.json --ids spring-1,spring-2,spring-3",
     "dl links bulk --template promo.json --count 50 -o csv",

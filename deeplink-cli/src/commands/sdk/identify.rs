@@ -11,7 +11,7 @@ use crate::output;
 /// Bind an install to a user permanently
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Earlier conversions of the user are credited, too: the oldest 500 immediately, the rest moments later. Uses \
+    "The user's earlier conversions are credited, too: the oldest 500 immediately, the rest moments later. Uses \
      the publishable key from DL_PUBLISHABLE_KEY or DL_PUBLISHABLE_KEY_FILE, or else the secret key; --legacy \
      requires the secret key.",
     &[

@@ -20,11 +20,11 @@ use crate::{given, ids};
 /// Groups that `--top` names, unless `--limit` says otherwise.
 const TOP: u32 = 25;
 
-/// Show clicks, installs, users and conversions of links or the whole account
+/// Show clicks, installs, users and conversions for links or the whole account
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Without IDs, the report covers all links of the account, including deleted ones. Conversions of known users who \
-     did not come from a link are shown separately, as unattributed. An install that is opened from a link again counts as \
+    "Without IDs, the report covers all links of the account, including deleted ones. Conversions by known users who \
+     did not come from a link are shown separately, as unattributed. An install that is opened again from a link counts as \
      engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
      above; above 100%, it is a ratio, such as 1.5 per user. Unknown IDs count as zero. Days and hours are in UTC. \

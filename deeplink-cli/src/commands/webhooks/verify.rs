@@ -147,7 +147,7 @@ fn how_far(request: &Request) -> String {
     let seconds: i64 = text.and_then(|text| text.parse().ok()).unwrap_or_default();
     let (at, now) = (Timestamp::from_millis(seconds.saturating_mul(1_000)), crate::clock::now());
     if at > now {
-        return format!("the signature is from the future ({at}); check the clock of this machine");
+        return format!("the signature is from the future ({at}); check this machine's clock");
     }
     format!("the signature is too old: it was made at {at}, {}", crate::clock::relative(at, now))
 }

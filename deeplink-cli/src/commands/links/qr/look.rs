@@ -161,7 +161,7 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
     failure.message = format!("--{flag}: {why}");
     let hint = match field.as_str() {
         "size" if why.contains("at least") => {
-            "use a smaller --margin or a lower --level, or SVG, which can have any size"
+            "use a smaller --margin or a lower --level, or SVG, which can be any size"
         }
         "logo" if why.contains("fetched") => FETCHED,
         "logo" if why.contains("image too large") => {
