@@ -281,7 +281,7 @@ fn a_cancellation_is_confirmed() {
         (json!({"status": "past_due"}), "The business plan ends on 2026-12-20 at the latest.".to_owned()),
         (
             json!({"status": "past_due", "current_period_end": null}),
-            "The business plan ends with the current billing period".to_owned(),
+            "The business plan ends at the end of the current billing period".to_owned(),
         ),
         (
             json!({"status": "past_due", "effective_tier": "free"}),

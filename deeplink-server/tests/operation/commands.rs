@@ -190,7 +190,7 @@ fn check_finds_what_is_wrong_and_changes_nothing() {
     home.set("DEEPLINK_SMTP_URL", "smtp://app:hunter2@127.0.0.1:1");
     let wrong = home.run(&["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(wrong.stdout.contains("FAIL   mail") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
+    assert!(wrong.stdout.contains("FAIL   email") && !wrong.stdout.contains("hunter2"), "{wrong:?}");
     home.set("DEEPLINK_SMTP_URL", "");
     home.set("DEEPLINK_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     let wrong = home.run(&["check"]);

@@ -322,7 +322,7 @@ fn r5_heads_of_strangers_cost_forty_megabytes_at_most() {
         runtime().block_on(async {
             let heads = || request.clone().map(|()| Unending(None));
             let mut senders = Senders::send(server.address, &one, counts, heads).await;
-            let message = b"too many concurrent requests from your address; send fewer and try again";
+            let message = b"too many concurrent requests from your IP address; send fewer and try again";
             let mut refused = 0;
             while refused < 1_000 {
                 let answer = senders.answer().await;
@@ -358,7 +358,7 @@ fn r5_strangers_share_a_budget_of_bodies() {
         // As many streams of each connection as are read concurrently: 8 MiB from one address.
         let (path, kind) = ("/v1/auth/signin", "application/json");
         let mut one = Senders::start(server.address, &[Ipv4Addr::new(127, 0, 3, 1)], (8, 16), path, kind).await;
-        let message = "too many unauthenticated request bodies in progress from your address; try again in 5 s";
+        let message = "too many unauthenticated request bodies in progress from your IP address; try again in 5 s";
         one.refusals(40, message).await;
         // From 127.0.0.1, and without retries: a client that retries would wait until there is room.
         let held = Arc::clone(&server);
