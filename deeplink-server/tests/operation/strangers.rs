@@ -294,6 +294,8 @@ fn r5_bodies_of_strangers_cost_forty_megabytes_at_most() {
                 // The client sends bodies in any order: those of requests that wait can be in front of those that are read.
                 match senders.answer().await.status().as_u16() {
                     413 => judged += 1,
+                    // On a busy machine, a body may time out meanwhile.
+                    400 => {}
                     status => assert_eq!(status, 503),
                 }
             }
