@@ -109,7 +109,7 @@ pub use deeplink_core::lifecycle::{
 };
 pub use deeplink_core::link::{
     Action, AgentContext, CreateLink, CreatedLink, LinkChange, LinkContent, LinkDetail, LinkFilter, LinkHistory,
-    LinkList, LinkStatus, LinkVersion, ResolvedLink, RestoreLink, ServiceMeta, SocialPreview, UpdateLink,
+    LinkList, LinkSort, LinkStatus, LinkVersion, ResolvedLink, RestoreLink, ServiceMeta, SocialPreview, UpdateLink,
 };
 pub use deeplink_core::metadata::Metadata;
 pub use deeplink_core::patch::Patch;

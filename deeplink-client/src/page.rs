@@ -8,10 +8,9 @@ use std::task::{Context, Poll};
 
 use deeplink_core::event::{EventFilter, EventList, MAX_EVENTS};
 use deeplink_core::export::{AccountExport, MAX_RECORDS};
-use deeplink_core::link::{LinkFilter, LinkList, LinkStatus};
+use deeplink_core::link::{LinkFilter, LinkList};
 use deeplink_core::page::Page;
 use deeplink_core::routes::{self, Route};
-use deeplink_core::tag::check_filter;
 use deeplink_core::webhook::{DeliveryList, DeliveryStatus};
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
@@ -53,10 +52,7 @@ impl Listed for LinkFilter {
     type Page = LinkList;
 
     fn check(&self) -> Result<()> {
-        match &self.status {
-            Some(LinkStatus::Unknown(_)) => Err(Error::validation("status", "not a valid link status")),
-            _ => check_filter(&self.tags).map(drop).map_err(Error::invalid),
-        }
+        Self::check(self).map_err(Error::invalid)
     }
 
     fn ask(&self, connection: &Connection) -> Call<LinkList> {

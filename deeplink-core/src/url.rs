@@ -9,6 +9,8 @@ use crate::text::find_control;
 
 /// Longest URL in bytes, as sent and as stored.
 pub const MAX_LEN: usize = 2_048;
+/// Longest host in bytes: that of a name in DNS.
+const MAX_HOST_LEN: usize = 253;
 
 /// Schemes that run code, read local files or reach system handlers: never stored as a deep link.
 const REFUSED_SCHEMES: &[&str] = &[
@@ -153,6 +155,15 @@ pub fn is_localhost(name: &str) -> bool {
     name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
 }
 
+/// A host in the form in which it is part of a URL (WHATWG URL, section "Host parsing"): lowercase, internationalized
+/// names as A-labels, and without the final dot, which no URL of a link has. `None` if the text is no host, or longer
+/// than 253 bytes.
+pub fn host(text: &str) -> Option<String> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let host = Host::parse(text).ok()?.to_string();
+    (host.len() <= MAX_HOST_LEN && !host.ends_with('.')).then_some(host)
+}
+
 /// The origin of links on a custom domain of the service at `service`: a name under `.localhost` is this machine, so it has
 /// the service's own scheme and port.
 pub fn domain_origin(service: &Url, domain: &str) -> String {
@@ -212,6 +223,31 @@ fn in_v6(address: Ipv6Addr, net: Ipv6Addr, bits: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_in_the_form_of_urls() {
+        for (text, expected) in [
+            ("go.example.com", Some("go.example.com")),
+            ("GO.Example.com.", Some("go.example.com")),
+            ("b\u{fc}cher.example.com", Some("xn--bcher-kva.example.com")),
+            ("localhost", Some("localhost")),
+            ("127.0.0.1", Some("127.0.0.1")),
+            ("[0:0::1]", Some("[::1]")),
+            ("", None),
+            (".", None),
+            ("go.example.com..", None),
+            ("go.example.com:443", None),
+            ("https://go.example.com", None),
+            ("go.example.com/", None),
+            ("go example.com", None),
+            ("a@go.example.com", None),
+            ("::1", None),
+            ("999.999.999.999", None),
+            (&"abcdefg.".repeat(32), None),
+        ] {
+            assert_eq!(host(text).as_deref(), expected, "{text}");
+        }
+    }
 
     /// L1: a deep link's scheme is checked after parsing; nothing that runs code or reaches into the system is stored.
     #[test]

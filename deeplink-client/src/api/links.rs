@@ -42,7 +42,7 @@ impl From<Vec<String>> for Ids {
 }
 
 impl Links {
-    /// The links that match the filter, newest first: as pages or one by one.
+    /// The links that match the filter, as pages or one by one; newest first unless the filter sets another order.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use deeplink_client::mock::{MockTransport, fixtures};
 use deeplink_client::transport::BoxFuture;
 use deeplink_client::{
-    Auth, AuthKind, Client, CreateLink, CredentialProvider, Error, ErrorCode, Kind, LinkFilter, LinkStatus, Resolution,
-    SecretKey, TimeseriesQuery, UpdateLink,
+    Auth, AuthKind, Client, CreateLink, CredentialProvider, Error, ErrorCode, Kind, LinkFilter, LinkSort, LinkStatus,
+    Resolution, SecretKey, TimeseriesQuery, UpdateLink,
 };
 use futures_util::TryStreamExt;
 use http::Method;
@@ -175,6 +175,7 @@ async fn rules_are_applied_before_anything_is_sent() {
         dl.links().delete("..").await.unwrap_err(),
         dl.links().list(&LinkFilter::new()).page_size(101).first_page().await.unwrap_err(),
         dl.links().list(&LinkFilter::new().status(LinkStatus::from("odd"))).first_page().await.unwrap_err(),
+        dl.links().list(&LinkFilter::new().domain("go.example.com:443")).first_page().await.unwrap_err(),
         dl.sessions().signup(&deeplink_client::Signup::new("nobody")).await.unwrap_err(),
         dl.links().get("abc").header("authorization", "Bearer x").await.unwrap_err(),
         dl.links().get("abc").header("x-a", "b\nc").await.unwrap_err(),
@@ -357,6 +358,8 @@ async fn ids_and_queries_are_encoded() {
     );
     dl.links().timeseries("abc", &query.unwrap()).await.unwrap();
     dl.links().list(&LinkFilter::new().q("a b&c")).cursor("x+/=").page_size(7).first_page().await.unwrap();
+    let disabled = LinkFilter::new().enabled(false).domain("go.example.com").sort(LinkSort::Oldest);
+    dl.links().list(&disabled).page_size(7).first_page().await.unwrap();
     dl.request(Method::GET, "/v1/links?limit=1").query("q", "ä=").await.unwrap();
     let paths: Vec<String> = mock.calls().iter().map(|call| call.path().to_owned()).collect();
     assert_eq!(
@@ -365,6 +368,7 @@ async fn ids_and_queries_are_encoded() {
             "/v1/links/a%2Fb%3Fc",
             "/v1/links/abc/timeseries?from=2026-11-01T00%3A00%3A00.000Z&granularity=hourly&to=2026-11-02T00%3A00%3A00.000Z",
             "/v1/links?q=a+b%26c&cursor=x%2B%2F%3D&limit=7",
+            "/v1/links?domain=go.example.com&enabled=false&sort=oldest&limit=7",
             "/v1/links?limit=1&q=%C3%A4%3D",
         ]
     );

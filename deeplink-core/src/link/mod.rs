@@ -5,6 +5,7 @@
 
 mod create;
 mod description;
+mod filter;
 mod history;
 mod id;
 mod owner;
@@ -17,12 +18,13 @@ use crate::id::AffiliateId;
 use crate::metadata::Metadata;
 use crate::page::Page;
 use crate::time::Timestamp;
-use crate::words::{reply, setters, shown_link, words};
+use crate::words::{reply, shown_link, words};
 
 pub use create::{CreateLink, NewLink};
 pub use description::{
     Action, AgentContext, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview,
 };
+pub use filter::{LinkFilter, LinkSort};
 pub use history::{DELETED_DAYS, LinkChange, LinkContent, LinkHistory, LinkVersion, MAX_VERSIONS, RestoreLink};
 pub use id::{GENERATED_ID_LEN, RESERVED_WORDS, check_custom_id, generate_id, is_link_id};
 pub use owner::{MAX_EXPIRY_DAYS, MAX_NAME, check_end};
@@ -116,7 +118,7 @@ impl LinkDetail {
     }
 }
 
-/// One page of links, newest first.
+/// One page of links, newest first unless `sort` is `oldest`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkList {
@@ -135,63 +137,6 @@ impl Page for LinkList {
 
     fn into_items(self) -> Vec<LinkDetail> {
         self.links
-    }
-}
-
-/// Parameters of `GET /v1/links`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LinkFilter {
-    /// Only this affiliate's links.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub affiliate_id: Option<String>,
-    /// Only links with this status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<LinkStatus>,
-    /// Only links created after this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_after: Option<Timestamp>,
-    /// Only links created before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_before: Option<Timestamp>,
-    /// Only links whose ID starts with this text, case-sensitive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id_prefix: Option<String>,
-    /// Only links that contain this text (case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A page of
-    /// such a list may be short or empty and still have a next page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub q: Option<String>,
-    /// Only links that have all of these tags, at most 20.
-    #[serde(rename = "tag", default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-}
-
-impl LinkFilter {
-    /// All links.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// Only this affiliate's links.
-        affiliate_id: impl Into<String>,
-        /// Only links with this status.
-        status: LinkStatus,
-        /// Only links created after this time.
-        created_after: Timestamp,
-        /// Only links created before this time.
-        created_before: Timestamp,
-        /// Only links whose ID starts with this text.
-        id_prefix: impl Into<String>,
-        /// Only links that contain this text.
-        q: impl Into<String>,
-    }
-
-    /// Only links that also have this tag.
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
-        self
     }
 }
 

@@ -1,0 +1,136 @@
+//! Lists of links: which links they contain, and in which order.
+
+use serde::{Deserialize, Serialize};
+
+use super::LinkStatus;
+use crate::error::{ErrorCode, Invalid};
+use crate::tag::check_filter;
+use crate::time::Timestamp;
+use crate::url;
+use crate::words::{setters, words};
+
+words! {
+    /// The order of a list of links.
+    LinkSort {
+        /// The link that was created last comes first.
+        Newest = "newest",
+        /// The link that was created first comes first.
+        Oldest = "oldest",
+    }
+}
+
+/// Parameters of `GET /v1/links`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LinkFilter {
+    /// Only this affiliate's links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affiliate_id: Option<String>,
+    /// Only links with this status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<LinkStatus>,
+    /// Only links that their owner has enabled or, if false, disabled, whatever their status. A page of such a list may
+    /// be short or empty and still have a next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Only links whose `url` has this host, such as `go.example.com`, without a port. A page of such a list may be
+    /// short or empty and still have a next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Only links created after this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_after: Option<Timestamp>,
+    /// Only links created before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_before: Option<Timestamp>,
+    /// Only links whose ID starts with this text, case-sensitive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_prefix: Option<String>,
+    /// Only links that contain this text (case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A
+    /// page of such a list may be short or empty and still have a next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// Only links that have all of these tags, at most 20.
+    #[serde(rename = "tag", default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The order of the list; by default, newest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<LinkSort>,
+}
+
+impl LinkFilter {
+    /// All links.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    setters! {
+        /// Only this affiliate's links.
+        affiliate_id: impl Into<String>,
+        /// Only links with this status.
+        status: LinkStatus,
+        /// Only links that their owner has enabled or, if false, disabled.
+        enabled: bool,
+        /// Only links whose `url` has this host.
+        domain: impl Into<String>,
+        /// Only links created after this time.
+        created_after: Timestamp,
+        /// Only links created before this time.
+        created_before: Timestamp,
+        /// Only links whose ID starts with this text.
+        id_prefix: impl Into<String>,
+        /// Only links that contain this text.
+        q: impl Into<String>,
+        /// Sets the order of the list.
+        sort: LinkSort,
+    }
+
+    /// Only links that also have this tag.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Whether the link that was created first comes first.
+    pub fn is_oldest_first(&self) -> bool {
+        self.sort == Some(LinkSort::Oldest)
+    }
+
+    /// Checks the filter: 400 `bad_request` for an unknown status or order, a domain that is not a host, and invalid
+    /// tags.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let wrong = |field: &'static str, message: &str| Err(Invalid::field(ErrorCode::BadRequest, field, message));
+        if let Some(LinkStatus::Unknown(_)) = &self.status {
+            return wrong("status", "status must be active, expired, flagged, disabled or deleted");
+        }
+        if let Some(LinkSort::Unknown(_)) = &self.sort {
+            return wrong("sort", "sort must be newest or oldest");
+        }
+        if self.domain.as_deref().is_some_and(|domain| url::host(domain).is_none()) {
+            return wrong("domain", "domain must be a host name such as go.example.com, without a scheme or port");
+        }
+        check_filter(&self.tags).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_match_no_link_is_refused_and_named() {
+        let all = LinkFilter::new;
+        for (filter, field) in [
+            (all().status(LinkStatus::from("odd")), Some("status")),
+            (all().sort(LinkSort::from("name")), Some("sort")),
+            (all().domain("go.example.com:443"), Some("domain")),
+            (all().domain(""), Some("domain")),
+            (all().tag("a,b"), Some("tag")),
+            (all().status(LinkStatus::Deleted).sort(LinkSort::Oldest).domain("Go.Example.com").enabled(false), None),
+        ] {
+            let refused = filter.check().err().and_then(|invalid| invalid.field);
+            assert_eq!(refused.as_deref(), field, "{filter:?}");
+        }
+    }
+}
