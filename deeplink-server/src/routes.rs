@@ -14,8 +14,8 @@ use utoipa_axum::routes;
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, bulk_change, callback, credentials, deliveries,
     domain_verify, domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites,
-    key_requests, lifecycle, link_history, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions, signin,
-    signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
+    key_requests, lifecycle, link_history, link_list, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions,
+    signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::{missing, x402};
@@ -50,7 +50,7 @@ fn table() -> OpenApiRouter<Shared> {
         // The payment processor, which signs
         .routes(routes!(stripe_webhook::receive))
         // Secret keys, and affiliates' credentials for their own links
-        .routes(routes!(links::list, links::create))
+        .routes(routes!(link_list::list, links::create))
         .routes(routes!(bulk::create, bulk_change::update, bulk_change::delete))
         .routes(routes!(whoami::get))
         .routes(routes!(qr::get))

@@ -222,8 +222,15 @@ async fn a_deleted_link_is_listed_and_restored_with_its_clicks() {
     ] {
         assert_eq!(ids(&deleted(&world.a, &filter).await), [id], "{filter}");
     }
-    let nothing = format!("&created_after={}", world.clock.now());
-    assert_eq!(deleted(&world.a, &nothing).await, [json!(null); 0]);
+    for nothing in [&format!("&created_after={}", world.clock.now()), "&enabled=false", "&domain=go.example.com"] {
+        assert_eq!(deleted(&world.a, nothing).await, [json!(null); 0], "{nothing}");
+    }
+    assert_eq!(ids(&deleted(&world.a, "&enabled=true").await), ["gone", "promo"]);
+    assert_eq!(ids(&deleted(&world.a, "&sort=oldest").await), ["promo", "gone"]);
+    let page = world.a.get("/v1/links?status=deleted&sort=oldest&limit=1").await.json();
+    let cursor = page["next_cursor"].as_str().expect("there are more");
+    let rest = world.a.get(&format!("/v1/links?cursor={cursor}")).await.json();
+    assert_eq!(ids(rest["links"].as_array().expect("links")), ["gone"]);
     assert_eq!(deleted(&world.b, "").await, [json!(null); 0]);
     assert_eq!(ids(world.a.get("/v1/links").await.json()["links"].as_array().expect("links")), ["kept"]);
     let page = world.a.get("/v1/links?status=deleted&limit=1").await.json();

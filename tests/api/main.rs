@@ -29,6 +29,7 @@ mod lifecycle;
 mod link_history;
 mod link_owners;
 mod links;
+mod list_filters;
 mod lists;
 mod logo;
 mod mail_allowances;

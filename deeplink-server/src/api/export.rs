@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    account, affiliates, apps, audit, domains, event_log, links, publishable_keys, secret_keys, sources, users,
+    account, affiliates, apps, audit, domains, event_log, link_list, publishable_keys, secret_keys, sources, users,
     webhooks,
 };
 use crate::caller::Caller;
@@ -125,7 +125,9 @@ async fn records(app: &App, caller: &Caller, at: &ExportCursor, limit: u32) -> R
             page(list)
         }
         RecordType::Webhook => page(webhooks::list_for(app, caller, request).await?),
-        RecordType::Link => page(links::list_for(app, caller, LinkFilter::new(), cursor, limit.min(MAX_LIMIT)).await?),
+        RecordType::Link => {
+            page(link_list::list_for(app, caller, LinkFilter::new(), cursor, limit.min(MAX_LIMIT)).await?)
+        }
         RecordType::AuditEntry => page(audit::list_for(app, caller, request).await?),
         RecordType::Event => page(event_log::list_for(app, caller, EventFilter::new(), cursor, limit).await?),
         // A type of a later version, in a cursor of its own.

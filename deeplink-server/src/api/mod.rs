@@ -24,6 +24,7 @@ pub(crate) mod invites;
 pub(crate) mod key_requests;
 pub(crate) mod lifecycle;
 pub(crate) mod link_history;
+pub(crate) mod link_list;
 pub(crate) mod links;
 pub(crate) mod oauth;
 pub(crate) mod one_time_links;

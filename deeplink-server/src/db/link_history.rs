@@ -2,16 +2,13 @@
 
 use deeplink_core::audit::AuditActor;
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{
-    DELETED_DAYS, LinkChange, LinkContent, LinkFilter, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink,
-};
+use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 
 use super::audit::By;
-use super::link_list::Found;
-use super::link_search::contains;
+use super::link_list::{Found, ListRequest};
 use super::links::Link;
 use super::pages::Span;
 use super::{Conn, DbError, execute, on};
@@ -207,39 +204,46 @@ const WINDOW: u32 = 200;
 /// Most deleted links that one page looks at.
 const MAX_LOOKED_AT: u32 = 5_000;
 
-/// Up to `limit` deleted links of a tenant that match the filter, newest first: of those that had one ID the last one,
-/// unless a link has it now. An affiliate, who is not shown names and tags, finds nothing by them.
-pub(crate) async fn deleted(
-    db: &mut Conn<'_>,
-    (tenant, is_affiliate): (&TenantId, bool),
-    filter: &LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
-) -> Result<Found, DbError> {
-    const SQL: &str = "
-        SELECT v.link, v.link_id, v.changed_at, v.content FROM link_versions v
-        WHERE v.tenant_id = $1 AND v.gone_at > $2 AND v.link < $3
-            AND NOT EXISTS (SELECT 1 FROM links l
-                WHERE l.tenant_id = $1 AND l.link_id = v.link_id AND l.deleted_at IS NULL)
-            AND NOT EXISTS (SELECT 1 FROM link_versions later
-                WHERE later.tenant_id = $1 AND later.link_id = v.link_id
-                    AND (later.gone_at > v.gone_at OR later.gone_at = v.gone_at AND later.link > v.link))
-        ORDER BY v.link DESC LIMIT $4";
+/// Reads deleted links: of those that had one ID the last one, unless a link has it now.
+macro_rules! deleted_links {
+    ($after:literal, $order:literal) => {
+        concat!(
+            "SELECT v.link, v.link_id, v.changed_at, v.content FROM link_versions v
+            WHERE v.tenant_id = $1 AND v.gone_at > $2 AND ",
+            $after,
+            " AND NOT EXISTS (SELECT 1 FROM links l
+                    WHERE l.tenant_id = $1 AND l.link_id = v.link_id AND l.deleted_at IS NULL)
+                AND NOT EXISTS (SELECT 1 FROM link_versions later
+                    WHERE later.tenant_id = $1 AND later.link_id = v.link_id
+                        AND (later.gone_at > v.gone_at OR later.gone_at = v.gone_at AND later.link > v.link))
+            ORDER BY ",
+            $order,
+            " LIMIT $4"
+        )
+    };
+}
+
+/// The next deleted links of a list, up to its limit. An affiliate, who is not shown names and tags, finds nothing by
+/// them.
+pub(crate) async fn deleted(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<Found, DbError> {
+    const NEWEST: &str = deleted_links!("v.link < $3", "v.link DESC");
+    const OLDEST: &str = deleted_links!("v.link > $3", "v.link");
+    let ListRequest { tenant, filter, limit, .. } = *list;
+    let (sql, start) = if filter.is_oldest_first() { (OLDEST, i64::MIN) } else { (NEWEST, i64::MAX) };
     let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
-    let (mut links, mut before, mut looked_at) = (Vec::new(), before.unwrap_or(i64::MAX), 0);
+    let (mut links, mut after, mut looked_at) = (Vec::new(), list.last.unwrap_or(start), 0);
     loop {
-        let rows: Vec<LinkRow> = on!(db, c => sqlx::query_as(SQL)
-            .bind(tenant.as_str()).bind(first_gone(now)).bind(before).bind(i64::from(WINDOW)).fetch_all(c).await)?;
+        let rows: Vec<LinkRow> = on!(db, c => sqlx::query_as(sql)
+            .bind(tenant.as_str()).bind(first_gone(list.now)).bind(after).bind(i64::from(WINDOW)).fetch_all(c).await)?;
         // A shorter window is the last one.
         let last = rows.last().filter(|_| rows.len() == WINDOW as usize).map(|row| row.link);
         for row in rows {
             let mut link = row.link(tenant)?;
             link.status = Some(LinkStatus::Deleted);
-            if is_affiliate {
+            if list.is_affiliate {
                 link.hide_from_affiliate();
             }
-            if matches(&link, filter) && contains(&link, &text) {
+            if list.matches(&link, &text) {
                 links.push(link);
             }
         }
@@ -248,20 +252,9 @@ pub(crate) async fn deleted(
         let Some(next) = last.filter(|_| !is_full && looked_at < MAX_LOOKED_AT) else {
             return Ok(Found::of(links, limit, last));
         };
-        before = next;
+        after = next;
         tokio::task::yield_now().await;
     }
-}
-
-/// Whether a link matches a filter, its text and its status aside.
-fn matches(link: &Link, filter: &LinkFilter) -> bool {
-    let is_of = |affiliate: &String| link.content.affiliate_id.as_ref().is_some_and(|id| id.as_str() == affiliate);
-    let has = |key: &String| link.content.tags.iter().any(|tag| tag.key() == key);
-    filter.affiliate_id.as_ref().is_none_or(is_of)
-        && filter.created_after.is_none_or(|moment| link.created_at > moment)
-        && filter.created_before.is_none_or(|moment| link.created_at < moment)
-        && filter.id_prefix.as_ref().is_none_or(|prefix| link.link_id.starts_with(prefix))
-        && filter.tags.iter().all(has)
 }
 
 /// Deletes the versions of links that can no longer be restored; the last one of a link, which has `gone_at`, at the end.

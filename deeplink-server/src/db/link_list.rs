@@ -1,10 +1,12 @@
-//! Lists of links, newest first. Filters are evaluated on index entries, and rows are read only for the page.
+//! Lists of links, by creation. Filters are evaluated on index entries, and rows are read only for the page; filters
+//! that need more than that are evaluated by a search.
 
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{LinkFilter, LinkStatus};
 use deeplink_core::time::Timestamp;
 use sqlx::QueryBuilder;
 
+use super::link_search::contains;
 use super::links::{Link, Row, select_where};
 use super::sets::padded;
 use super::{Conn, DbError, on, tags};
@@ -35,12 +37,12 @@ fn first_of(millis: i64) -> i64 {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) links: Vec<Link>,
-    /// The position before which to go on; `None` at the end.
+    /// The position after which, in the order of the list, to go on; `None` at the end.
     pub(crate) stopped_at: Option<i64>,
 }
 
 impl Found {
-    /// The first `limit` of these links; if there are no more of them, the list goes on before `stopped_at`.
+    /// The first `limit` of these links; if there are no more of them, the list goes on after `stopped_at`.
     pub(super) fn of(mut links: Vec<Link>, limit: u32, stopped_at: Option<i64>) -> Self {
         let limit = limit as usize;
         let is_full = links.len() > limit;
@@ -50,20 +52,47 @@ impl Found {
     }
 }
 
-/// Up to `limit` links of a tenant that match the filter and are older than `before`, newest first. The creation time
-/// is taken from the position: on a node whose clock was set back, that is the later of the two times.
-pub(crate) async fn page(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    filter: &LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
-) -> Result<Found, DbError> {
+/// Which links are listed, and to whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListRequest<'a> {
+    pub(crate) tenant: &'a TenantId,
+    /// Whether an affiliate asks, who is not shown names and tags.
+    pub(crate) is_affiliate: bool,
+    pub(crate) filter: &'a LinkFilter,
+    /// The host in the URLs of links without one of their own.
+    pub(crate) default_host: &'a str,
+    /// The position of the last link that was looked at; `None` at the start of the list.
+    pub(crate) last: Option<i64>,
+    pub(crate) limit: u32,
+    pub(crate) now: Timestamp,
+}
+
+impl ListRequest<'_> {
+    /// Whether a link, without what is hidden, matches the filter and contains this lowercase text. Its status is not
+    /// compared.
+    pub(crate) fn matches(&self, link: &Link, text: &str) -> bool {
+        let (filter, content) = (self.filter, &link.content);
+        let is_of = |affiliate: &String| content.affiliate_id.as_ref().is_some_and(|id| id.as_str() == affiliate);
+        let has = |key: &String| content.tags.iter().any(|tag| tag.key() == key);
+        filter.affiliate_id.as_ref().is_none_or(is_of)
+            && filter.enabled.is_none_or(|enabled| enabled != content.is_disabled)
+            && filter.domain.as_deref().is_none_or(|host| link.domain(Some(self.default_host)) == Some(host))
+            && filter.created_after.is_none_or(|moment| link.created_at > moment)
+            && filter.created_before.is_none_or(|moment| link.created_at < moment)
+            && filter.id_prefix.as_ref().is_none_or(|prefix| link.link_id.starts_with(prefix))
+            && filter.tags.iter().all(has)
+            && contains(link, text)
+    }
+}
+
+/// The next links of a list, up to its limit, for a filter that needs no search. The creation time is taken from the
+/// position: on a node whose clock was set back, that is the later of the two times.
+pub(crate) async fn page(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<Found, DbError> {
+    let ListRequest { tenant, filter, last, limit, .. } = *list;
     let Some(tags) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
     // One more than requested tells whether there is a next page.
-    let request = ListRequest { tenant, filter, tags: &tags, before, limit: limit + 1, now };
-    let rows: Vec<Row> = on!(db, c => request.query("", None).build_query_as().fetch_all(c).await)?;
+    let window = Window { list, tags: &tags, last, until: None, limit: limit + 1 };
+    let rows: Vec<Row> = on!(db, c => window.query("", None).build_query_as().fetch_all(c).await)?;
     let links = rows.into_iter().map(Link::try_from).collect::<Result<_, _>>()?;
     Ok(Found::of(links, limit, None))
 }
@@ -82,18 +111,20 @@ pub(crate) async fn positions_of(
         .bind(tenant.as_str()).bind(affiliate.as_str()).bind(limit).fetch_all(c).await)?)
 }
 
-/// Which links of a list are read.
-pub(super) struct ListRequest<'a> {
-    pub(super) tenant: &'a TenantId,
-    pub(super) filter: &'a LinkFilter,
+/// The links of a list that one statement reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window<'a> {
+    pub(super) list: &'a ListRequest<'a>,
     /// The numbers of the filter's tags; the list is read from the links that have the first.
     pub(super) tags: &'a [i64],
-    pub(super) before: Option<i64>,
+    /// The position after which it begins, in the order of the list.
+    pub(super) last: Option<i64>,
+    /// The position that it ends with; `None`: at the end of the list.
+    pub(super) until: Option<i64>,
     pub(super) limit: u32,
-    pub(super) now: Timestamp,
 }
 
-impl ListRequest<'_> {
+impl Window<'_> {
     /// The statement that reads the rows, after `prefix`: those that the filter lets pass and, if there is a pattern,
     /// that have a text like it or one of these tags.
     pub(super) fn query<DB: sqlx::Database>(&self, prefix: &str, pattern: Option<(&str, &[i64])>) -> QueryBuilder<DB>
@@ -103,7 +134,9 @@ impl ListRequest<'_> {
     {
         // A subquery for the positions, so that an index alone answers it.
         let mut query = QueryBuilder::new(format!("{prefix}{}", select_where!("position IN (")));
-        self.push_positions(&mut query);
+        let position = self.push_positions(&mut query);
+        self.push_row_filters(&mut query);
+        self.push_end(&mut query, position);
         query.push(")");
         if let Some((pattern, tags)) = pattern {
             let like = if DB::NAME == "SQLite" { "LIKE" } else { "ILIKE" };
@@ -121,40 +154,74 @@ impl ListRequest<'_> {
             }
             query.push(")");
         }
-        query.push(" ORDER BY position DESC");
+        query.push(" ORDER BY position ").push(self.direction());
         query
     }
 
-    /// The statement that finds the position of the last link, if there are as many as `limit`.
-    pub(super) fn last<DB: sqlx::Database>(&self) -> QueryBuilder<DB>
+    /// The statement that finds the position of the last link, if there are as many as `limit`, before filters on rows.
+    pub(super) fn end<DB: sqlx::Database>(&self) -> QueryBuilder<DB>
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
         let mut query = QueryBuilder::new("");
-        self.push_positions(&mut query);
+        let position = self.push_positions(&mut query);
+        self.push_end(&mut query, position);
         query.push(" OFFSET ").push_bind(i64::from(self.limit) - 1);
         query
     }
 
-    fn push_positions<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    /// The positions of the links that pass the filters on index entries. Returns the column that has them.
+    fn push_positions<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>) -> &'static str
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
+        let filter = self.list.filter;
         let position = self.push_source(query);
-        if let Some(affiliate) = &self.filter.affiliate_id {
+        if let Some(affiliate) = &filter.affiliate_id {
             query.push(" AND affiliate_id = ").push_bind(affiliate.clone());
         }
         self.push_bounds(query, position);
         self.push_status(query);
-        if let Some(prefix) = self.filter.id_prefix.as_deref().filter(|prefix| !prefix.is_empty()) {
+        if let Some(prefix) = filter.id_prefix.as_deref().filter(|prefix| !prefix.is_empty()) {
             query.push(" AND link_id >= ").push_bind(prefix.to_owned());
             if let Some(end) = after_prefix(prefix) {
                 query.push(" AND link_id < ").push_bind(end);
             }
         }
-        query.push(" ORDER BY ").push(position).push(" DESC LIMIT ").push_bind(i64::from(self.limit));
+        position
+    }
+
+    /// The filters on columns that no index has.
+    fn push_row_filters<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>)
+    where
+        String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        if let Some(enabled) = self.list.filter.enabled {
+            // A link without a status is enabled: rows are read only for index entries with one.
+            query.push(" AND ");
+            query.push(if enabled { "(status IS NULL OR enabled)" } else { "status IS NOT NULL AND NOT enabled" });
+        }
+        if let Some(host) = &self.list.filter.domain {
+            // As `Link::domain` has it.
+            let is_default = host == self.list.default_host;
+            let of = if is_default { "(claimed OR made_under IS NULL" } else { "(NOT claimed" };
+            query.push(" AND ").push(of).push(if is_default { " OR" } else { " AND" });
+            query.push(" made_under = ").push_bind(host.clone()).push(")");
+        }
+    }
+
+    fn push_end<DB: sqlx::Database>(&self, query: &mut QueryBuilder<DB>, position: &str)
+    where
+        i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
+    {
+        query.push(" ORDER BY ").push(position).push(" ").push(self.direction());
+        query.push(" LIMIT ").push_bind(i64::from(self.limit));
+    }
+
+    fn direction(&self) -> &'static str {
+        if self.list.filter.is_oldest_first() { "ASC" } else { "DESC" }
     }
 
     /// What the list is read from, in the order of positions: all links of the tenant, or those with a tag. Returns the column
@@ -164,13 +231,15 @@ impl ListRequest<'_> {
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
+        let tenant = self.list.tenant.as_str();
         let Some((tag, others)) = self.tags.split_first() else {
             query.push("SELECT position FROM links WHERE deleted_at IS NULL AND tenant_id = ");
-            query.push_bind(self.tenant.as_str().to_owned());
+            query.push_bind(tenant.to_owned());
             return "position";
         };
-        let LinkFilter { affiliate_id, status, id_prefix, .. } = self.filter;
-        if affiliate_id.is_none() && status.is_none() && id_prefix.is_none() {
+        let LinkFilter { affiliate_id, status, enabled, domain, id_prefix, .. } = self.list.filter;
+        let is_all = affiliate_id.is_none() && status.is_none() && id_prefix.is_none();
+        if is_all && enabled.is_none() && domain.is_none() {
             query.push("SELECT has.link FROM link_tags has WHERE has.tag = ").push_bind(*tag);
         } else {
             // The order of a cross join is that of SQLite's loops.
@@ -178,7 +247,7 @@ impl ListRequest<'_> {
                 "SELECT has.link FROM link_tags has CROSS JOIN links WHERE links.position = has.link AND has.tag = ",
             );
             query.push_bind(*tag).push(" AND deleted_at IS NULL AND tenant_id = ");
-            query.push_bind(self.tenant.as_str().to_owned());
+            query.push_bind(tenant.to_owned());
         }
         for other in others {
             query.push(" AND EXISTS (SELECT 1 FROM link_tags o WHERE o.link = has.link AND o.tag = ");
@@ -191,13 +260,20 @@ impl ListRequest<'_> {
     where
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
-        let created_before = self.filter.created_before.map(|moment| first_of(moment.as_millis()));
-        if let Some(end) = self.before.into_iter().chain(created_before).min() {
-            query.push(" AND ").push(position).push(" < ").push_bind(end);
+        let filter = self.list.filter;
+        let next = |position: i64| position.saturating_add(1);
+        let [from, end] = if filter.is_oldest_first() {
+            [self.last.map(next), self.until.map(next)]
+        } else {
+            [self.until, self.last]
+        };
+        let created_after = filter.created_after.map(|moment| first_of(moment.as_millis().saturating_add(1)));
+        let created_before = filter.created_before.map(|moment| first_of(moment.as_millis()));
+        if let Some(from) = from.max(created_after) {
+            query.push(" AND ").push(position).push(" >= ").push_bind(from);
         }
-        if let Some(after) = self.filter.created_after {
-            let first = first_of(after.as_millis().saturating_add(1));
-            query.push(" AND ").push(position).push(" >= ").push_bind(first);
+        if let Some(end) = end.into_iter().chain(created_before).min() {
+            query.push(" AND ").push(position).push(" < ").push_bind(end);
         }
     }
 
@@ -206,8 +282,8 @@ impl ListRequest<'_> {
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
         i64: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
-        let now = self.now.as_millis();
-        match &self.filter.status {
+        let now = self.list.now.as_millis();
+        match &self.list.filter.status {
             None => query,
             Some(LinkStatus::Active) => {
                 query.push(" AND status IS NULL AND (expires_at IS NULL OR expires_at > ").push_bind(now).push(")")
@@ -235,6 +311,7 @@ fn after_prefix(prefix: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use deeplink_core::id::AffiliateId;
+    use deeplink_core::link::LinkSort;
     use deeplink_core::secret::Random;
     use sqlx::{Connection, PgConnection};
 
@@ -305,6 +382,7 @@ mod tests {
         let of_status = |status: LinkStatus| every().status(status);
         for (filter, index) in [
             (every(), "links_newest"),
+            (every().sort(LinkSort::Oldest), "links_newest"),
             (of_status(LinkStatus::Active), "links_newest"),
             (of_status(LinkStatus::Expired), "links_newest"),
             (of_status(LinkStatus::Flagged), "links_status"),
@@ -312,6 +390,7 @@ mod tests {
             (every().created_after(middle), "links_newest"),
             (every().created_before(middle), "links_newest"),
             (of_status(LinkStatus::Flagged).created_before(middle), "links_status"),
+            (of_status(LinkStatus::Flagged).created_after(middle).sort(LinkSort::Oldest), "links_status"),
         ] {
             for of in [None, Some(affiliate.as_str().to_owned())] {
                 let index = match (&of, index) {
@@ -332,6 +411,7 @@ mod tests {
         for (filter, tags, is_covered) in [
             (every(), &[4][..], true),
             (every().created_before(middle), &[4], true),
+            (every().sort(LinkSort::Oldest), &[4], true),
             (every(), &[4, 8], true),
             (of_status(LinkStatus::Active), &[4], false),
             (every().id_prefix("link-1"), &[4, 8], false),
@@ -342,7 +422,25 @@ mod tests {
             let is_read = index.is_some_and(|step| step.contains("COVERING INDEX") || step.contains("Index Only Scan"));
             assert!(is_read || !is_covered, "{filter:?}\n{plan:#?}");
         }
+        // Filters on rows read a part of the list, in its order, until the page is full.
+        for (filter, tags) in [
+            (every().enabled(true), &[][..]),
+            (every().enabled(false), &[]),
+            (every().enabled(false).sort(LinkSort::Oldest), &[]),
+            (every().domain(HOST), &[]),
+            (every().domain("other.example.com").sort(LinkSort::Oldest), &[]),
+            (every().domain("other.example.com").affiliate_id(affiliate.as_str()), &[]),
+            (of_status(LinkStatus::Flagged).enabled(false), &[]),
+            (every().enabled(false), &[4, 8]),
+        ] {
+            let until = if filter.is_oldest_first() { 2_000 } else { 38_000 };
+            let until = Some(first_of(now().plus_millis(until).as_millis()));
+            let plan = plan_until(&scratch, &tenant, &filter, tags, until).await;
+            assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
+        }
     }
+
+    const HOST: &str = "go.example.com";
 
     /// Whether a step reads a whole table of links.
     #[expect(clippy::ptr_arg, reason = "it is given to iterators over texts")]
@@ -351,15 +449,27 @@ mod tests {
     }
 
     async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter, tags: &[i64]) -> Vec<String> {
-        let request = ListRequest { tenant, filter, tags, before: None, limit: 51, now: now() };
+        plan_until(scratch, tenant, filter, tags, None).await
+    }
+
+    async fn plan_until(
+        scratch: &Scratch,
+        tenant: &TenantId,
+        filter: &LinkFilter,
+        tags: &[i64],
+        until: Option<i64>,
+    ) -> Vec<String> {
+        let (is_affiliate, default_host, limit) = (false, HOST, 51);
+        let list = &ListRequest { tenant, is_affiliate, filter, default_host, last: None, limit, now: now() };
+        let window = Window { list, tags, last: None, until, limit };
         match scratch.db.read().await.expect("a reader").conn() {
             Conn::Sqlite(conn) => {
-                let mut query = request.query("EXPLAIN QUERY PLAN ", None);
+                let mut query = window.query("EXPLAIN QUERY PLAN ", None);
                 let steps: Vec<(i64, i64, i64, String)> = query.build_query_as().fetch_all(conn).await.expect("a plan");
                 steps.into_iter().map(|step| step.3 + " ").collect()
             }
             Conn::Postgres(conn) => {
-                request.query("EXPLAIN ", None).build_query_scalar().fetch_all(conn).await.expect("a plan")
+                window.query("EXPLAIN ", None).build_query_scalar().fetch_all(conn).await.expect("a plan")
             }
         }
     }

@@ -1,19 +1,18 @@
-//! Search in an account's links: a text that is contained, without case, in what the owner wrote; newest first.
+//! Search in an account's links: for a text that is contained, without case, in what the owner wrote, for links that
+//! the owner enabled or disabled, and for those with a host in their URL; in the order of the list.
 //!
-//! No index answers this. So one search looks at a bounded number of links for a bounded time, a window of positions at a
-//! time, and says where it stopped. The database compares ASCII, which leaves few rows to read; those are compared again here,
-//! by Unicode's lower case, in the parts of them that are searched.
+//! No index answers these. So one search looks at a bounded number of links for a bounded time, a window of positions
+//! at a time, and says where it stopped. The database compares ASCII, which leaves few rows to read; those are compared
+//! again here, by Unicode's lower case, in the parts of them that are searched.
 
 use std::time::{Duration, Instant};
 
-use deeplink_core::id::TenantId;
-use deeplink_core::link::LinkFilter;
+use deeplink_core::link::{LinkFilter, LinkStatus};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::tag::Tag;
-use deeplink_core::time::Timestamp;
 use tokio::task::yield_now;
 
-use super::link_list::{Found, ListRequest};
+use super::link_list::{Found, ListRequest, Window};
 use super::links::{Link, Row};
 use super::{Conn, DbError, on, tags};
 
@@ -28,28 +27,41 @@ const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
 const MAX_TIME: Duration = Duration::from_millis(200);
 
-/// Up to `limit` links of a tenant that match the filter, contain its text and are older than `before`, newest first. An
-/// affiliate, who is not shown names and tags, finds nothing by them.
-pub(crate) async fn search(
-    db: &mut Conn<'_>,
-    (tenant, is_affiliate): (&TenantId, bool),
-    filter: &LinkFilter,
-    before: Option<i64>,
-    limit: u32,
-    now: Timestamp,
-) -> Result<Found, DbError> {
+/// Whether a filter needs a search.
+pub(crate) fn is_needed(filter: &LinkFilter) -> bool {
+    filter.q.as_deref().is_some_and(|text| !text.is_empty()) || filter.enabled.is_some() || filter.domain.is_some()
+}
+
+/// Whether no link can match: one that its owner disabled is `disabled`, or what the operator says.
+fn is_contradictory(filter: &LinkFilter) -> bool {
+    filter.enabled == Some(false) && matches!(filter.status, Some(LinkStatus::Active | LinkStatus::Expired))
+}
+
+/// The next links of a list, up to its limit. An affiliate, who is not shown names and tags, finds nothing by them.
+pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<Found, DbError> {
+    if is_contradictory(list.filter) {
+        return Ok(Found::default());
+    }
     let began = Instant::now();
+    let ListRequest { tenant, is_affiliate, filter, limit, .. } = *list;
     let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
     let pattern = pattern(&text);
     let Some(filtered) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
-    let containing = if is_affiliate { Vec::new() } else { tags::containing(db, tenant, &text).await? };
-    let (mut links, mut before, mut looked_at) = (Vec::new(), before, 0);
-    let window = if pattern.is_some() { WINDOW } else { WHOLE_WINDOW };
+    let looks_at_tags = pattern.is_some() && !is_affiliate;
+    let containing = if looks_at_tags { tags::containing(db, tenant, &text).await? } else { Vec::new() };
+    let (window, most_read) = match &pattern {
+        // The database finds the links by itself, so no more are read than asked for.
+        None if text.is_empty() => (WINDOW, limit + 1),
+        None => (WHOLE_WINDOW, WHOLE_WINDOW),
+        Some(_) => (WINDOW, WINDOW),
+    };
+    let (mut links, mut last, mut looked_at) = (Vec::new(), list.last, 0);
     loop {
-        let request = ListRequest { tenant, filter, tags: &filtered, before, limit: window, now };
-        let last: Option<i64> = on!(db, c => request.last().build_query_scalar().fetch_optional(c).await)?;
+        let whole = Window { list, tags: &filtered, last, until: None, limit: window };
+        let until: Option<i64> = on!(db, c => whole.end().build_query_scalar().fetch_optional(c).await)?;
+        let part = Window { until, limit: most_read, ..whole };
         let like = pattern.as_deref().map(|pattern| (pattern, &*containing));
-        let rows: Vec<Row> = on!(db, c => request.query("", like).build_query_as().fetch_all(c).await)?;
+        let rows: Vec<Row> = on!(db, c => part.query("", like).build_query_as().fetch_all(c).await)?;
         let compare = |row| {
             let mut link = Link::try_from(row)?;
             if is_affiliate {
@@ -63,10 +75,10 @@ pub(crate) async fn search(
         in_turns(rows, compare).await?;
         looked_at += window;
         let is_full = links.len() > limit as usize;
-        if is_full || last.is_none() || looked_at >= MAX_LOOKED_AT || began.elapsed() >= MAX_TIME {
-            return Ok(Found::of(links, limit, last));
+        if is_full || until.is_none() || looked_at >= MAX_LOOKED_AT || began.elapsed() >= MAX_TIME {
+            return Ok(Found::of(links, limit, until));
         }
-        before = last;
+        last = until;
     }
 }
 

@@ -65,6 +65,12 @@ impl Link {
         self.content.tags.clear();
     }
 
+    /// The custom domain in its URL, given the account's primary one; `None`: the service's own host. A link without
+    /// the claim on that host keeps the domain that it was made under.
+    pub(crate) fn domain<'l>(&'l self, primary: Option<&'l str>) -> Option<&'l str> {
+        if self.claimed { primary } else { self.made_under.as_deref().or(primary) }
+    }
+
     /// The status at a time.
     pub(crate) fn status_at(&self, now: Timestamp) -> LinkStatus {
         LinkStatus::at(self.status.as_ref(), self.expires_at, now)

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::event::EventFilter;
-use deeplink_core::link::LinkFilter;
+use deeplink_core::link::{LinkFilter, LinkSort};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -66,16 +66,32 @@ fn bound(list: &str, caller: &Caller, payload: &[u8]) -> Vec<u8> {
 /// A position in a list of links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkCursor {
-    /// The position of the last link on the page.
+    /// The position of the last link that was looked at.
     #[serde(rename = "p")]
-    pub(crate) before: i64,
-    /// The filters of the list.
+    pub(crate) last: i64,
+    /// The filters and the order of the list.
     #[serde(rename = "f")]
     pub(crate) filter: LinkFilter,
 }
 
+impl LinkCursor {
+    /// Whether a list with these filters, in this order, is the cursor's.
+    pub(crate) fn is_of(&self, asked: &LinkFilter) -> bool {
+        let ordered = |filter: &LinkFilter| {
+            let mut filter = filter.clone();
+            filter.sort.get_or_insert(LinkSort::Newest);
+            filter
+        };
+        ordered(asked) == ordered(&self.filter)
+    }
+}
+
 impl Cursor for LinkCursor {
     const LIST: &'static str = "links";
+
+    fn filter_mismatch() -> ApiError {
+        refused("this cursor was issued for a list with different filters or another order")
+    }
 }
 
 /// A position in the log of events.

@@ -56,7 +56,8 @@ use crate::state::Shared;
     ),
     // Schemas used only by parameters are not collected from the handlers.
     components(schemas(
-        deeplink_core::error::ErrorBody, deeplink_core::funnel::GroupOrder, deeplink_core::visitor::ClickKind, deeplink_core::qr::QrFormat,
+        deeplink_core::error::ErrorBody, deeplink_core::funnel::GroupOrder, deeplink_core::visitor::ClickKind,
+        deeplink_core::link::LinkSort, deeplink_core::qr::QrFormat,
         deeplink_core::qr::QrLevel, deeplink_core::qr::QrShape, deeplink_core::qr::DotType,
         deeplink_core::qr::CornerSquareType, deeplink_core::qr::CornerDotType, deeplink_core::webhook::DeliveryStatus,
         deeplink_core::event::ClickData, deeplink_core::event::AttributeData, deeplink_core::event::IdentifyData,

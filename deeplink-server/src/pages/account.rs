@@ -96,7 +96,7 @@ async fn try_a_link(app: &App, person: &Person, is_done: bool) -> Result<Step, A
     let newest = if is_done {
         None
     } else {
-        let found = api::links::page_of(app, &person.caller, LinkFilter::new(), None, 1).await?;
+        let found = api::link_list::page_of(app, &person.caller, LinkFilter::new(), None, 1).await?;
         found.links.first().map(|link| app.url_of(link, found.primary.as_deref()))
     };
     Ok(Step {

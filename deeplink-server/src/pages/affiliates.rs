@@ -145,7 +145,7 @@ fn links_of(affiliate: &AffiliateDetail) -> LinkFilter {
 
 /// The report on an affiliate's links, or on its newest if there are too many for one report.
 async fn report_of(app: &App, person: &Person, affiliate: &AffiliateDetail, range: Range) -> Result<Report, ApiError> {
-    let found = api::links::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
+    let found = api::link_list::page_of(app, &person.caller, links_of(affiliate), None, MAX_LINKS).await?;
     let ids: Vec<String> = found.links.into_iter().map(|link| link.link_id).collect();
     let about = if found.next_cursor.is_some() { "Includes only this affiliate’s 100 newest links." } else { "" };
     let is_nothing = ids.is_empty() && range.error.is_none();

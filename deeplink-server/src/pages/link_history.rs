@@ -222,7 +222,7 @@ struct DeletedPage<'a> {
 pub(super) async fn deleted(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
     let filter = LinkFilter::new().status(LinkStatus::Deleted);
-    let found = api::links::list_for(&app, &person.caller, filter, cursor, PAGE_SIZE).await?;
+    let found = api::link_list::list_for(&app, &person.caller, filter, cursor, PAGE_SIZE).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Deleted links").after(&query);
     let links = found.links.into_iter().map(|link| DeletedRow {
         name: name_of(&link),

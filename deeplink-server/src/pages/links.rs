@@ -95,7 +95,7 @@ pub(super) async fn rows(
     filter: LinkFilter,
     cursor: Option<&str>,
 ) -> Result<(Vec<LinkRow>, Option<String>), ApiError> {
-    let found = api::links::page_of(app, &person.caller, filter, cursor, PAGE_SIZE).await?;
+    let found = api::link_list::page_of(app, &person.caller, filter, cursor, PAGE_SIZE).await?;
     let now = app.clock.now();
     let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
     app.clicks.counted().await;

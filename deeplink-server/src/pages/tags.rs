@@ -89,7 +89,7 @@ fn statuses() -> [(LinkStatus, &'static str); 4] {
 impl Shown {
     /// Reads the query of the list.
     pub(super) async fn read(app: &App, person: &Person, query: &Query) -> Result<Self, ApiError> {
-        let search = api::links::searched(query)?.unwrap_or_default().trim().to_owned();
+        let search = api::link_list::searched(query)?.unwrap_or_default().trim().to_owned();
         let tag = query.parsed("tag", "a tag", |text| match text.trim() {
             "" => Some(None),
             text => Tag::parse(text).ok().map(Some),
