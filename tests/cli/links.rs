@@ -331,8 +331,18 @@ fn list_sends_its_filters() {
         "/v1/links?affiliate_id=aff_0123456789abcdef01234567&created_after=2026-11-01T00%3A00%3A00.000Z\
          &created_before=2026-11-02T08%3A00%3A00.000Z&id_prefix=s&q=spring-&status=expired&tag=Spring+sale&tag=b&limit=7"
     );
+    dl.run("links list --enabled false --domain go.example.com --sort oldest").ok();
+    assert_eq!(
+        double.requests().pop().expect("a request").target,
+        "/v1/links?domain=go.example.com&enabled=false&sort=oldest&limit=50"
+    );
+    let sent = double.requests().len();
     dl.run("links list --tag a,b").fails(3);
+    dl.run("links list --domain https://go.example.com/").fails(3);
+    dl.run("links list --sort name").fails(3);
+    dl.run("links list --enabled perhaps").fails(2);
     dl.run("links list --status resting").fails(3);
+    assert_eq!(double.requests().len(), sent, "nothing is sent");
     // A cursor carries its filters; 7d is no longer the moment that it was on the first page.
     dl.run("links list --created-after 7d --status expired --cursor abc").ok();
     assert_eq!(double.requests().pop().expect("a request").target, "/v1/links?cursor=abc&limit=50");

@@ -1,7 +1,7 @@
 //! `dl links list`.
 
 use clap::Args;
-use deeplink_core::link::{LinkFilter, LinkStatus};
+use deeplink_core::link::{LinkFilter, LinkSort, LinkStatus};
 
 use crate::clock::{Given, parse_given};
 use crate::context::Context;
@@ -21,6 +21,12 @@ pub(crate) struct Filter {
     /// Only links with this status: active, expired, flagged, disabled or deleted
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
+    /// Only links that their owner has enabled or, if false, disabled, whatever their status
+    #[arg(long, value_name = "BOOL")]
+    enabled: Option<bool>,
+    /// Only links with this host in their URL, such as go.example.com
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
     /// Only links created after this time: RFC 3339, a date, or how long ago (7d)
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_after: Option<Given>,
@@ -43,9 +49,12 @@ impl Filter {
     pub(crate) fn describe(&self) -> String {
         let [after, before] =
             [&self.created_after, &self.created_before].map(|given| given.as_ref().map(|given| given.text.as_str()));
+        let enabled = self.enabled.map(|enabled| if enabled { "true" } else { "false" });
         let mut words = vec![
             ("affiliate", self.affiliate.as_deref()),
             ("status", self.status.as_deref()),
+            ("enabled", enabled),
+            ("domain", self.domain.as_deref()),
             ("created-after", after),
             ("created-before", before),
             ("q", self.q.as_deref()),
@@ -71,7 +80,7 @@ impl Filter {
             }
             filter = filter.status(status);
         }
-        filter.affiliate_id = self.affiliate;
+        (filter.affiliate_id, filter.enabled, filter.domain) = (self.affiliate, self.enabled, self.domain);
         filter.created_after = self.created_after.map(|given| given.moment);
         filter.created_before = self.created_before.map(|given| given.moment);
         (filter.q, filter.id_prefix, filter.tags) = (self.q, self.id_prefix, self.tags);
@@ -79,7 +88,7 @@ impl Filter {
     }
 }
 
-/// List links, newest first
+/// List links, newest first by default
 #[derive(Debug, Args)]
 #[command(after_help = help("", &[
     "dl links list --limit 10",
@@ -87,8 +96,12 @@ impl Filter {
     "dl links list --q \"spring sale\"",
     "dl links list --tag spring --tag poster",
     "dl links list --status expired --created-after 30d -o csv",
+    "dl links list --domain go.example.com --enabled false --sort oldest",
 ]))]
 pub(crate) struct List {
+    /// Order by creation: newest or oldest first [default: newest]
+    #[arg(long, value_name = "ORDER")]
+    sort: Option<String>,
     #[command(flatten)]
     paging: Paging,
     #[command(flatten)]
@@ -99,16 +112,21 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let of_cursor = self.paging.is_continued() && self.filter.is_relative();
-        let filter = self.filter.check()?;
+        let mut filter = self.filter.check()?;
         let none = match &filter.status {
             _ if filter == LinkFilter::new() => "no links; dl links create URL creates one",
             Some(LinkStatus::Deleted) => "no deleted links match",
             _ => "no links match",
         };
-        // A cursor contains its filters, and 7d no longer means the same moment as on the first page.
+        filter.sort = self.sort.as_deref().map(LinkSort::from);
+        if let Some(LinkSort::Unknown(word)) = &filter.sort {
+            let what = format!("--sort \"{word}\": must be newest or oldest");
+            return Err(Failure::invalid(what).field("sort").into());
+        }
+        // A cursor contains its filters and its order, and 7d no longer means the same moment as on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {
-            ctx.console.note("relative times are ignored with --cursor; the cursor's own filters apply");
+            ctx.console.note("relative times are ignored with --cursor; the cursor's own filters and order apply");
         }
         let client = ctx.client().await?;
         let fetch = async |size, cursor| {
