@@ -246,6 +246,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("links-none-found", "/account/links?q=winter".to_owned()),
             ("new-link", "/account/new-link".to_owned()),
             ("links-found", "/account/links?q=sale".to_owned()),
+            ("links-most-clicks", "/account/links?created=30d&sort=clicks".to_owned()),
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
             ("delete", "/account/links/spring-sale/delete".to_owned()),

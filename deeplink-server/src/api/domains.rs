@@ -64,10 +64,21 @@ pub(crate) async fn list_for(
 
 /// The names of all of the caller's verified domains, newest first.
 pub(crate) async fn verified_of(app: &App, caller: &Caller) -> Result<Vec<String>, ApiError> {
+    Ok(verified(app, caller).await?.into_iter().map(|domain| domain.name.to_string()).collect())
+}
+
+/// The same of those that links can have in their URLs, oldest first.
+pub(crate) async fn primaries_of(app: &App, caller: &Caller) -> Result<Vec<String>, ApiError> {
+    let verified = verified(app, caller).await?.into_iter().rev();
+    let primaries = verified.filter(|domain| domain.role == DomainRole::Primary);
+    Ok(primaries.map(|domain| domain.name.to_string()).collect())
+}
+
+async fn verified(app: &App, caller: &Caller) -> Result<Vec<Domain>, ApiError> {
     let all = app.report(caller, |mut db, tenant| {
         async move { domains::list(&mut db, &tenant, &Span::newest(MAX_DOMAINS)).await }.boxed()
     });
-    Ok(all.await?.into_iter().filter(|domain| domain.is_verified).map(|domain| domain.name.to_string()).collect())
+    Ok(all.await?.into_iter().filter(|domain| domain.is_verified).collect())
 }
 
 fn detail(domain: Domain, target: String) -> DomainDetail {

@@ -1,18 +1,18 @@
-//! Lists of links: parameters and pages.
+//! Lists of links: parameters, pages, and the links of a list that have these IDs.
 
 use axum::Json;
 use axum::extract::State;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::id::AffiliateId;
 use deeplink_core::link::{LinkFilter, LinkList, LinkSort, LinkStatus};
-use deeplink_core::page;
+use deeplink_core::page::{self, MAX_LIMIT};
 use deeplink_core::url;
 use futures_util::FutureExt;
 
 use super::tags;
 use crate::caller::Caller;
 use crate::db::link_list::{self, Found, ListRequest};
-use crate::db::links::Link;
+use crate::db::links::{self, Link};
 use crate::db::{DbError, domains, link_history, link_search};
 use crate::error::ApiError;
 use crate::http::auth::LinkWriter;
@@ -145,6 +145,33 @@ pub(crate) async fn page_of(
 fn combines_tags(filter: &LinkFilter) -> bool {
     let others = [filter.status.is_some(), filter.id_prefix.is_some(), filter.affiliate_id.is_some()];
     filter.tags.len() > 1 || (filter.tags.len() == 1 && others.contains(&true))
+}
+
+/// Those of these links, at most 100, that match a filter of the owner's, in no order.
+pub(crate) async fn matching(
+    app: &App,
+    caller: &Caller,
+    ids: Vec<String>,
+    filter: LinkFilter,
+) -> Result<LinkPage, ApiError> {
+    let (now, service_host) = (app.clock.now(), app.service_host.clone());
+    let found = app.report(caller, move |mut db, tenant| {
+        async move {
+            let primary = domains::primary_of(&mut db, &tenant).await?;
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let mut links = links::find_many(&mut db, &tenant, &ids).await?;
+            let (default_host, filter) = (primary.as_deref().unwrap_or(&service_host), &filter);
+            let (is_affiliate, last, limit) = (false, None, MAX_LIMIT);
+            let list = ListRequest { tenant: &tenant, is_affiliate, filter, default_host, last, limit, now };
+            let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
+            let has_status = |link: &Link| filter.status.as_ref().is_none_or(|status| *status == link.status_at(now));
+            links.retain(|link| has_status(link) && list.matches(link, &text));
+            Ok::<_, DbError>((links, primary))
+        }
+        .boxed()
+    });
+    let (links, primary) = found.await?;
+    Ok(LinkPage { links, primary, next_cursor: None })
 }
 
 fn at_most(most: usize) -> impl Fn(&str) -> Option<String> {

@@ -17,7 +17,7 @@ use super::confirm::Question;
 use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
 use super::frame::{Back, Frame, Pager, Section, answer};
 use super::headers::{after_deletion, see_other};
-use super::links::{self, LinkRow};
+use super::link_list::{self, LinkRow};
 use super::person::Person;
 use super::range::Range;
 use super::secret::{Secret, SecretKind};
@@ -169,7 +169,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let form = FormView::new(app, vec![Group::plain(fields)], &stored, &view);
     let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
     let cursor = view.cursor()?;
-    let (links, next) = links::rows(app, person, links_of(&affiliate), cursor).await?;
+    let (links, next) = link_list::rows(app, person, links_of(&affiliate), cursor).await?;
     let path = format!("/account/affiliates/{id}");
     let range = Range::read(path.as_str(), view.query(), app.clock.now(), &person.who.zone)?;
     let first = path + &range.query();

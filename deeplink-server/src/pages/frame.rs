@@ -269,6 +269,8 @@ pub(super) struct Pager {
     pub(super) first: String,
     /// The same of the next page.
     pub(super) next: Option<String>,
+    /// The labels of the links to both.
+    pub(super) labels: [&'static str; 2],
 }
 
 impl Pager {
@@ -277,7 +279,12 @@ impl Pager {
         let first = first.into();
         let joined = if first.contains('?') { '&' } else { '?' };
         let next = next.map(|cursor| format!("{first}{joined}cursor={cursor}"));
-        Self { is_first: cursor.is_none(), first, next }
+        Self { is_first: cursor.is_none(), first, next, labels: ["Newest", "Older"] }
+    }
+
+    /// The same for a list with the oldest first.
+    pub(super) fn oldest_first(self) -> Self {
+        Self { labels: ["Oldest", "Newer"], ..self }
     }
 }
 

@@ -1,56 +1,37 @@
-//! Links: the list, one link, and the forms that create, change and delete one.
+//! Links: one link, and the forms that create, change and delete one. Their list is in [`super::link_list`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::link::{
-    Action, AgentContext, CreateLink, LinkDetail, LinkFilter, LinkStatus, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_NAME,
+    Action, AgentContext, CreateLink, LinkDetail, LinkStatus, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_NAME,
     MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview, UpdateLink, check_end,
 };
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
-use futures_util::FutureExt;
+use http::HeaderMap;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
-use http::{HeaderMap, StatusCode};
 
-use super::chart::{Count, Report};
+use super::chart::Report;
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
-use super::frame::{Back, Frame, Pager, Section, answer};
+use super::frame::{Back, Frame, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::range::Range;
-use super::tags::{self, Shown, TagLink};
+use super::tags::{self, TagLink};
 use super::{PageResult, explanations, time};
 use crate::api;
 use crate::api::explanations::takedown_of;
-use crate::db::clicks::{self, By, Kinds, Scope};
-use crate::db::{Conn, DbError, domains};
+use crate::db::domains;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
 use crate::visit::explanation::Address;
-
-/// Links per page of the list.
-const PAGE_SIZE: u32 = 25;
-/// Days over which clicks are counted.
-const DAYS: i64 = 30;
-
-/// A link in a list.
-pub(super) struct LinkRow {
-    pub(super) id: String,
-    /// The link's name, else its title, else its destination.
-    pub(super) name: Option<String>,
-    pub(super) status: Status,
-    pub(super) created: Timestamp,
-    pub(super) clicks: Count,
-    pub(super) tags: Vec<TagLink>,
-}
 
 /// A status in words, and the class of its badge.
 pub(super) struct Status {
@@ -68,74 +49,6 @@ impl From<&LinkStatus> for Status {
         };
         Self { word, class }
     }
-}
-
-#[derive(Template)]
-#[template(path = "pages/links.html")]
-struct ListPage<'a> {
-    frame: &'a Frame,
-    links: Vec<LinkRow>,
-    pager: Pager,
-    shown: Shown,
-    caption: &'static str,
-}
-
-/// Clicks of the last `DAYS` days, by `links.position`.
-async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
-    let from = now.plus_days(-DAYS).as_millis();
-    // Whole hours are read from the hourly counts, without the click log.
-    let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
-    clicks::count(db, scope, By::Link).await
-}
-
-/// One page of links that match a filter, newest first, and the cursor of the next page.
-pub(super) async fn rows(
-    app: &App,
-    person: &Person,
-    filter: LinkFilter,
-    cursor: Option<&str>,
-) -> Result<(Vec<LinkRow>, Option<String>), ApiError> {
-    let found = api::link_list::page_of(app, &person.caller, filter, cursor, PAGE_SIZE).await?;
-    let now = app.clock.now();
-    let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
-    app.clicks.counted().await;
-    let counts = app
-        .report(&person.caller, move |mut db, _| async move { recent_clicks(&mut db, &positions, now).await }.boxed());
-    let counts = counts.await?;
-    let links = found.links.into_iter().map(|link| {
-        let clicks = counts.get(&link.position).copied().unwrap_or(0).into();
-        let link = app.detail(link, found.primary.as_deref(), now);
-        LinkRow {
-            name: name_of(&link),
-            status: Status::from(&link.status),
-            created: link.created_at,
-            tags: tags::links_of(&link.tags),
-            id: link.link_id,
-            clicks,
-        }
-    });
-    Ok((links.collect(), found.next_cursor))
-}
-
-const ALL: &str = "Your links, newest first. Clicks are from the last 30 days.";
-const FOUND: &str = "Links whose ID, name, title, tags, URLs or metadata contain this text, newest first. Clicks are from the last 30 days.";
-const FILTERED: &str = "Matching links, newest first. Clicks are from the last 30 days.";
-
-/// The list, or those of its links that contain a text or have a tag; newest first.
-pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
-    let cursor = query.one("cursor")?;
-    let shown = Shown::read(&app, &person, &query).await?;
-    let (links, next) = rows(&app, &person, shown.filter(), cursor).await?;
-    let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let caption = if shown.is_all() {
-        ALL
-    } else if shown.tag.is_none() && shown.status.is_none() {
-        FOUND
-    } else {
-        FILTERED
-    };
-    let page = ListPage { frame: &frame, links, pager: Pager::new(shown.href(), cursor, next), shown, caption };
-    Ok(answer(&app, StatusCode::OK, &frame, &page))
 }
 
 /// The text that identifies a link in the list: its name, else its title, else where it leads.

@@ -25,7 +25,9 @@ mod guard;
 mod headers;
 mod home;
 mod keys;
+mod link_filter;
 mod link_history;
+mod link_list;
 mod links;
 pub(crate) mod missing;
 mod notice;
@@ -71,7 +73,7 @@ table! {
     .route("/account", get(account::show))
     .route("/account/signout", post(account::sign_out))
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
-    .route("/account/links", get(links::list))
+    .route("/account/links", get(link_list::list))
     .route("/account/new-link", get(links::new).post(links::create))
     .route("/account/links/{link_id}", get(links::show))
     .route("/account/links/{link_id}/edit", get(links::edit).post(links::update))

@@ -209,7 +209,7 @@ impl Range {
 }
 
 /// This number of days up to a given time, at least one.
-fn last_days(zone: &Zone, count: i64, now: Timestamp) -> Vec<Day> {
+pub(super) fn last_days(zone: &Zone, count: i64, now: Timestamp) -> Vec<Day> {
     let mut days = zone.days(now.plus_days(-count - 1), now);
     days.drain(..days.len().saturating_sub(usize::try_from(count).unwrap_or(1)));
     days

@@ -1,5 +1,7 @@
 //! Links through their pages.
 
+use std::time::Duration;
+
 use deeplink_server::config::MailTransport;
 use http::Method;
 use serde_json::json;
@@ -281,6 +283,112 @@ async fn the_list_shows_links_with_a_status() {
     let broken = text_of(&visitor.get("/account/links?status=disabled&cursor=x").await);
     assert!(broken.contains("href=\"/account/links?status=disabled\">Back to the first page</a>"), "{broken}");
     assert_eq!(visitor.get("/account/links?status=nix").await.status, 400);
+}
+
+/// The ids of a page of the list.
+fn rows(page: &str) -> Vec<&str> {
+    let rows = page.split("<tr role=\"row\" class=\"link\">").skip(1);
+    rows.filter_map(|row| row.split("href=\"/account/links/").nth(1)?.split('"').next()).collect()
+}
+
+/// The list shows the links of a period and in another order, and its pages stay at that.
+#[tokio::test]
+async fn the_list_shows_a_period_and_has_other_orders() {
+    let world = spawn().await;
+    world.a.make("early").await;
+    world.clock.advance(Duration::from_hours(8 * 24));
+    for number in 0..26 {
+        world.a.make(&format!("link-{number:02}")).await;
+    }
+    for id in ["link-20", "link-03", "link-03", "early"] {
+        world.a.tap(id).await;
+    }
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = async |query: &str| text_of(&visitor.get(&format!("/account/links{query}")).await);
+    assert!(!page("").await.contains("name=\"domain\""), "there is one host");
+    for (query, first, last) in [
+        ("?sort=newest", "link-25", "link-01"),
+        ("?sort=oldest", "early", "link-23"),
+        ("?created=today&sort=oldest", "link-00", "link-24"),
+        ("?created=7d&sort=oldest&q=link", "link-00", "link-24"),
+        ("?created=30d&sort=oldest&q=&tag=&status=&domain=", "early", "link-23"),
+    ] {
+        let page = page(query).await;
+        let ids = rows(&page);
+        assert_eq!((ids.len(), ids[0], ids[24]), (25, first, last), "{query}");
+    }
+    let oldest = page("?sort=oldest").await;
+    for part in ["Your links, oldest first.", "<option value=\"oldest\" selected>Oldest first</option>", ">Newer</a>"] {
+        assert!(oldest.contains(part), "{part}: {oldest}");
+    }
+    // "The last 7 days" are others on the next day, but not on the next page.
+    let first = page("?created=7d&sort=oldest").await;
+    let next = first.split("href=\"/account/links?created=7d&#38;sort=oldest&#38;cursor=").nth(1);
+    let cursor = next.and_then(|rest| rest.split('"').next()).expect("a next page");
+    world.clock.advance(Duration::from_hours(24));
+    let second = page(&format!("?created=7d&sort=oldest&cursor={cursor}")).await;
+    assert_eq!(rows(&second), ["link-25"]);
+    assert!(second.contains("href=\"/account/links?created=7d&#38;sort=oldest\">Oldest</a>"), "{second}");
+    let other = visitor.get(&format!("/account/links?sort=newest&q=link&cursor={cursor}")).await;
+    assert_eq!(other.status, 400, "a cursor of another list");
+
+    let most = page("?sort=clicks").await;
+    assert_eq!(rows(&most), ["link-03", "early", "link-20"]);
+    assert!(most.contains("Links with the most clicks in the last 30 days, at most 100."), "{most}");
+    let some = page("?sort=clicks&q=link&created=30d").await;
+    assert_eq!(rows(&some), ["link-03", "link-20"]);
+    assert!(some.contains("Matching links among the 100 with the most clicks in the last 30 days."), "{some}");
+    for (query, text) in [
+        ("?sort=clicks&status=flagged", "None of the 100 links with the most clicks in the last 30 days match."),
+        ("?created=today", "No links created today."),
+        ("?created=today&q=x", "No links created today contain “<bdi>x</bdi>”."),
+    ] {
+        let page = page(query).await;
+        assert!(page.contains(text) && page.contains("href=\"/account/links\">All links</a>"), "{query}: {page}");
+    }
+    let nobody = Visitor::signed_in(&world, &world.b).await;
+    let none = text_of(&nobody.get("/account/links?sort=clicks").await);
+    assert!(none.contains("No links were clicked in the last 30 days."), "{none}");
+    assert!(text_of(&nobody.get("/account/links?sort=oldest").await).contains("No links yet"));
+    for query in ["sort=name", "created=1d", "domain=a%20b", "sort=newest&sort=oldest"] {
+        assert_eq!(visitor.get(&format!("/account/links?{query}")).await.status, 400, "{query}");
+    }
+}
+
+/// The list of an account with several domains shows the links of one.
+#[tokio::test]
+async fn the_list_shows_the_links_of_a_domain() {
+    let world = spawn().await;
+    world.b.make("taken").await;
+    for domain in ["one.example.com", "two.example.com"] {
+        world.own_domain(&world.a, domain, Role::Primary).await;
+        world.clock.advance(Duration::from_secs(1));
+    }
+    world.own_domain(&world.a, "app.example.com", Role::Alternate).await;
+    world.a.make("taken").await;
+    world.a.make("plain").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let page = async |query: &str| text_of(&visitor.get(&format!("/account/links{query}")).await);
+    let all = page("").await;
+    let options =
+        all.split("<select id=\"domain\" name=\"domain\">").nth(1).and_then(|rest| rest.split("</select>").next());
+    assert_eq!(
+        options,
+        Some(
+            "<option value=\"\">All domains</option><option value=\"one.example.com\">one.example.com</option>\
+             <option value=\"two.example.com\">two.example.com</option>"
+        )
+    );
+    let one = page("?domain=One.example.com").await;
+    assert_eq!(rows(&one), ["plain", "taken"]);
+    assert!(one.contains("<option value=\"one.example.com\" selected>") && one.contains("Matching links"), "{one}");
+    let two = page("?domain=two.example.com&sort=oldest").await;
+    assert!(two.contains("No links on <bdi>two.example.com</bdi>."), "{two}");
+    // The domain of a link outlives it in the account.
+    assert_eq!(world.a.delete("/v1/domains/one.example.com").await.status, 204);
+    assert_eq!(rows(&page("?domain=two.example.com").await), ["plain"]);
+    let gone = page("?domain=one.example.com").await;
+    assert!(rows(&gone) == ["taken"] && gone.contains("<option value=\"one.example.com\" selected>"), "{gone}");
 }
 
 /// The page of a link says what each device gets, and devices that get the same are named together.

@@ -1,0 +1,126 @@
+//! The list of links, with their clicks.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::extract::State;
+use deeplink_core::funnel::{FunnelQuery, GroupBy};
+use deeplink_core::link::LinkFilter;
+use deeplink_core::time::Timestamp;
+use futures_util::FutureExt;
+use http::StatusCode;
+
+use super::PageResult;
+use super::chart::Count;
+use super::frame::{Frame, Pager, Section, answer};
+use super::link_filter::{MOST_CLICKED, Shown};
+use super::links::{Status, name_of};
+use super::person::Person;
+use super::tags::{self, TagLink};
+use crate::api;
+use crate::api::link_list::LinkPage;
+use crate::db::clicks::{self, By, Kinds, Scope};
+use crate::db::{Conn, DbError};
+use crate::error::ApiError;
+use crate::http::extract::Query;
+use crate::state::{App, Shared};
+
+/// Links per page of the list.
+const PAGE_SIZE: u32 = 25;
+/// Days over which clicks are counted.
+const DAYS: i64 = 30;
+
+/// A link in a list.
+pub(super) struct LinkRow {
+    pub(super) id: String,
+    /// The link's name, else its title, else its destination.
+    pub(super) name: Option<String>,
+    pub(super) status: Status,
+    pub(super) created: Timestamp,
+    pub(super) clicks: Count,
+    pub(super) tags: Vec<TagLink>,
+}
+
+#[derive(Template)]
+#[template(path = "pages/links.html")]
+struct ListPage<'a> {
+    frame: &'a Frame,
+    links: Vec<LinkRow>,
+    pager: Pager,
+    shown: Shown,
+}
+
+/// The list, or the part of it that the query asks for.
+pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
+    let cursor = query.one("cursor")?;
+    let shown = Shown::read(&app, &person, &query).await?;
+    let filter = shown.filter(app.clock.now(), &person.who.zone);
+    let (links, next) = if shown.is_by_clicks() {
+        (most_clicked(&app, &person, filter).await?, None)
+    } else {
+        // The cursor has the same filters; since it was issued, "the last 7 days" may have become other ones.
+        let filter = if cursor.is_some() && shown.is_relative() { LinkFilter::new() } else { filter };
+        rows(&app, &person, filter, cursor).await?
+    };
+    let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
+    let pager = Pager::new(shown.href(), cursor, next);
+    let pager = if shown.is_oldest_first() { pager.oldest_first() } else { pager };
+    Ok(answer(&app, StatusCode::OK, &frame, &ListPage { frame: &frame, links, pager, shown }))
+}
+
+/// One page of links that match a filter, and the cursor of the next page.
+pub(super) async fn rows(
+    app: &App,
+    person: &Person,
+    filter: LinkFilter,
+    cursor: Option<&str>,
+) -> Result<(Vec<LinkRow>, Option<String>), ApiError> {
+    let mut found = api::link_list::page_of(app, &person.caller, filter, cursor, PAGE_SIZE).await?;
+    let next = found.next_cursor.take();
+    Ok((counted(app, person, found).await?.into_iter().map(|(_, row)| row).collect(), next))
+}
+
+/// Those of the account's most clicked links that match a filter, the one with the most clicks first.
+async fn most_clicked(app: &App, person: &Person, filter: LinkFilter) -> Result<Vec<LinkRow>, ApiError> {
+    let query = FunnelQuery::account().group_by(GroupBy::Link).limit(MOST_CLICKED);
+    let report = api::analytics::report_for(app, &person.caller, query.check(app.clock.now())?).await?;
+    // The clicks of all other links are in a group that has nothing else.
+    let links = report.groups.into_iter().flatten().filter(|group| group.new_users.is_some());
+    let ids = links.map(|group| group.key).collect();
+    let found = api::link_list::matching(app, &person.caller, ids, filter).await?;
+    let mut rows = counted(app, person, found).await?;
+    rows.sort_by(|(clicks, row), (more, other)| more.cmp(clicks).then_with(|| row.id.cmp(&other.id)));
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The rows of some links, each after its clicks.
+async fn counted(app: &App, person: &Person, found: LinkPage) -> Result<Vec<(i64, LinkRow)>, ApiError> {
+    let now = app.clock.now();
+    let positions: Vec<i64> = found.links.iter().map(|link| link.position).collect();
+    app.clicks.counted().await;
+    let counts = app
+        .report(&person.caller, move |mut db, _| async move { recent_clicks(&mut db, &positions, now).await }.boxed());
+    let counts = counts.await?;
+    let rows = found.links.into_iter().map(|link| {
+        let clicks = counts.get(&link.position).copied().unwrap_or(0);
+        let link = app.detail(link, found.primary.as_deref(), now);
+        let row = LinkRow {
+            name: name_of(&link),
+            status: Status::from(&link.status),
+            created: link.created_at,
+            tags: tags::links_of(&link.tags),
+            id: link.link_id,
+            clicks: clicks.into(),
+        };
+        (clicks, row)
+    });
+    Ok(rows.collect())
+}
+
+/// Clicks of the last `DAYS` days, by `links.position`.
+async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
+    let from = now.plus_days(-DAYS).as_millis();
+    // Whole hours are read from the hourly counts, without the click log.
+    let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
+    clicks::count(db, scope, By::Link).await
+}
