@@ -1,24 +1,28 @@
 //! The thread that decodes images, one at a time, because each may need all the memory for decoding. It is always the
-//! same thread, because the allocator keeps freed memory per thread. Tenants take turns.
+//! same thread, because the allocator keeps freed memory per thread. Tenants take turns by cost, so that small images do not
+//! wait for the large ones of many others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deeplink_core::id::TenantId;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::shares::limit::ShareLimit;
+use crate::shares::Turn;
+use crate::shares::limit::{Permit, ShareLimit, UsedUp};
 
-/// Images that wait for the thread; this suffices, because each holds a fetch permit.
-const MAX_WAITING: usize = super::MAX_FETCHES;
+/// Tasks of a tenant that wait for their turn; this suffices, because each holds a fetch permit.
+const MAX_WAITING: usize = super::MAX_FETCHES_PER_TENANT;
 
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Why a task did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecoderError {
+    /// Its turn did not come in time.
+    #[error("the decoder was busy ({0:?})")]
+    UsedUp(UsedUp),
     /// It was not done in time.
     #[error("too late")]
     Late,
@@ -34,24 +38,27 @@ pub(super) enum DecoderError {
 #[derive(Debug)]
 pub(super) struct Decoder {
     thread: Mutex<Option<SyncSender<Work>>>,
-    /// One per tenant, so that others wait for at most one slow image of a tenant.
+    /// One at a time: the next is chosen when the thread is free.
     turns: Arc<ShareLimit>,
 }
 
 impl Decoder {
     pub(super) fn new() -> Self {
-        Self { thread: Mutex::default(), turns: ShareLimit::new(MAX_WAITING, 1) }
+        Self { thread: Mutex::default(), turns: ShareLimit::new(1, 1) }
     }
 
-    /// Runs a task when it is the tenant's turn; drops it if that is too late.
+    /// Waits for a turn at the thread.
+    pub(super) async fn turn(&self, turn: Turn, end: Instant) -> Result<Permit, DecoderError> {
+        self.turns.acquire_until(turn, MAX_WAITING, end).await.map_err(DecoderError::UsedUp)
+    }
+
+    /// Runs a task in its turn; drops it if that is too late.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        tenant: &TenantId,
+        turn: Permit,
         end: Instant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DecoderError> {
-        let turn = self.turns.acquire(tenant.into(), MAX_WAITING).ok_or(DecoderError::NoThread)?;
-        let turn = timeout_at(end, turn).await.map_err(|_| DecoderError::Late)?;
         let (sender, receiver) = oneshot::channel();
         self.send(Box::new(move || {
             // Held until the task is done or dropped, even if its caller has gone.
@@ -83,6 +90,12 @@ impl Decoder {
         sent
     }
 
+    /// Whether any of a share's tasks wait for their turn.
+    #[cfg(test)]
+    pub(super) fn is_waiting(&self, share: &crate::shares::Share) -> bool {
+        self.turns.is_waiting(share)
+    }
+
     /// Replaces the thread with one that has ended.
     #[cfg(test)]
     pub(super) fn disconnect(&self) {
@@ -92,7 +105,7 @@ impl Decoder {
 }
 
 fn start() -> Result<SyncSender<Work>, DecoderError> {
-    let (sender, receiver): (_, Receiver<Work>) = sync_channel(MAX_WAITING);
+    let (sender, receiver): (_, Receiver<Work>) = sync_channel(1);
     let thread = std::thread::Builder::new().name("logos".to_owned());
     let started = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
     started.map(|_| sender).map_err(|error| {

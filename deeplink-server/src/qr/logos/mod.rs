@@ -14,7 +14,7 @@ use deeplink_core::id::TenantId;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::Instrument;
 use url::Url;
 
@@ -25,8 +25,8 @@ use super::{Logo, NotALogo};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::outbound::http::{Call, CallError, Http, Terms};
-use crate::shares::Share;
 use crate::shares::limit::{Permit, ShareLimit, UsedUp};
+use crate::shares::{Share, Turn};
 
 /// Concurrent fetches.
 const MAX_FETCHES: usize = 16;
@@ -34,10 +34,14 @@ const MAX_FETCHES: usize = 16;
 const MAX_FETCHES_PER_TENANT: usize = 4;
 /// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
-/// How long a fetch keeps its permit from a tenant that waits for its first one: hosts that do not answer must not keep
-/// others' logos waiting. The wait is checked at this interval.
-const UNDISTURBED: Duration = Duration::from_secs(1);
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a fetch keeps its permit from a tenant that waits for its first one: hosts that do not answer, and large
+/// images that wait for the decoder, must not keep others' logos waiting. The wait is checked at this interval.
+const UNDISTURBED: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Pixels that cost as much as a row of a batch.
+const PIXELS_PER_ROW: usize = 512 * 512 / 8;
+/// Rows of a small image, which costs as much as a single row: up to 512 × 512 px.
+const SMALL_ROWS: usize = 8;
 /// How long a fetch may take, including the waits for its permit and for the decoder.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
@@ -201,22 +205,16 @@ impl Fetch {
         is_unwanted
     }
 
-    async fn logo(&self, mut permit: Permit, terms: Terms) -> Result<Logo, LogoError> {
+    async fn logo(&self, permit: Permit, terms: Terms) -> Result<Logo, LogoError> {
         let url = &self.key.1;
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
-        let fetched = tokio::select! {
-            biased;
-            fetched = self.logos.http.call(call) => fetched,
-            () = given_up(&mut permit) => {
-                tracing::info!(host = self.host(), "logo fetch abandoned: other accounts are waiting");
-                return Err(LogoError::Overloaded(UsedUp::All));
-            }
-        };
+        let mut held = HeldPermit { permit, since: Instant::now() };
+        let Some(fetched) = held.during(self.logos.http.call(call)).await else { return Err(self.abandoned()) };
         match fetched {
-            Ok(file) => self.decode(permit, file, terms.end()).await,
+            Ok(file) => self.decode(File { bytes: file, held }, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
                 Err(if matches!(error, CallError::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
@@ -224,27 +222,47 @@ impl Fetch {
         }
     }
 
-    async fn decode(&self, permit: Permit, file: Bytes, end: Instant) -> Result<Logo, LogoError> {
-        let (logos, key) = (Arc::clone(&self.logos), self.key.clone());
-        let decoded = self.logos.decoder.run(&self.key.0, end, move || {
-            // Held as long as the file, so that permits bound the files in memory.
-            let _permit = permit;
-            let now = logos.clock.monotonic_millis();
-            // Decoded for a request that could not wait for it.
-            if let Some(logo) = logos.state().cache.get(&key, now) {
-                return Ok(logo);
+    fn abandoned(&self) -> LogoError {
+        tracing::info!(host = self.host(), "logo fetch abandoned: other accounts are waiting");
+        LogoError::Overloaded(UsedUp::All)
+    }
+
+    /// Takes a small turn at the decoder, in which a small image is decoded, and another one for a large image.
+    async fn decode(&self, mut file: File, end: Instant) -> Result<Logo, LogoError> {
+        let turn = Turn::from(&self.key.0);
+        let decoding = || (Arc::clone(&self.logos), self.key.clone());
+        let (logos, key) = decoding();
+        let small = move || {
+            let rows = Picture::read(&file.bytes)?.size().div_ceil(PIXELS_PER_ROW);
+            if rows > SMALL_ROWS { Ok(Small::Not { rows, file }) } else { file.decode(&logos, key).map(Small::Decoded) }
+        };
+        let first = self.logos.decoder.turn(turn.clone(), end).await;
+        let rows = match self.on_thread(first, end, small).await? {
+            Small::Decoded(logo) => return Ok(logo),
+            Small::Not { rows, file: back } => {
+                file = back;
+                rows
             }
-            let picture = Picture::read(&file)?;
-            // The cache and the samples share one limit: the cache shrinks, the tenant's own logos first.
-            let left = usize::try_from(MAX_SAMPLE_BYTES.saturating_sub(picture.samples())).unwrap_or(0);
-            logos.state().cache.shrink_to(left, &key.0);
-            let logo = picture.decode()?;
-            // Here, so that a logo that took too long is there when it is asked for again.
-            logos.state().cache.insert(key, &logo, now);
-            Ok::<_, NotALogo>(logo)
-        });
-        let logo: Result<Logo, LogoError> = match decoded.await {
-            Ok(logo) => logo.map_err(LogoError::from),
+        };
+        let waiting = self.logos.decoder.turn(turn.of_rows(rows), end);
+        let Some(second) = file.held.during(waiting).await else { return Err(self.abandoned()) };
+        let (logos, key) = decoding();
+        self.on_thread(second, end, move || file.decode(&logos, key)).await
+    }
+
+    /// Runs a task at the decoder.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        turn: Result<Permit, DecoderError>,
+        end: Instant,
+        work: impl FnOnce() -> Result<T, NotALogo> + Send + 'static,
+    ) -> Result<T, LogoError> {
+        let done = match turn {
+            Ok(turn) => self.logos.decoder.run(turn, end, work).await,
+            Err(why) => Err(why),
+        };
+        let done: Result<T, LogoError> = match done {
+            Ok(done) => done.map_err(LogoError::from),
             Err(DecoderError::Panicked) => {
                 tracing::warn!(host = self.host(), "logo decoder panicked");
                 Err(NotALogo::NotAnImage.into())
@@ -252,10 +270,10 @@ impl Fetch {
             Err(why) => {
                 tracing::warn!(host = self.host(), %why, "logo not decoded");
                 // The logo itself may be fine.
-                Err(LogoError::Overloaded(UsedUp::All))
+                Err(LogoError::Overloaded(if let DecoderError::UsedUp(whose) = why { whose } else { UsedUp::All }))
             }
         };
-        logo.inspect_err(|why| tracing::info!(host = self.host(), %why, "logo refused"))
+        done.inspect_err(|why| tracing::info!(host = self.host(), %why, "logo refused"))
     }
 
     /// The host for the log; the rest of a URL may be private.
@@ -265,11 +283,60 @@ impl Fetch {
     }
 }
 
-/// Resolves once the permit of a slow fetch is given to another tenant.
-async fn given_up(permit: &mut Permit) {
-    sleep(UNDISTURBED).await;
-    while !permit.give_up() {
-        sleep(CHECK_INTERVAL).await;
+/// The permit of a fetch, and since when it has had it.
+struct HeldPermit {
+    permit: Permit,
+    since: Instant,
+}
+
+impl HeldPermit {
+    /// The output of a future, or none once the permit was given to another tenant.
+    async fn during<T>(&mut self, waiting: impl Future<Output = T>) -> Option<T> {
+        let given_up = async {
+            sleep_until(self.since + UNDISTURBED).await;
+            while !self.permit.give_up() {
+                sleep(CHECK_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            output = waiting => Some(output),
+            () = given_up => None,
+        }
+    }
+}
+
+/// A file, and the permit that bounds how many are in memory.
+struct File {
+    bytes: Bytes,
+    held: HeldPermit,
+}
+
+/// The outcome of a small turn.
+enum Small {
+    Decoded(Logo),
+    /// The image is large, and costs as much as this many rows.
+    Not {
+        rows: usize,
+        file: File,
+    },
+}
+
+impl File {
+    fn decode(self, logos: &Logos, key: Key) -> Result<Logo, NotALogo> {
+        let now = logos.clock.monotonic_millis();
+        // Decoded for a request that could not wait for it.
+        if let Some(logo) = logos.state().cache.get(&key, now) {
+            return Ok(logo);
+        }
+        let picture = Picture::read(&self.bytes)?;
+        // The cache and the samples share one limit: the cache shrinks, the tenant's own logos first.
+        let left = usize::try_from(MAX_SAMPLE_BYTES.saturating_sub(picture.samples())).unwrap_or(0);
+        logos.state().cache.shrink_to(left, &key.0);
+        let logo = picture.decode()?;
+        // Here, so that a logo that took too long is there when it is asked for again.
+        logos.state().cache.insert(key, &logo, now);
+        Ok(logo)
     }
 }
 

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -11,6 +12,9 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::outbound::http::tests::{says, server};
 use crate::start::{Running, start};
+
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_mins(1);
 
 /// A service that may fetch logos from this machine.
 struct Bench {
@@ -46,9 +50,28 @@ fn id(tenant: u32) -> TenantId {
     format!("tnt_{tenant:024x}").parse().expect("an id")
 }
 
+fn turn(tenant: u32) -> Turn {
+    (&id(tenant)).into()
+}
+
+/// Runs a task at a decoder when its turn comes.
+async fn run<T: Send + 'static>(
+    decoder: &Decoder,
+    turn: Turn,
+    end: Instant,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DecoderError> {
+    let turn = decoder.turn(turn, end).await?;
+    decoder.run(turn, end, work).await
+}
+
 fn png() -> Vec<u8> {
+    png_of(6, 4)
+}
+
+fn png_of(width: u32, height: u32) -> Vec<u8> {
     let mut file = std::io::Cursor::new(Vec::new());
-    let picture = image::RgbaImage::from_pixel(6, 4, image::Rgba([255, 0, 0, 255]));
+    let picture = image::RgbaImage::from_pixel(width, height, image::Rgba([255, 0, 0, 255]));
     picture.write_to(&mut file, image::ImageFormat::Png).expect("a file");
     file.into_inner()
 }
@@ -340,10 +363,10 @@ async fn a_decoder_that_has_ended_is_started_again() {
     }
     let soon = || Instant::now() + Duration::from_secs(5);
     assert_eq!(
-        decoder.run(&id(1), soon(), || panic!("a broken picture")).await.map(|()| 0),
+        run(&decoder, turn(1), soon(), || panic!("a broken picture")).await.map(|()| 0),
         Err(DecoderError::Panicked)
     );
-    assert_eq!(decoder.run(&id(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
+    assert_eq!(run(&decoder, turn(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
 }
 
 /// The wait for the decoder times out, and a task without waiters does not run.
@@ -351,16 +374,14 @@ async fn a_decoder_that_has_ended_is_started_again() {
 async fn the_wait_for_the_decoder_times_out() {
     let decoder = Decoder::new();
     let (go, going) = std::sync::mpsc::channel::<()>();
-    let tenant = id(1);
-    let busy = decoder.run(&tenant, Instant::now() + Duration::from_secs(5), move || going.recv());
+    let busy = run(&decoder, turn(1), Instant::now() + Duration::from_secs(5), move || going.recv());
     let late = async {
         let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        // For the turn, and for the thread.
-        for tenant in [1, 2] {
+        for (tenant, whose) in [(1, UsedUp::Own), (2, UsedUp::All)] {
             let runs = Arc::clone(&ran);
             let end = Instant::now() + Duration::from_millis(50);
-            let outcome = decoder.run(&id(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
-            assert_eq!(outcome, Err(DecoderError::Late));
+            let outcome = run(&decoder, turn(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
+            assert_eq!(outcome, Err(DecoderError::UsedUp(whose)));
         }
         go.send(()).expect("a receiver");
         ran
@@ -368,27 +389,76 @@ async fn the_wait_for_the_decoder_times_out() {
     let (busy, ran) = tokio::join!(busy, late);
     assert_eq!(busy, Ok(Ok(())));
     let end = Instant::now() + Duration::from_secs(5);
-    assert_eq!(decoder.run(&id(1), end, || ()).await, Ok(()), "the next one has its turn");
+    assert_eq!(run(&decoder, turn(1), end, || ()).await, Ok(()), "the next one has its turn");
     assert!(!ran.load(Ordering::SeqCst));
 }
 
 /// Many images of one tenant do not delay another tenant's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tenants_take_turns_at_the_decoder() {
-    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<usize>>>::default());
+    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
     let (go, going) = std::sync::mpsc::channel::<()>();
     let end = Instant::now() + Duration::from_secs(5);
-    let tenants = [id(0), id(1), id(2)];
-    let busy = decoder.run(&tenants[0], end, move || going.recv());
-    let decode = |tenant: usize| {
+    let busy = run(&decoder, turn(0), end, move || going.recv());
+    let decode = |tenant: u32| {
         let order = Arc::clone(&order);
-        decoder.run(&tenants[tenant], end, move || order.lock().expect("the order").push(tenant))
+        run(&decoder, turn(tenant), end, move || order.lock().expect("the order").push(tenant))
     };
     let many = join_all((0..MAX_FETCHES_PER_TENANT).map(|_| decode(1)));
     let release = async { go.send(()).expect("a receiver") };
     let (busy, many, other, ()) = tokio::join!(busy, many, decode(2), release);
     assert!(busy == Ok(Ok(())) && many.iter().all(Result::is_ok) && other.is_ok());
     assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
+}
+
+/// Q2: small images do not wait for the large ones of many others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn q2_the_decoder_takes_small_tasks_first() {
+    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
+    let (go, going) = std::sync::mpsc::channel::<()>();
+    let end = Instant::now() + Duration::from_secs(5);
+    let busy = run(&decoder, turn(0), end, move || going.recv());
+    let decode = |tenant: u32, rows: usize| {
+        let order = Arc::clone(&order);
+        run(&decoder, turn(tenant).of_rows(rows), end, move || order.lock().expect("the order").push(tenant))
+    };
+    let large = join_all((1..=20).map(|tenant| decode(tenant, 464)));
+    let release = async { go.send(()).expect("a receiver") };
+    let (busy, large, small, ()) = tokio::join!(busy, large, decode(99, 1), release);
+    assert!(busy == Ok(Ok(())) && large.iter().all(Result::is_ok) && small.is_ok());
+    assert_eq!(order.lock().expect("the order")[0], 99);
+}
+
+/// Q2: large images that wait for the decoder keep no account from its logos.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn q2_large_images_that_wait_make_room_for_other_accounts() {
+    let bench = Bench::new().await;
+    let decoder = &bench.running.app().logos.decoder;
+    let (large, _) = says(reply("200 OK", &png_of(1_200, 1_200))).await;
+    let (small, hits) = says(reply("200 OK", &png())).await;
+    let end = Instant::now() + LONG;
+    let urls: Vec<_> = (0..MAX_FETCHES).map(|number| url(large, &number.to_string())).collect();
+    let all = join_all((0..).zip(&urls).map(|(number, at)| bench.get(number, at)));
+    let other = async {
+        let first = decoder.turn(turn(90), end).await.expect("a turn");
+        until(|| (0..16).all(|tenant| decoder.is_waiting(&(&id(tenant)).into()))).await;
+        // After the small turns, in which the headers are read, and before the large ones.
+        let mut second = Box::pin(decoder.turn(turn(91), end));
+        assert!((&mut second).now_or_never().is_none());
+        drop(first);
+        let second = second.await.expect("a turn");
+        let at = url(small, "a.png");
+        let release = async {
+            until(|| hits.load(Ordering::SeqCst) > 0).await;
+            drop(second);
+        };
+        tokio::join!(bench.get(99, &at), release).0
+    };
+    tokio::select! {
+        biased;
+        other = other => assert!(other.is_ok(), "{:?}", other.err()),
+        _ = all => panic!("they were decoded before"),
+    }
 }
 
 /// A runtime that is shutting down drops spawned tasks at once.

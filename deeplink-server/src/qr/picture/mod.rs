@@ -111,6 +111,11 @@ impl<'a> Picture<'a> {
         self.header.samples
     }
 
+    /// Number of pixels; at most 16,000,000.
+    pub(super) fn size(&self) -> usize {
+        self.header.width as usize * self.header.height as usize
+    }
+
     /// The pixels.
     pub(super) fn decode(&self) -> Result<Logo, NotALogo> {
         let mut shrink = Shrink::new(self.header.width, self.header.height);
