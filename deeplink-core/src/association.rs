@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// `/.well-known/apple-app-site-association`: the iOS apps that open a host's links. It contains the keys of
-/// both formats, before and since iOS 13 (Apple, "Supporting associated domains").
+/// both formats: the one for iOS 12 and earlier, and the one for iOS 13 and later (Apple, "Supporting associated domains").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppleAssociation {
@@ -27,15 +27,15 @@ pub struct AppLinks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppLinkDetail {
-    /// `{team_id}.{bundle_id}`, since iOS 13.
+    /// `{team_id}.{bundle_id}`, for iOS 13 and later.
     #[serde(rename = "appIDs")]
     pub app_ids: Vec<String>,
-    /// Paths that open the app, since iOS 13: all paths.
+    /// Paths that open the app on iOS 13 and later: all paths.
     pub components: Vec<Component>,
-    /// `{team_id}.{bundle_id}`, before iOS 13.
+    /// `{team_id}.{bundle_id}`, for iOS 12 and earlier.
     #[serde(rename = "appID")]
     pub app_id: String,
-    /// Paths that open the app, before iOS 13: all paths.
+    /// Paths that open the app on iOS 12 and earlier: all paths.
     pub paths: Vec<String>,
 }
 

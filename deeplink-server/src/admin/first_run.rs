@@ -164,7 +164,7 @@ fn in_a_browser(app: &App, one_time: &OneTimeLink) -> String {
     }
     format!(
         "Open this account in a browser and enter your email address there; no email is
-sent. The link works once, within {hours} hours:
+sent. The link works only once and expires after {hours} hours:
 
   {url}
 

@@ -71,7 +71,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<AppDeta
         (status = 201, description = "Registered or replaced", body = AppDetail, headers(("Location" = String), ("Idempotency-Replayed" = String))),
         FullKey, KeyedBody,
         (status = 400, description = "A field is invalid", body = ErrorBody),
-        (status = 402, description = "The account already has 50 apps of this platform", body = ErrorBody),
+        (status = 402, description = "The account already has 50 apps for this platform", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(

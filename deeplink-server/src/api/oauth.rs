@@ -39,7 +39,7 @@ const STATE_MINUTES: i64 = 10;
 
 /// Redirects to an identity provider.
 ///
-/// The state that is sent to the provider works once, within ten minutes, and only in this browser, which is
+/// The state that is sent to the provider works only once, for ten minutes, and only in this browser, which is
 /// identified by a cookie.
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",

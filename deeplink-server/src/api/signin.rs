@@ -35,7 +35,7 @@ pub(super) const TOO_MANY: &str = "too many sign-ins from this IP address";
 /// The response is the same whether or not the address has an account, and whether or not it has reached its
 /// hourly limit: five links, and one more for an address with an account if requested from a network that none
 /// of the five came from (IPv4: /24, IPv6: /48). `a+b@example.com` counts as `a@example.com`. A domain in which
-/// no account has a confirmed address gets at most 200 emails of any kind per hour. The link works once, within 15
+/// no account has a confirmed address gets at most 200 emails of any kind per hour. The link works only once, for 15
 /// minutes; for a new address, it creates an account.
 #[utoipa::path(
     post, path = "/v1/auth/signin", operation_id = "signin", tag = "sessions",

@@ -321,7 +321,9 @@ pub(super) async fn check_postgres(conn: &mut PgConnection) -> Result<(), OpenEr
     let (provider, collation): (Option<String>, String) =
         sqlx::query_as(COLLATION_POSTGRES).fetch_one(&mut *conn).await?;
     if fsync != "on" {
-        return Err(OpenError::Unsafe("PostgreSQL runs with fsync=off, which loses acknowledged writes".into()));
+        return Err(OpenError::Unsafe(
+            "PostgreSQL is running with fsync=off, which can lose acknowledged writes".into(),
+        ));
     }
     if standby || read_only == "on" {
         return Err(OpenError::Unsafe("this PostgreSQL server is read-only; connect to the primary".into()));

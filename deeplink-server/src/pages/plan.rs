@@ -257,7 +257,9 @@ impl Standing {
     /// What is kept once the subscription is over: everything created, and clicks for as long as the next plan keeps
     /// them.
     fn kept(&self, verb: &str) -> String {
-        let kept = format!("No link, domain, team member or webhook {verb} deleted, and your links keep working.");
+        let kept = format!(
+            "Nothing {verb} deleted: you keep your links, domains, team members and webhooks, and your links keep working."
+        );
         match self.tier_afterwards().limits().analytics_retention_days.filter(|_| self.status.quotas_enforced) {
             Some(days) => {
                 format!("{kept} Individual clicks and other events are kept for only {}.", time_of(days))

@@ -40,7 +40,12 @@ fn the_first_run_gives_a_key_and_a_link_once() {
     let id = url.rsplit('/').next().expect("an id");
     let entry = banner.split_whitespace().find(|word| word.contains("/signin/once?token=")).expect("a link to sign in");
     assert!(entry.starts_with(&format!("http://{address}/")), "{banner}");
-    for part in ["works once, within 24 hours", "deeplink-server tenant signin \\\n", "expire 30 days after", EXPIRY] {
+    for part in [
+        "works only once and expires after 24 hours",
+        "deeplink-server tenant signin \\\n",
+        "expire 30 days after",
+        EXPIRY,
+    ] {
         assert!(banner.contains(part), "{part}: {banner}");
     }
     // URLs and commands are not broken.

@@ -81,7 +81,7 @@ async fn says(visitor: &Visitor<'_>, texts: &[&str], never: &[&str]) {
     }
 }
 
-const KEPT: &str = "No link, domain, team member or webhook is deleted, and your links keep working. Individual clicks \
+const KEPT: &str = "Nothing is deleted: you keep your links, domains, team members and webhooks, and your links keep working. Individual clicks \
                     and other events are kept for only 30 days.";
 
 /// What a page says of a subscription that has not ended but grants no plan, and of its end.
@@ -245,7 +245,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "<b>€49.50</b> <span class=\"mute\">per month</span>",
         "<b>€1,299</b> <span class=\"mute\">per month</span>",
         "You can cancel at any time",
-        "Your subscription has ended. No link, domain, team member or webhook was deleted",
+        "Your subscription has ended. Nothing was deleted: you keep your links",
         "Individual clicks and other events are kept for only 30 days.",
         "Manage billing",
         "Upgrade to Pro",

@@ -20,7 +20,7 @@ use crate::db::{Db, DbError, public_url};
 pub(super) const ABOUT: &str = "\
 Prints a one-time link that signs someone in to an account, without sending an email
 
-The link works once, within 24 hours. Its page asks for an email address:
+The link works only once and expires after 24 hours. Its page asks for an email address:
 
   - The address of a team member signs in that person.
   - A new address joins the account as a member, or as its owner if the account has no team members.
