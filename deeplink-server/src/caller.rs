@@ -27,7 +27,7 @@ impl From<&Caller> for Holder {
 }
 
 impl Caller {
-    /// Whether the credential is one that the account gives away: an affiliate's, or a publishable key.
+    /// Whether the account gives the credential away: it is an affiliate's, or a publishable key.
     pub(crate) fn is_restricted(&self) -> bool {
         self.affiliate.is_some() || matches!(self.by, Actor::Page(_))
     }
@@ -126,5 +126,31 @@ impl SignedIn {
     pub(crate) fn caller(&self) -> Caller {
         let (by, tenant) = (Actor::User(self.user.clone()), self.tenant.clone());
         Caller { by, tenant, affiliate: None, is_suspended: self.is_suspended }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deeplink_core::secret::Random;
+
+    use super::*;
+    use crate::shares::{Share, Turn};
+
+    /// R2, R5: credentials that an account gives away leave it a part of its share, and its own leave it all.
+    #[test]
+    fn credentials_that_an_account_gives_away_are_restricted() {
+        let (now, mut random) = (Timestamp::from_millis(0), Random::system());
+        let (tenant, affiliate) = (TenantId::new(now, &mut random), Some(AffiliateId::new(now, &mut random)));
+        let key = || Actor::Key(SecretKeyId::new(now, &mut Random::system()));
+        let page = Actor::Page(PublishableKeyId::new(now, &mut random));
+        let user = Actor::User(UserId::new(now, &mut random));
+        for (by, affiliate, is_restricted) in
+            [(key(), None, false), (user, None, false), (page, None, true), (key(), affiliate, true)]
+        {
+            let caller = Caller { by, tenant: tenant.clone(), affiliate, is_suspended: false };
+            let expected = Turn::from(Share::from(&tenant)).restricted(is_restricted);
+            assert_eq!(caller.turn(), expected, "{caller:?}");
+            assert_eq!(Holder::from(&caller) != Holder::from(&tenant), is_restricted, "{caller:?}");
+        }
     }
 }

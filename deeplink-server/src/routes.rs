@@ -2,6 +2,9 @@
 //!
 //! Grouped by who calls. A handler's extractor is its permission; one without an extractor is public.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
@@ -134,6 +137,12 @@ pub(crate) fn router(app: Shared) -> Router {
         .with_state(app)
 }
 
+/// The paths of all routes.
+static PATHS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let operations = deeplink_core::routes::ALL.iter().map(|route| route.path);
+    operations.chain(pages::PATHS.iter().copied()).chain([pages::HOME]).collect()
+});
+
 /// Records the template of the route that answered, and names what it did not find.
 async fn name_route(request: Request, next: Next) -> Response {
     let template = request.extensions().get::<axum::extract::MatchedPath>().cloned();
@@ -143,12 +152,7 @@ async fn name_route(request: Request, next: Next) -> Response {
     if response.status() == StatusCode::NOT_FOUND {
         missing::name(&mut response, template, uri.path());
     }
-    let all = deeplink_core::routes::ALL
-        .iter()
-        .map(|route| route.path)
-        .chain(pages::PATHS.iter().copied())
-        .chain([pages::HOME]);
-    if let Some(path) = all.into_iter().find(|path| *path == template) {
+    if let Some(path) = PATHS.get(template) {
         response.extensions_mut().insert(RouteName(path));
     }
     response

@@ -184,7 +184,7 @@ pub(crate) async fn update_for(
     let update = Update { caller, id, change, now: app.clock.now(), entry };
     let (affiliate, _) = app
         .write(
-            update.caller.share(),
+            update.caller.turn(),
             update,
             |tx, update| update.run(tx).boxed(),
             |app, _, (_, hashes)| forget(app, hashes),
@@ -253,7 +253,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
     let id = named(id)?;
     let entry = app.audited(&caller, AuditAction::AffiliateDeleted);
     let deleted = app.write(
-        caller.share(),
+        caller.turn(),
         (caller, id, entry),
         move |tx, (caller, id, entry)| {
             async move {

@@ -186,7 +186,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, affiliate: &st
     let affiliate = named(affiliate)?;
     let entry = app.audited(&caller, AuditAction::CredentialDeleted).of(&id, Some(affiliate.as_str()));
     let deleted = app.write(
-        caller.share(),
+        caller.turn(),
         (caller, affiliate, id, entry),
         |tx, (caller, affiliate, id, entry)| {
             async move {

@@ -245,7 +245,7 @@ pub(super) async fn identify_for(
         None => {
             let publisher = app.publisher(app.clock.now());
             let bound = app.write(
-                caller.share(),
+                caller.turn(),
                 Binding { app: Arc::clone(app), caller, asked, publisher },
                 |tx, binding| binding.run(tx).boxed(),
                 |app, binding, bound| {

@@ -148,7 +148,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
     let id = id.parse::<PublishableKeyId>().map_err(|_| ApiError::not_found())?;
     let entry = app.audited(&caller, AuditAction::PublishableKeyDeleted);
     let removed = app.write(
-        caller.share(),
+        caller.turn(),
         (caller, id, entry),
         |tx, (caller, id, entry)| remove(tx, caller, id, entry).boxed(),
         |app, _, hash: &String| app.forget_key(hash),

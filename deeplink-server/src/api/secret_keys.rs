@@ -182,7 +182,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: &Caller, id: &str) -> Resul
     let id = id.parse::<SecretKeyId>().map_err(|_| ApiError::not_found())?;
     let entry = app.audited(caller, AuditAction::SecretKeyDeleted);
     let removed = app.write(
-        caller.share(),
+        caller.turn(),
         (caller.clone(), id, entry),
         |tx, (caller, id, entry)| remove(tx, caller, id, entry).boxed(),
         |app, _, hash: &String| app.forget_key(hash),

@@ -21,7 +21,6 @@ use crate::http::NO_STORE;
 use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, JsonBody, NotFound};
 use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
-use crate::shares::Turn;
 use crate::state::{App, SEARCHED_ROWS, Shared};
 
 /// Lists the tags of all links, in alphabetical order. Maximum 1,000 per account.
@@ -117,7 +116,7 @@ async fn replace_in_batches(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: 
     let mut existed = false;
     loop {
         let step = app.write(
-            Turn::from(caller.share()).of_rows(BATCH.into()),
+            caller.turn().of_rows(BATCH.into()),
             (Arc::clone(caller), old.clone(), new.cloned()),
             |tx, (caller, old, new)| {
                 async move {

@@ -65,7 +65,7 @@ impl Scene {
 
     async fn link(&self) -> String {
         let link = CreateLink::new().web_url("https://example.com/");
-        let made = links::create_for(&self.app, Arc::clone(&self.caller), Once::none(self.caller.share()), link).await;
+        let made = links::create_for(&self.app, Arc::clone(&self.caller), Once::none(self.caller.turn()), link).await;
         made.and_then(Answer::into_made).expect("a link").link_id
     }
 
@@ -136,7 +136,7 @@ async fn the_sender_hears_of_a_new_secret_when_its_owner_has_gone() {
     let scene = Scene::new().await;
     let (app, caller) = (&scene.app, &scene.caller);
     let asked = CreateWebhook::new("https://1.1.1.1/hook", [EventKind::Conversion]);
-    let made = webhooks::create_for(app, Arc::clone(caller), Once::none(caller.share()), asked).await;
+    let made = webhooks::create_for(app, Arc::clone(caller), Once::none(caller.turn()), asked).await;
     let id = made.and_then(Answer::into_made).expect("a webhook").webhook.id;
     let once = Once::form(caller, "/test", "form", "");
     let heard = scene.hang_up_after_commit(webhooks::rotate_for(app, Arc::clone(caller), once, id));

@@ -201,7 +201,7 @@ pub(crate) async fn remove(
 /// Removes a person from the caller's team.
 pub(crate) async fn remove_for(app: &App, caller: &Caller, id: UserId) -> Result<(), ApiError> {
     let entry = app.audited(caller, AuditAction::UserRemoved);
-    let removed = app.db.write(caller.share(), (caller.clone(), id, entry), |tx, (caller, id, entry)| {
+    let removed = app.db.write(caller.turn(), (caller.clone(), id, entry), |tx, (caller, id, entry)| {
         async move {
             // Concurrent removals from one team wait here, so that one of the last two people stays.
             caller.hold(tx).await?;

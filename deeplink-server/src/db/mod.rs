@@ -10,7 +10,6 @@ mod open;
 mod queue;
 mod readers;
 mod report;
-mod restricted;
 mod rows;
 mod sets;
 mod upsert;
@@ -109,7 +108,6 @@ pub struct Db {
     kind: Arc<Kind>,
     /// The number of lookups for visits and credentials.
     lookups: Arc<AtomicU64>,
-    restricted: Arc<restricted::Writes>,
 }
 
 /// Which database is open; chosen once, by the URL's scheme.
@@ -233,8 +231,7 @@ impl Reader {
 
 impl Db {
     fn new(kind: Kind) -> Self {
-        let restricted = Arc::new(restricted::Writes::new(matches!(kind, Kind::Sqlite { .. })));
-        Self { kind: Arc::new(kind), lookups: Arc::default(), restricted }
+        Self { kind: Arc::new(kind), lookups: Arc::default() }
     }
 
     /// A connection for reading. It refuses writes.
@@ -303,20 +300,13 @@ impl Db {
         F: WriteWork<C, T, E>,
         A: FnOnce(&C, &T) + Send + 'static,
     {
-        // Both waits share one deadline.
-        let end = Instant::now() + self.commit_timeout();
-        let (turn, among_restricted) = self.restricted.enter(turn.into(), end).await?;
-        let committed = move |context: &C, value: &T| {
-            committed(context, value);
-            drop(among_restricted);
-        };
         match &*self.kind {
-            Kind::Sqlite { writer, .. } => writer.write(turn, end, context, work, committed).await,
+            Kind::Sqlite { writer, .. } => writer.write(turn.into(), context, work, committed).await,
             Kind::Postgres { writers, places, commit_timeout, answer_timeout, .. } => {
-                let limit = *answer_timeout;
+                let (turn, limit) = (turn.into(), *answer_timeout);
                 let share = turn.share.clone();
                 let place = places.acquire(turn, MAX_WAITING_WRITES).ok_or_else(|| used_up(&share))?;
-                let place = timeout_at(end, place).await.map_err(|_| overdue(places, &share))?;
+                let place = timeout(*commit_timeout, place).await.map_err(|_| overdue(places, &share))?;
                 // The work has its own time, so that what has waited long is not begun in vain.
                 let until = Instant::now() + *commit_timeout;
                 let race = Arc::new(CommitRace::default());
@@ -337,14 +327,6 @@ impl Db {
                 };
                 ended.unwrap_or_else(|_| Err(DbError::Panicked.into()))
             }
-        }
-    }
-
-    /// How long a write may wait until it begins.
-    fn commit_timeout(&self) -> Duration {
-        match &*self.kind {
-            Kind::Sqlite { writer, .. } => writer.commit_timeout(),
-            Kind::Postgres { commit_timeout, .. } => *commit_timeout,
         }
     }
 

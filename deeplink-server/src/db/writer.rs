@@ -74,19 +74,7 @@ impl Writer {
         Ok(Self { commit_timeout, queue, relaxed, failed, foreign, ended })
     }
 
-    /// How long a write may wait until it begins.
-    pub(super) fn commit_timeout(&self) -> Duration {
-        self.commit_timeout
-    }
-
-    pub(super) async fn write<C, T, E, F, A>(
-        &self,
-        turn: Turn,
-        end: Instant,
-        context: C,
-        work: F,
-        committed: A,
-    ) -> Result<T, E>
+    pub(super) async fn write<C, T, E, F, A>(&self, turn: Turn, context: C, work: F, committed: A) -> Result<T, E>
     where
         C: Send + Sync + 'static,
         T: Send + 'static,
@@ -95,7 +83,7 @@ impl Writer {
         A: FnOnce(&C, &T) + Send + 'static,
     {
         let (job, answer) = job(context, work, committed);
-        self.queue.push(turn, job, end)?;
+        self.queue.push(turn, job, Instant::now() + self.commit_timeout)?;
         answer.await.unwrap_or_else(|_| Err(DbError::Unknown("the writer ended".into()).into()))
     }
 

@@ -62,7 +62,7 @@ fn shown(kind: &str, id: &str) -> Option<String> {
         "domain" => id.len() <= MAX_HOST && is_of(b"-."),
         _ => id.len() <= MAX_ID && is_of(b"-_"),
     };
-    is_one.then(|| id.to_owned())
+    (is_one && !id.is_empty()).then(|| id.to_owned())
 }
 
 #[cfg(test)]
@@ -79,6 +79,8 @@ mod tests {
         };
         for (kind, id, expected) in [
             ("link", "nope", "no link nope"),
+            ("link", "", "no such link"),
+            ("affiliate", "", "no such affiliate"),
             ("link", "a%2Fb", "no such link"),
             ("link", "%ff", "no such link"),
             ("link", &*"a".repeat(41), "no such link"),

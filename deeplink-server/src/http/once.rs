@@ -164,7 +164,7 @@ impl Once {
 
     /// Reads the key, and the payment. The key is scoped to the tenant, the credential's scope, the method and the path.
     fn of(method: &Method, headers: &HeaderMap, caller: &Caller, path: &str, body: &[u8]) -> Result<Self, ApiError> {
-        let (charge, turn) = (caller.charge().cloned(), caller.share().into());
+        let (charge, turn) = (caller.charge().cloned(), caller.turn());
         let Some(key) = key_of(headers)? else { return Ok(Self { charge, ..Self::none(turn) }) };
         let scope = match (&caller.affiliate, &caller.by) {
             (Some(affiliate), _) => affiliate.as_str(),
@@ -189,7 +189,7 @@ impl Once {
             Actor::Wallet(_) => "",
         };
         let id = sha256_hex(&format!("{}\n{by}\nform\n{path}\n{id}\n{filled}", caller.tenant));
-        Self { key: Some(Key { id, request: filled }), ..Self::none(caller.share()) }
+        Self { key: Some(Key { id, request: filled }), ..Self::none(caller.turn()) }
     }
 
     /// The steps of [`App::once`]. The inner error is a refusal that is committed.

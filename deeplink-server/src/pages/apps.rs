@@ -224,7 +224,7 @@ pub(super) async fn update(
     if let Some(refused) = View::checked(&form, stand_in, |form| changed_in(form).validate()) {
         return Ok(page(&app, &person, stored, &refused));
     }
-    let once = Once::none(person.caller.share());
+    let once = Once::none(person.caller.turn());
     match api::apps::create_for(&app, Arc::clone(&person.caller), once, changed_in(&form)).await {
         Ok(made) => Ok(see_other(&format!("{LIST}/{}?done={}", made.into_made()?.id, saved(&form)))),
         Err(error) => {

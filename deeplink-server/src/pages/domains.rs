@@ -82,7 +82,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
     let mut domain = CreateDomain::new(form.value("domain"));
     domain.role = form.filled("role").map(|role| DomainRole::from(role.as_str()));
     let role = domain.role.clone().unwrap_or(DomainRole::Primary);
-    match api::domains::create_for(&app, &person.caller, Once::none(person.caller.share()), domain).await {
+    match api::domains::create_for(&app, &person.caller, Once::none(person.caller.turn()), domain).await {
         Ok(answer) => {
             let made = answer.into_made()?;
             let done = if made.verified { "domain-verified" } else { "domain-added" };
@@ -220,7 +220,7 @@ pub(super) async fn verify(State(app): State<Shared>, person: Person, Path(name)
     let domain = named(&app, &person, &name).await?;
     let looked = async {
         let claim = api::domain_verify::claim_of(&app, &person.caller, &name).await?;
-        api::domain_verify::verify_claim(&app, &person.caller, claim, Once::none(person.caller.share())).await
+        api::domain_verify::verify_claim(&app, &person.caller, claim, Once::none(person.caller.turn())).await
     };
     let (failure, outcome) = match looked.await {
         Ok((answer, saw)) => {

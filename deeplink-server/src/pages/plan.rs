@@ -371,7 +371,7 @@ pub(super) async fn back(_: Person) -> PageResult {
 pub(super) async fn checkout(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     let session = async {
         let tier = paid_tier(form.value("tier"))?;
-        let made = api::stripe::checkout_for(&app, &person.caller, &tier, Once::none(person.caller.share())).await?;
+        let made = api::stripe::checkout_for(&app, &person.caller, &tier, Once::none(person.caller.turn())).await?;
         made.into_made()
     };
     match session.await {
@@ -382,7 +382,7 @@ pub(super) async fn checkout(State(app): State<Shared>, person: Person, form: Fo
 
 /// Redirects to the page to manage cards and invoices.
 pub(super) async fn portal(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
-    match api::stripe::portal_for(&app, &person.caller, Once::none(person.caller.share())).await {
+    match api::stripe::portal_for(&app, &person.caller, Once::none(person.caller.turn())).await {
         Ok(made) => Ok(see_other(&made.into_made()?.portal_url)),
         Err(error) => page(&app, &person, &View::refused(None, error)?).await,
     }
@@ -421,7 +421,7 @@ fn question(app: &App, person: &Person, standing: &Standing, error: Option<&Form
 
 /// Cancels the subscription at the end of its period.
 pub(super) async fn cancel(State(app): State<Shared>, person: Person, _: Form) -> PageResult {
-    match api::billing::cancel_for(&app, &person.caller, Once::none(person.caller.share())).await {
+    match api::billing::cancel_for(&app, &person.caller, Once::none(person.caller.turn())).await {
         Ok(_) => Ok(see_other(&format!("{PATH}?done=plan-canceled"))),
         Err(error) => {
             let error = FormError::of(error)?;

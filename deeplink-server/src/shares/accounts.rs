@@ -2,7 +2,6 @@
 //! its body while it is in progress.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,22 +62,24 @@ impl<K: Clone + Eq + Hash> Counts<K> {
 
     pub(crate) fn add(&mut self, key: &K, bytes: usize) {
         self.all += bytes;
-        *self.of.entry(key.clone()).or_default() += bytes;
+        match self.of.get_mut(key) {
+            Some(of) => *of += bytes,
+            None => drop(self.of.insert(key.clone(), bytes)),
+        }
     }
 
     pub(crate) fn give_back(&mut self, key: &K, bytes: usize) {
-        if let Entry::Occupied(mut of) = self.of.entry(key.clone()) {
-            *of.get_mut() -= bytes;
-            if *of.get() == 0 {
-                of.remove();
+        if let Some(of) = self.of.get_mut(key) {
+            *of -= bytes;
+            if *of == 0 {
+                self.of.remove(key);
             }
         }
         self.all -= bytes;
     }
 }
 
-/// Whose requests and responses are counted: an account's, or those of all credentials that it gives away, which are
-/// affiliates' and publishable keys.
+/// Whose requests and responses are counted: an account's, or those of its affiliates' credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) tenant: TenantId,
@@ -92,9 +93,14 @@ impl From<&TenantId> for Holder {
 }
 
 impl Holder {
-    /// The credentials that an account gives away.
+    /// The affiliates of an account.
     pub(crate) fn restricted(tenant: &TenantId) -> Self {
         Self { tenant: tenant.clone(), is_restricted: true }
+    }
+
+    /// The rest of the account.
+    fn other(&self) -> Self {
+        Self { tenant: self.tenant.clone(), is_restricted: !self.is_restricted }
     }
 }
 
@@ -109,17 +115,18 @@ impl AccountBytes {
         Arc::new(Self { limits: REQUESTS, counts: Mutex::default() })
     }
 
-    /// Counts bytes, or returns why there is no room for them. Credentials that an account gives away use at most half of
-    /// what it may have.
+    /// Counts bytes, or returns why there is no room for them. Affiliates use at most half of what their account may have,
+    /// and take nothing of what it may always have.
     pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Result<(), &'static str> {
         let mut counts = self.counts();
-        let restricted = counts.of(&Holder { is_restricted: true, ..holder.clone() });
-        let of_account = restricted + counts.of(&Holder::from(&holder.tenant)) + bytes;
+        let its = counts.of(holder) + bytes;
+        let of_account = its + counts.of(&holder.other());
         let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
-        if of_account > most || holder.is_restricted && restricted + bytes > most / 2 {
+        let part = |of| if holder.is_restricted { of / 2 } else { of };
+        if of_account > most || its > part(most) {
             return Err(mine);
         }
-        if counts.all + bytes > of_all && of_account > always {
+        if counts.all + bytes > of_all && its > part(always) {
             return Err(all);
         }
         counts.add(holder, bytes);

@@ -184,6 +184,11 @@ impl State {
     fn give_back(&mut self, share: &Share, is_large: bool) {
         self.free += 1;
         self.large -= usize::from(is_large);
+        self.forget(share);
+    }
+
+    /// Counts one permit less for a share.
+    fn forget(&mut self, share: &Share) {
         if let Some(held) = self.held.get_mut(share) {
             *held -= 1;
             if *held == 0 {
@@ -204,17 +209,22 @@ impl Drop for Permit {
 }
 
 impl Permit {
-    /// Gives the permit to a share that has none and waits for one. `false` if there is no such share.
+    /// Gives the permit to a share that has none and waits for one. `false` if there is no such share, or if another one
+    /// has more permits than this one's.
     pub(crate) fn give_up(&mut self) -> bool {
         let Some(Held { limit, share, is_large }) = &self.0 else { return false };
         let (limit, mut state) = (Arc::clone(limit), limit.state());
         drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         let State { held, waiting, .. } = &*state;
-        if !waiting.any(|share| !held.contains_key(share)) {
+        let has_most = held.get(share) == held.values().max();
+        if !has_most || !waiting.any_share(|share| !held.contains_key(share)) {
             return false;
         }
-        state.give_back(share, *is_large);
+        // Its share has none only afterwards, so that it does not get this one back.
+        state.free += 1;
+        state.large -= usize::from(*is_large);
         limit.hand_out(&mut state, true);
+        state.forget(share);
         limit.hand_out(&mut state, false);
         drop(state);
         self.0 = None;
@@ -356,18 +366,31 @@ mod tests {
         assert!(has_all(&limit, 2));
     }
 
-    /// A permit is given up only for a share that has none, and goes to it however many others came first.
+    /// A permit is given up only for a share that has none, and goes to it however many others came first, also if it was
+    /// the only one of its share.
     #[tokio::test]
     async fn a_permit_is_given_to_a_share_without_one() {
+        let limit = ShareLimit::new(1, 1);
+        let wait = |n| Box::pin(limit.acquire(tenant(n).into(), 4).expect("room"));
+        let (mut only, mut again) = (wait(1).await, wait(1));
+        assert!((&mut again).now_or_never().is_none());
+        let mut other = wait(2);
+        assert!((&mut other).now_or_never().is_none() && only.give_up());
+        assert!((&mut again).now_or_never().is_none());
+        drop(other.now_or_never().expect("the permit"));
+        drop(again.await);
+        assert!(has_all(&limit, 1));
+
         let limit = ShareLimit::new(3, 2);
         let wait = |n| Box::pin(limit.acquire(tenant(n).into(), 4).expect("room"));
-        let (mut held, other) = (wait(1).await, [wait(1).await, wait(2).await]);
+        let (mut held, mut other) = (wait(1).await, [wait(1).await, wait(2).await]);
         let mut second = wait(2);
         assert!((&mut second).now_or_never().is_none() && !held.give_up(), "both have permits");
         drop(wait(3));
         assert!(!held.give_up(), "it has gone");
         let mut first = wait(3);
         assert!((&mut first).now_or_never().is_none());
+        assert!(!other[1].give_up(), "another share has more");
         assert!(held.give_up() && !held.give_up());
         let first = first.now_or_never().expect("the permit");
         assert!((&mut second).now_or_never().is_none());

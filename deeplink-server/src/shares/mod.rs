@@ -18,8 +18,6 @@ const ROWS_AT_THE_COST_OF_ONE: usize = 8;
 pub(crate) enum Share {
     /// An account's: requests with any of its credentials, and the task that sends its deliveries.
     Account(TenantId),
-    /// The part of it that the credentials have which an account gives away: affiliates' and publishable keys.
-    Restricted(TenantId),
     /// A wallet's that pays for single requests, whatever its account.
     Wallet(String),
     /// Of clients who have no account yet.
@@ -38,7 +36,7 @@ pub(crate) enum Share {
 impl Share {
     /// Whether a refusal tells the caller that the share is theirs.
     pub(crate) fn is_the_callers(&self) -> bool {
-        matches!(self, Self::Account(_) | Self::Restricted(_) | Self::Wallet(_))
+        matches!(self, Self::Account(_) | Self::Wallet(_))
     }
 }
 
@@ -49,11 +47,13 @@ impl From<&TenantId> for Share {
 }
 
 /// A share, and the cost of what it is asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) share: Share,
     /// 1 for what concerns one row or few.
     cost: u32,
+    /// With a credential that the account gives away; see [`Turns`].
+    is_restricted: bool,
 }
 
 impl Turn {
@@ -62,9 +62,9 @@ impl Turn {
         self.cost > 1
     }
 
-    /// The same in another share.
-    pub(crate) fn within(self, share: Share) -> Self {
-        Self { share, ..self }
+    /// The same with a credential that its account gives away, or not.
+    pub(crate) fn restricted(self, is_restricted: bool) -> Self {
+        Self { is_restricted, ..self }
     }
 
     /// The same for a batch of rows. It costs less than as many single ones, which wait for the disk too.
@@ -75,7 +75,7 @@ impl Turn {
 
 impl From<Share> for Turn {
     fn from(share: Share) -> Self {
-        Self { share, cost: 1 }
+        Self { share, cost: 1, is_restricted: false }
     }
 }
 

@@ -20,7 +20,8 @@ struct Flow {
     is_large: bool,
 }
 
-/// Waiting items, first come, first served within a flow. The next item is the one that would finish
+/// Waiting items, first come, first served within a flow, apart from those with restricted credentials. The next item is
+/// the one that would finish
 /// first if all flows were served at once, each at the same speed, so a small item never waits for the large ones of many
 /// others. On its own, this rule could make a large item wait for small items of every other flow, up to its own cost for
 /// each, so a large item that has waited longer than the next item is taken first, as long as small items keep most of the
@@ -43,14 +44,21 @@ pub(crate) struct Turns<T> {
 /// When an item would be done, and when it became the first of its flow.
 type Place = (u64, u64);
 
-/// The waiting items of a flow, each with its cost; never empty.
+/// The waiting items of a flow; never empty.
 #[derive(Debug)]
 struct Line<T> {
-    items: VecDeque<(u64, T)>,
+    items: VecDeque<Item<T>>,
     /// When the first item begins: where the last one that was served ended. Items that were dropped or taken out are
     /// not counted.
     begins: u64,
     place: Place,
+}
+
+#[derive(Debug)]
+struct Item<T> {
+    cost: u64,
+    is_restricted: bool,
+    item: T,
 }
 
 /// The flow whose first item is next.
@@ -64,7 +72,20 @@ struct First {
 
 impl<T> Line<T> {
     fn cost(&self) -> u64 {
-        self.items.iter().map(|(cost, _)| cost / UNIT).sum()
+        self.items.iter().map(|item| item.cost / UNIT).sum()
+    }
+
+    /// Where an item is added, if there are not `most` already. An account's own items pass those with restricted
+    /// credentials, but for one after each of its own, and are not counted with them.
+    fn end(&self, is_restricted: bool, most: usize) -> Option<usize> {
+        let len = self.items.len();
+        if is_restricted {
+            return (len < most).then_some(len);
+        }
+        let is_own = |item: &Item<T>| !item.is_restricted;
+        let has_room = len < most || self.items.iter().filter(|item| is_own(item)).count() < most;
+        let end = self.items.iter().rposition(is_own).map_or(0, |last| len.min(last + 2));
+        has_room.then_some(end)
     }
 }
 
@@ -87,15 +108,18 @@ impl<T> Turns<T> {
 
     /// Adds an item, unless `most` of its flow are waiting; `false` if there is no room.
     pub(crate) fn push(&mut self, turn: Turn, most: usize, item: T) -> bool {
+        let item = Item { cost: u64::from(turn.cost) * UNIT, is_restricted: turn.is_restricted, item };
         let flow = Flow { is_large: turn.is_large(), share: turn.share };
-        let waiting = self.lines.get(&flow).map_or(0, |line| line.items.len());
         let is_full = self.len >= MAX_WAITING && flow.share.is_the_callers();
-        if waiting >= most || (is_full && self.cost_of(&flow.share) > 0) {
+        if most == 0 || (is_full && self.cost_of(&flow.share) > 0) {
             return false;
         }
-        let item = (u64::from(turn.cost) * UNIT, item);
         if let Some(line) = self.lines.get_mut(&flow) {
-            line.items.push_back(item);
+            let Some(end) = line.end(item.is_restricted, most) else { return false };
+            line.items.insert(end, item);
+            if end == 0 {
+                self.step_up(flow);
+            }
         } else {
             self.arrivals += 1;
             self.line_up(flow, VecDeque::from([item]), self.now, self.arrivals);
@@ -105,7 +129,7 @@ impl<T> Turns<T> {
     }
 
     /// Whether items of such a share wait.
-    pub(crate) fn any(&self, is_such: impl Fn(&Share) -> bool) -> bool {
+    pub(crate) fn any_share(&self, is_such: impl Fn(&Share) -> bool) -> bool {
         self.lines.keys().any(|flow| is_such(&flow.share))
     }
 
@@ -114,7 +138,7 @@ impl<T> Turns<T> {
         let First { flow, is_early, is_instead } = self.first(may)?;
         let flows = self.lines.len() as u64;
         let Line { mut items, begins, .. } = self.leave(&flow)?;
-        let (cost, item) = items.pop_front()?;
+        let Item { cost, item, .. } = items.pop_front()?;
         self.now += cost / flows;
         self.len -= 1;
         self.passed = if flow.is_large || self.large.is_empty() { 0 } else { self.passed + cost };
@@ -134,7 +158,7 @@ impl<T> Turns<T> {
         let (passed_over, (place, next)) =
             self.order.iter().enumerate().find(|(_, (_, flow))| may(&flow.share, flow.is_large))?;
         let oldest = self.large.range(..place.1).map(|(_, flow)| flow).find(|flow| may(&flow.share, true));
-        let cost = |flow| self.lines.get(flow).and_then(|line| line.items.front()).map_or(0, |(cost, _)| *cost);
+        let cost = |flow| self.lines.get(flow).and_then(|line| line.items.front()).map_or(0, |item| item.cost);
         let early = oldest.filter(|flow| self.passed >= BEFORE_LARGE * cost(flow));
         Some(First { flow: early.unwrap_or(next).clone(), is_early: early.is_some(), is_instead: passed_over > 0 })
     }
@@ -143,8 +167,8 @@ impl<T> Turns<T> {
     pub(crate) fn forget(&mut self, share: &Share, is_gone: impl Fn(&T) -> bool) {
         for flow in flows(share) {
             let Some(line) = self.lines.get_mut(&flow) else { continue };
-            let (before, first) = (line.items.len(), line.items.front().is_some_and(|(_, item)| is_gone(item)));
-            line.items.retain(|(_, item)| !is_gone(item));
+            let (before, first) = (line.items.len(), line.items.front().is_some_and(|first| is_gone(&first.item)));
+            line.items.retain(|item| !is_gone(&item.item));
             self.len -= before - line.items.len();
             if first {
                 self.step_up(flow);
@@ -157,8 +181,8 @@ impl<T> Turns<T> {
         let (mut over, mut flows) = (Vec::new(), Vec::new());
         for (flow, line) in &mut self.lines {
             let before = over.len();
-            while line.items.front().is_some_and(|(_, item)| is_over(item)) {
-                over.extend(line.items.pop_front().map(|(_, item)| item));
+            while line.items.front().is_some_and(|first| is_over(&first.item)) {
+                over.extend(line.items.pop_front().map(|first| first.item));
             }
             if over.len() > before {
                 flows.push(flow.clone());
@@ -171,7 +195,7 @@ impl<T> Turns<T> {
         over
     }
 
-    /// Finds the place of a flow whose first item was dropped: the next one begins when that would have begun.
+    /// Finds the place of a flow with another first item, which begins when the one before would have begun.
     fn step_up(&mut self, flow: Flow) {
         if let Some(Line { items, begins, place: (_, arrival) }) = self.leave(&flow) {
             self.line_up(flow, items, begins, arrival);
@@ -187,8 +211,8 @@ impl<T> Turns<T> {
     }
 
     /// Puts a flow in its place among the others, if any of its items wait.
-    fn line_up(&mut self, flow: Flow, items: VecDeque<(u64, T)>, begins: u64, arrival: u64) {
-        let Some((cost, _)) = items.front() else { return };
+    fn line_up(&mut self, flow: Flow, items: VecDeque<Item<T>>, begins: u64, arrival: u64) {
+        let Some(Item { cost, .. }) = items.front() else { return };
         let place = (begins + cost, arrival);
         if flow.is_large {
             self.large.insert(arrival, flow.clone());
@@ -228,6 +252,29 @@ mod tests {
         assert_eq!(turns.next(|share, _| *share == self::share(2)), Some("b1"), "the first one's turn has not come");
         assert_eq!(all(&mut turns), ["a1", "c1", "b2", "a2", "a3"]);
         assert_eq!((turns.len(), turns.lines.len(), turns.order.len()), (0, 0, 0));
+    }
+
+    /// R2: an account's own items wait for at most as many with restricted credentials as there are of its own, and have
+    /// room however many of those wait. Neither keeps the other waiting for good.
+    #[test]
+    fn r2_an_accounts_own_items_pass_those_with_restricted_credentials() {
+        let mut turns = Turns::new();
+        let mut push = |is_restricted, item| turns.push(turn(1).restricted(is_restricted), 4, item);
+        assert!(["r1", "r2", "r3", "r4"].iter().all(|item| push(true, *item)) && !push(true, "r5"));
+        assert!(["a1", "a2", "a3", "a4"].iter().all(|item| push(false, *item)) && !push(false, "a5"));
+        let first: Vec<_> = (0..3).filter_map(|_| turns.next(|_, _| true)).collect();
+        assert!(turns.push(turn(1), 4, "a6") && !turns.push(turn(1).restricted(true), 4, "r7"));
+        assert_eq!([first, all(&mut turns)].concat(), ["a1", "r1", "a2", "r2", "a3", "r3", "a4", "r4", "a6"]);
+
+        for (item, is_restricted) in [("a1", false), ("a2", false), ("r1", true), ("a3", false), ("r2", true)] {
+            assert!(turns.push(turn(1).restricted(is_restricted), 9, item));
+        }
+        assert_eq!(all(&mut turns), ["a1", "a2", "r1", "a3", "r2"], "nothing passes what came before");
+
+        let large = |is_restricted, rows| turn(1).restricted(is_restricted).of_rows(rows);
+        assert!(turns.push(large(true, 800), 9, "costly") && turns.push(turn(2).of_rows(80), 9, "b"));
+        assert!(turns.push(large(false, 16), 9, "own"));
+        assert_eq!(all(&mut turns), ["own", "b", "costly"], "its cost is that of its first item");
     }
 
     #[test]

@@ -223,7 +223,7 @@ async fn a_plan_is_bought_managed_and_canceled() {
         "<bdi>Pro</bdi>",
         &until,
         KEPT,
-        "of the Free plan apply. No link,",
+        "the limits of the Free plan apply.",
         "Keep subscription",
     ] {
         assert!(question.contains(text), "{text}: {question}");

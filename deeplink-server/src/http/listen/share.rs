@@ -43,14 +43,14 @@ impl Share {
     }
 
     /// The share of an address that belongs to this site.
-    pub(super) fn of(site: OfSite, address: IpAddr) -> Self {
-        let OfSite { unread, bodies, visits, heads } = site;
+    pub(super) fn of(site: &OfSite, address: IpAddr) -> Self {
+        let share = Self { unread_of_site: Some(Arc::clone(&site.unread)), ..Self::default() };
         if address.is_ipv4() {
-            return Self { unread_of_site: Some(unread), ..Self::default() };
+            return share;
         }
-        let [bodies, visits, heads] =
-            [bodies, visits, heads].map(|site| UsedBy { site: Some(site), ..UsedBy::default() });
-        Self { unread_of_site: Some(unread), bodies, visits, heads, ..Self::default() }
+        let [bodies, visits, heads] = [&site.bodies, &site.visits, &site.heads]
+            .map(|site| UsedBy { site: Some(Arc::clone(site)), ..UsedBy::default() });
+        Self { bodies, visits, heads, ..share }
     }
 
     /// How many connections of the address are open; 0 for trusted proxies.
@@ -73,7 +73,7 @@ struct Site {
     used: OfSite,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct OfSite {
     pub(super) unread: Arc<Used>,
     bodies: Arc<Used>,
@@ -119,17 +119,17 @@ impl Addresses {
             Arc::clone(&self.of_proxies)
         } else {
             let mut open = lock(&self.open);
+            let Open { addresses, sites } = &mut *open;
             // Changed only under the lock.
-            let is_full = open.addresses.get(&address).is_some_and(|share| share.open() >= self.most);
+            let is_full = addresses.get(&address).is_some_and(|share| share.open() >= self.most);
             let net = network(address);
-            let of_site = open.sites.get(&net).map_or(0, |site| site.open);
+            let of_site = sites.get(&net).map_or(0, |site| site.open);
             if is_full || address.is_ipv6() && of_site >= self.most_of_site {
                 return None;
             }
-            let site = open.sites.entry(net).or_default();
+            let site = sites.entry(net).or_default();
             site.open += 1;
-            let site = site.used.clone();
-            let share = open.addresses.entry(address).or_insert_with(|| Arc::new(Share::of(site, address)));
+            let share = addresses.entry(address).or_insert_with(|| Arc::new(Share::of(&site.used, address)));
             share.open.fetch_add(1, Relaxed);
             Arc::clone(share)
         };
@@ -200,6 +200,8 @@ mod tests {
         }
         let net: Vec<_> = (0..6).map(|last| addresses.enter([198, 51, 100, last].into())).collect();
         assert!(net.iter().all(Option::is_some), "neighbours in an IPv4 /24 may be strangers");
+        let own = |share: &Share| share.bodies.site.is_none() && share.visits.site.is_none();
+        assert!(net.iter().flatten().all(|entry| own(&entry.share)) && !entries.iter().any(|entry| own(&entry.share)));
         entries.pop();
         assert!(enter(4).is_some(), "a place is free again");
     }

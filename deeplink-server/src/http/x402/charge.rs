@@ -15,7 +15,7 @@ use crate::db::wallets::{self, Wallet};
 use crate::db::{Conn, WriteWork};
 use crate::error::{ApiError, Stop};
 use crate::http::once::to_json;
-use crate::shares::Share;
+use crate::shares::{Share, Turn};
 use crate::state::App;
 use crate::vault::Vault;
 
@@ -31,9 +31,13 @@ impl Caller {
     pub(crate) fn share(&self) -> Share {
         match self.charge() {
             Some(charge) => Share::Wallet(format!("{}\n{}", charge.namespace, charge.address)),
-            None if self.is_restricted() => Share::Restricted(self.tenant.clone()),
             None => Share::from(&self.tenant),
         }
+    }
+
+    /// Its turn to write.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn::from(self.share()).restricted(self.is_restricted())
     }
 
     /// Stops a request of which only the form is checked. What follows reads, writes or calls out.

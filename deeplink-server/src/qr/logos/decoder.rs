@@ -21,7 +21,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecoderError {
     /// Its turn did not come in time.
-    #[error("the decoder was busy ({0:?})")]
+    #[error("the decoder was busy")]
     UsedUp(UsedUp),
     /// It was not done in time.
     #[error("too late")]

@@ -38,10 +38,8 @@ const MAX_WAITING: usize = 64;
 /// images that wait for the decoder, must not keep others' logos waiting. The wait is checked at this interval.
 const UNDISTURBED: Duration = Duration::from_millis(500);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Pixels that cost as much as a row of a batch.
+/// Pixels that cost as much as a row of a batch, so that an image of up to 512 × 512 px costs as much as a single row.
 const PIXELS_PER_ROW: usize = 512 * 512 / 8;
-/// Rows of a small image, which costs as much as a single row: up to 512 × 512 px.
-const SMALL_ROWS: usize = 8;
 /// How long a fetch may take, including the waits for its permit and for the decoder.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
@@ -227,53 +225,38 @@ impl Fetch {
         LogoError::Overloaded(UsedUp::All)
     }
 
-    /// Takes a small turn at the decoder, in which a small image is decoded, and another one for a large image.
+    /// Waits for a turn at the decoder by the number of pixels, which the headers name.
     async fn decode(&self, mut file: File, end: Instant) -> Result<Logo, LogoError> {
-        let turn = Turn::from(&self.key.0);
-        let decoding = || (Arc::clone(&self.logos), self.key.clone());
-        let (logos, key) = decoding();
-        let small = move || {
-            let rows = Picture::read(&file.bytes)?.size().div_ceil(PIXELS_PER_ROW);
-            if rows > SMALL_ROWS { Ok(Small::Not { rows, file }) } else { file.decode(&logos, key).map(Small::Decoded) }
-        };
-        let first = self.logos.decoder.turn(turn.clone(), end).await;
-        let rows = match self.on_thread(first, end, small).await? {
-            Small::Decoded(logo) => return Ok(logo),
-            Small::Not { rows, file: back } => {
-                file = back;
-                rows
-            }
-        };
-        let waiting = self.logos.decoder.turn(turn.of_rows(rows), end);
-        let Some(second) = file.held.during(waiting).await else { return Err(self.abandoned()) };
-        let (logos, key) = decoding();
-        self.on_thread(second, end, move || file.decode(&logos, key)).await
+        let pixels = Picture::read(&file.bytes).map_err(|why| self.refused(why.into()))?.size();
+        let waiting = self.logos.decoder.turn(Turn::from(&self.key.0).of_rows(pixels.div_ceil(PIXELS_PER_ROW)), end);
+        let Some(turn) = file.held.during(waiting).await else { return Err(self.abandoned()) };
+        let turn = turn.map_err(|why| self.not_decoded(why))?;
+        let (logos, key) = (Arc::clone(&self.logos), self.key.clone());
+        let done = self.logos.decoder.run(turn, end, move || file.decode(&logos, key)).await;
+        done.map_err(|why| self.not_decoded(why))?.map_err(|why| self.refused(why.into()))
     }
 
-    /// Runs a task at the decoder.
-    async fn on_thread<T: Send + 'static>(
-        &self,
-        turn: Result<Permit, DecoderError>,
-        end: Instant,
-        work: impl FnOnce() -> Result<T, NotALogo> + Send + 'static,
-    ) -> Result<T, LogoError> {
-        let done = match turn {
-            Ok(turn) => self.logos.decoder.run(turn, end, work).await,
-            Err(why) => Err(why),
-        };
-        let done: Result<T, LogoError> = match done {
-            Ok(done) => done.map_err(LogoError::from),
-            Err(DecoderError::Panicked) => {
+    fn not_decoded(&self, why: DecoderError) -> LogoError {
+        match why {
+            DecoderError::Panicked => {
                 tracing::warn!(host = self.host(), "logo decoder panicked");
-                Err(NotALogo::NotAnImage.into())
+                self.refused(NotALogo::NotAnImage.into())
             }
-            Err(why) => {
-                tracing::warn!(host = self.host(), %why, "logo not decoded");
-                // The logo itself may be fine.
-                Err(LogoError::Overloaded(if let DecoderError::UsedUp(whose) = why { whose } else { UsedUp::All }))
+            // The logo itself may be fine.
+            DecoderError::UsedUp(whose) => {
+                tracing::info!(host = self.host(), "logo not decoded: {why}");
+                LogoError::Overloaded(whose)
             }
-        };
-        done.inspect_err(|why| tracing::info!(host = self.host(), %why, "logo refused"))
+            DecoderError::Late | DecoderError::NoThread => {
+                tracing::warn!(host = self.host(), "logo not decoded: {why}");
+                LogoError::Overloaded(UsedUp::All)
+            }
+        }
+    }
+
+    fn refused(&self, why: LogoError) -> LogoError {
+        tracing::info!(host = self.host(), %why, "logo refused");
+        why
     }
 
     /// The host for the log; the rest of a URL may be private.
@@ -310,16 +293,6 @@ impl HeldPermit {
 struct File {
     bytes: Bytes,
     held: HeldPermit,
-}
-
-/// The outcome of a small turn.
-enum Small {
-    Decoded(Logo),
-    /// The image is large, and costs as much as this many rows.
-    Not {
-        rows: usize,
-        file: File,
-    },
 }
 
 impl File {

@@ -264,15 +264,17 @@ async fn a_caller_without_a_permit_in_time_is_told_whose_are_used_up() {
     assert!(bench.get(1, &at).await.is_ok(), "nothing is left of it");
 }
 
-/// Hosts that never answer take all permits: after a second, one is given to an account that has none.
+/// Hosts that never answer take all permits: after half a second, one is given to an account that has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_hosts_that_do_not_answer_keep_no_account_from_its_logos() {
     let bench = Bench::new().await;
     let (hanging, (fine, _)) = (HeldServer::start().await, says(reply("200 OK", &png())).await);
     let urls: Vec<_> = (0..20).map(|number| url(hanging.address, &number.to_string())).collect();
+    let began = Instant::now();
     let other = async {
         until(|| hanging.hits() >= MAX_FETCHES).await;
         let logo = bench.get(100, &url(fine, "a.png")).await;
+        assert!(began.elapsed() < FETCH_TIMEOUT, "they have not timed out");
         hanging.release();
         logo
     };
@@ -363,10 +365,10 @@ async fn a_decoder_that_has_ended_is_started_again() {
     }
     let soon = || Instant::now() + Duration::from_secs(5);
     assert_eq!(
-        run(&decoder, turn(1), soon(), || panic!("a broken picture")).await.map(|()| 0),
+        run(decoder, turn(1), soon(), || panic!("a broken picture")).await.map(|()| 0),
         Err(DecoderError::Panicked)
     );
-    assert_eq!(run(&decoder, turn(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
+    assert_eq!(run(decoder, turn(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
 }
 
 /// The wait for the decoder times out, and a task without waiters does not run.
@@ -388,6 +390,10 @@ async fn the_wait_for_the_decoder_times_out() {
     };
     let (busy, ran) = tokio::join!(busy, late);
     assert_eq!(busy, Ok(Ok(())));
+    let (go, going) = std::sync::mpsc::channel::<()>();
+    let late = run(&decoder, turn(1), Instant::now() + Duration::from_millis(50), move || going.recv()).await;
+    assert_eq!(late, Err(DecoderError::Late), "it has begun");
+    go.send(()).expect("a receiver");
     let end = Instant::now() + Duration::from_secs(5);
     assert_eq!(run(&decoder, turn(1), end, || ()).await, Ok(()), "the next one has its turn");
     assert!(!ran.load(Ordering::SeqCst));
@@ -429,28 +435,28 @@ async fn q2_the_decoder_takes_small_tasks_first() {
     assert_eq!(order.lock().expect("the order")[0], 99);
 }
 
-/// Q2: large images that wait for the decoder keep no account from its logos.
+/// Q2: large images that wait for the decoder keep no account from its logos, and a small one is decoded before them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn q2_large_images_that_wait_make_room_for_other_accounts() {
     let bench = Bench::new().await;
     let decoder = &bench.running.app().logos.decoder;
     let (large, _) = says(reply("200 OK", &png_of(1_200, 1_200))).await;
-    let (small, hits) = says(reply("200 OK", &png())).await;
+    let (small, _) = says(reply("200 OK", &png())).await;
     let end = Instant::now() + LONG;
     let urls: Vec<_> = (0..MAX_FETCHES).map(|number| url(large, &number.to_string())).collect();
     let all = join_all((0..).zip(&urls).map(|(number, at)| bench.get(number, at)));
     let other = async {
         let first = decoder.turn(turn(90), end).await.expect("a turn");
-        until(|| (0..16).all(|tenant| decoder.is_waiting(&(&id(tenant)).into()))).await;
-        // After the small turns, in which the headers are read, and before the large ones.
-        let mut second = Box::pin(decoder.turn(turn(91), end));
-        assert!((&mut second).now_or_never().is_none());
-        drop(first);
-        let second = second.await.expect("a turn");
+        let is_waiting = |tenant| decoder.is_waiting(&(&id(tenant)).into());
+        until(|| (0..16).all(is_waiting)).await;
         let at = url(small, "a.png");
         let release = async {
-            until(|| hits.load(Ordering::SeqCst) > 0).await;
-            drop(second);
+            until(|| is_waiting(99)).await;
+            // It costs more than a small image and less than a large one.
+            let mut second = Box::pin(decoder.turn(turn(91).of_rows(16), end));
+            assert!((&mut second).now_or_never().is_none());
+            drop(first);
+            second.await.expect("a turn")
         };
         tokio::join!(bench.get(99, &at), release).0
     };

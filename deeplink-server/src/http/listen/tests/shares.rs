@@ -549,7 +549,7 @@ async fn r4_a_site_has_a_quarter_of_the_unread_bytes() {
     for address in ["203.0.113.1", "2001:db8:1:2::"] {
         let connections = Connections::new(budget(SHARES * 2 * LARGE, usize::MAX));
         let site = OfSite::default();
-        let of_site = || Arc::new(Share::of(site.clone(), address.parse().unwrap()));
+        let of_site = || Arc::new(Share::of(&site, address.parse().unwrap()));
         let unread: Vec<_> = (0..6).map(|_| Unread::new(connections.add(&of_site()))).collect();
         let mut held: Vec<_> = unread[..4].iter().map(|unread| unread.admit(answer(LARGE), true).unwrap()).collect();
         assert_eq!(unread[4].admit(answer(LARGE), true).unwrap_err(), Excess::OfAddress, "{address}");
