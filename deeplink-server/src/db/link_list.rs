@@ -198,17 +198,23 @@ impl Window<'_> {
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
+        // In a subquery for each row, PostgreSQL does not choose how to find positions by them: it would read all accounts'.
+        let [row, end] = if DB::NAME == "SQLite" {
+            ["(", ")"]
+        } else {
+            ["(SELECT ", " FROM links r WHERE r.position = links.position)"]
+        };
         if let Some(enabled) = self.list.filter.enabled {
             // A link without a status is enabled: rows are read only for index entries with one.
-            query.push(" AND ");
-            query.push(if enabled { "(status IS NULL OR enabled)" } else { "status IS NOT NULL AND NOT enabled" });
+            let [entry, of] =
+                if enabled { ["status IS NULL OR ", "enabled"] } else { ["status IS NOT NULL AND ", "NOT enabled"] };
+            query.push(" AND (").push(entry).push(row).push(of).push(end).push(")");
         }
         if let Some(host) = &self.list.filter.domain {
             // As `Link::domain` has it.
             let is_default = host == self.list.default_host;
-            let of = if is_default { "(claimed OR made_under IS NULL" } else { "(NOT claimed" };
-            query.push(" AND ").push(of).push(if is_default { " OR" } else { " AND" });
-            query.push(" made_under = ").push_bind(host.clone()).push(")");
+            let of = if is_default { "claimed OR made_under IS NULL OR" } else { "NOT claimed AND" };
+            query.push(" AND ").push(row).push(of).push(" made_under = ").push_bind(host.clone()).push(end);
         }
     }
 
@@ -326,8 +332,8 @@ mod tests {
         let tenant = scratch.tenant("a@example.com").await;
         let other = scratch.tenant("b@example.com").await;
         let affiliate = AffiliateId::new(now(), &mut Random::system());
-        // Enough rows for PostgreSQL to prefer an index: a quarter are the account's, and half of those the
-        // affiliate's.
+        // Enough rows for PostgreSQL to prefer an index: a quarter are the account's, except for a gap in the middle, and
+        // half of those the affiliate's.
         scratch
             .execute(format!(
                 "INSERT INTO affiliates (id, tenant_id, name, partner_key, status, created_at, updated_at)
@@ -338,10 +344,11 @@ mod tests {
             .execute(format!(
                 "WITH RECURSIVE numbers (number) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT number + 1 FROM numbers WHERE number < 40000)
                  INSERT INTO links (tenant_id, link_id, position, claimed, metadata, affiliate_id, status, expires_at, created_at, updated_at)
-                 SELECT CASE WHEN number % 4 = 0 THEN '{tenant}' ELSE '{other}' END, 'link-' || number, {from} + number * {millisecond}, TRUE,
+                 SELECT CASE WHEN {is_outside} AND number % 4 = 0 THEN '{tenant}' ELSE '{other}' END, 'link-' || number, {from} + number * {millisecond}, TRUE,
                     'a text that makes a row longer than its entry in an index',
-                    CASE WHEN number % 8 = 0 THEN '{affiliate}' END, CASE WHEN number % 400 = 0 THEN 'flagged' END,
+                    CASE WHEN {is_outside} AND number % 8 = 0 THEN '{affiliate}' END, CASE WHEN number % 400 = 0 THEN 'flagged' END,
                     CASE WHEN number % 3 = 0 THEN number END, 0, 0 FROM numbers",
+                is_outside = "number NOT BETWEEN 10001 AND 29999",
                 from = first_of(now().as_millis()),
                 millisecond = first_of(1),
             ))
@@ -400,7 +407,7 @@ mod tests {
                 };
                 let mut filter = filter.clone();
                 filter.affiliate_id = of;
-                let plan = plan(&scratch, &tenant, &filter, &[]).await;
+                let plan = plan(&scratch, &tenant, &filter, &[], [None; 2]).await;
                 let positions: Vec<_> = plan.iter().filter(|step| step.contains(&format!("{index} "))).collect();
                 let is_covering = |step: &str| step.contains("COVERING INDEX") || step.contains("Index Only Scan");
                 assert!(positions.len() == 1 && is_covering(positions[0]), "{index} {filter:?}\n{plan:#?}");
@@ -416,7 +423,7 @@ mod tests {
             (of_status(LinkStatus::Active), &[4], false),
             (every().id_prefix("link-1"), &[4, 8], false),
         ] {
-            let plan = plan(&scratch, &tenant, &filter, tags).await;
+            let plan = plan(&scratch, &tenant, &filter, tags, [None; 2]).await;
             assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
             let index = plan.iter().find(|step| step.contains("link_tags_tag "));
             let is_read = index.is_some_and(|step| step.contains("COVERING INDEX") || step.contains("Index Only Scan"));
@@ -433,14 +440,27 @@ mod tests {
             (of_status(LinkStatus::Flagged).enabled(false), &[]),
             (every().enabled(false), &[4, 8]),
         ] {
-            let until = if filter.is_oldest_first() { 2_000 } else { 38_000 };
-            let until = Some(first_of(now().plus_millis(until).as_millis()));
-            let plan = plan_until(&scratch, &tenant, &filter, tags, until).await;
-            assert!(!plan.iter().any(is_scan), "{filter:?}\n{plan:#?}");
+            let [near, begin, end] =
+                if filter.is_oldest_first() { [2_000, 3_000, 39_000] } else { [38_000, 39_000, 3_000] };
+            for window in [[None, Some(near)], [Some(begin), Some(end)]] {
+                let bounds = window.map(|at| at.map(|at| first_of(now().plus_millis(at).as_millis())));
+                let plan = plan(&scratch, &tenant, &filter, tags, bounds).await;
+                assert!(!plan.iter().any(is_scan), "{filter:?} {window:?}\n{plan:#?}");
+                assert!(is_of_account(&plan) || !tags.is_empty(), "{filter:?} {window:?}\n{plan:#?}");
+            }
         }
     }
 
     const HOST: &str = "go.example.com";
+
+    /// Whether one of the account's own indexes has the positions, and an index on positions alone finds single rows.
+    fn is_of_account(plan: &[String]) -> bool {
+        const OWN: [&str; 4] = ["links_newest ", "links_affiliate ", "links_status ", "links_affiliate_status "];
+        let is_own = plan.iter().any(|step| OWN.iter().any(|index| step.contains(index)));
+        let mut by_position = plan.windows(2).filter(|steps| steps[0].contains("links_position_key "));
+        let is_row = |steps: &[String]| steps[1].contains("(\"position\" = ");
+        is_own && by_position.all(is_row) && !plan.iter().any(|step| step.contains("Bitmap"))
+    }
 
     /// Whether a step reads a whole table of links.
     #[expect(clippy::ptr_arg, reason = "it is given to iterators over texts")]
@@ -448,20 +468,16 @@ mod tests {
         step.starts_with("SCAN") || step.contains("Seq Scan on link")
     }
 
-    async fn plan(scratch: &Scratch, tenant: &TenantId, filter: &LinkFilter, tags: &[i64]) -> Vec<String> {
-        plan_until(scratch, tenant, filter, tags, None).await
-    }
-
-    async fn plan_until(
+    async fn plan(
         scratch: &Scratch,
         tenant: &TenantId,
         filter: &LinkFilter,
         tags: &[i64],
-        until: Option<i64>,
+        [last, until]: [Option<i64>; 2],
     ) -> Vec<String> {
         let (is_affiliate, default_host, limit) = (false, HOST, 51);
         let list = &ListRequest { tenant, is_affiliate, filter, default_host, last: None, limit, now: now() };
-        let window = Window { list, tags, last: None, until, limit };
+        let window = Window { list, tags, last, until, limit };
         match scratch.db.read().await.expect("a reader").conn() {
             Conn::Sqlite(conn) => {
                 let mut query = window.query("EXPLAIN QUERY PLAN ", None);

@@ -1,9 +1,10 @@
 //! Search in an account's links: for a text that is contained, without case, in what the owner wrote, for links that
 //! the owner enabled or disabled, and for those with a host in their URL; in the order of the list.
 //!
-//! No index answers these. So one search looks at a bounded number of links for a bounded time, a window of positions
-//! at a time, and says where it stopped. The database compares ASCII, which leaves few rows to read; those are compared
-//! again here, by Unicode's lower case, in the parts of them that are searched.
+//! No index answers these. So one search looks at a bounded number of the links that pass the filters on index entries, a
+//! window of positions at a time, begins no window after a while, and says where it stopped. Where few entries pass, a
+//! window may read all of the account's, until the report's own time is over. The database compares ASCII, which leaves few
+//! rows to read; those are compared again here, by Unicode's lower case, in the parts of them that are searched.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ const WINDOW: u32 = 5_000;
 const WHOLE_WINDOW: u32 = 500;
 /// Links that are compared before other tasks have their turn: each takes up to 0.1 ms.
 const AT_ONCE: usize = 16;
-/// Most links that one search looks at.
+/// Most links that one search looks at, of those that pass the filters on index entries.
 const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
 const MAX_TIME: Duration = Duration::from_millis(200);
@@ -33,13 +34,13 @@ pub(crate) fn is_needed(filter: &LinkFilter) -> bool {
 }
 
 /// Whether no link can match: one that its owner disabled is `disabled`, or what the operator says.
-fn is_contradictory(filter: &LinkFilter) -> bool {
+fn matches_nothing(filter: &LinkFilter) -> bool {
     filter.enabled == Some(false) && matches!(filter.status, Some(LinkStatus::Active | LinkStatus::Expired))
 }
 
 /// The next links of a list, up to its limit. An affiliate, who is not shown names and tags, finds nothing by them.
 pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<Found, DbError> {
-    if is_contradictory(list.filter) {
+    if matches_nothing(list.filter) {
         return Ok(Found::default());
     }
     let began = Instant::now();
