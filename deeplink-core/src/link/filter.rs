@@ -4,10 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::LinkStatus;
 use crate::error::{ErrorCode, Invalid};
+use crate::id::AffiliateId;
 use crate::tag::check_filter;
 use crate::time::Timestamp;
 use crate::url;
 use crate::words::{setters, words};
+
+/// Maximum characters of `id_prefix`; no ID is longer.
+const MAX_PREFIX_LEN: usize = 64;
 
 words! {
     /// The order of a list of links.
@@ -43,11 +47,11 @@ pub struct LinkFilter {
     /// Only links created before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_before: Option<Timestamp>,
-    /// Only links whose ID starts with this text, case-sensitive.
+    /// Only links whose ID starts with this text, at most 64 characters, case-sensitive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
-    /// Only links that contain this text (case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A
-    /// page of such a list may be short or empty and still have a next page.
+    /// Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, tags, URLs,
+    /// preview title or metadata. A page of such a list may be short or empty and still have a next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Only links that have all of these tags, at most 20.
@@ -97,10 +101,14 @@ impl LinkFilter {
         self.sort == Some(LinkSort::Oldest)
     }
 
-    /// Checks the filter: 400 `bad_request` for an unknown status or order, a domain that is not a host, and invalid
-    /// tags.
+    /// Checks the filter: 400 `bad_request` for an affiliate that is not an ID, an unknown status or order, a domain that
+    /// is not a host, a text that is too long, and invalid tags.
     pub fn check(&self) -> Result<(), Invalid> {
         let wrong = |field: &'static str, message: &str| Err(Invalid::field(ErrorCode::BadRequest, field, message));
+        let is_longer = |text: &Option<String>, most| text.as_ref().is_some_and(|text| text.chars().count() > most);
+        if self.affiliate_id.as_deref().is_some_and(|id| id.parse::<AffiliateId>().is_err()) {
+            return wrong("affiliate_id", "affiliate_id must be aff_ and 24 hex digits");
+        }
         if let Some(LinkStatus::Unknown(_)) = &self.status {
             return wrong("status", "status must be active, expired, flagged, disabled or deleted");
         }
@@ -109,6 +117,13 @@ impl LinkFilter {
         }
         if self.domain.as_deref().is_some_and(|domain| url::host(domain).is_none()) {
             return wrong("domain", "domain must be a host name such as go.example.com, without a scheme or port");
+        }
+        if is_longer(&self.id_prefix, MAX_PREFIX_LEN) {
+            return wrong("id_prefix", "id_prefix must be at most 64 characters");
+        }
+        // A whole destination may be searched for.
+        if is_longer(&self.q, url::MAX_LEN) {
+            return wrong("q", "q must be at most 2,048 characters");
         }
         check_filter(&self.tags).map(drop)
     }
@@ -127,6 +142,12 @@ mod tests {
             (all().domain("go.example.com:443"), Some("domain")),
             (all().domain(""), Some("domain")),
             (all().tag("a,b"), Some("tag")),
+            (all().affiliate_id("aff_1"), Some("affiliate_id")),
+            (all().affiliate_id("aff_0123456789abcdef01234567"), None),
+            (all().id_prefix("ä".repeat(64)), None),
+            (all().id_prefix("ä".repeat(65)), Some("id_prefix")),
+            (all().q("ä".repeat(2_048)), None),
+            (all().q("ä".repeat(2_049)), Some("q")),
             (all().status(LinkStatus::Deleted).sort(LinkSort::Oldest).domain("Go.Example.com").enabled(false), None),
         ] {
             let refused = filter.check().err().and_then(|invalid| invalid.field);
