@@ -111,6 +111,25 @@ pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -
     report.await
 }
 
+/// The IDs of the account's links with the most clicks, the most first, at most `limit`.
+pub(crate) async fn most_clicked_of(
+    app: &App,
+    caller: &Caller,
+    scope: FunnelScope,
+    limit: usize,
+) -> Result<Vec<String>, ApiError> {
+    app.clicks.counted().await;
+    let ids = app.report(caller, move |mut db, tenant| {
+        async move {
+            let found = Found::of(&mut db, &tenant, &scope).await?;
+            let most = found.most_clicked(&mut db, &scope, limit).await?;
+            Ok::<_, DbError>(most.into_iter().map(|(_, id, _)| id).collect())
+        }
+        .boxed()
+    });
+    ids.await
+}
+
 /// A report, and what a page shows beside it.
 pub(crate) struct Numbers {
     pub(crate) report: FunnelReport,

@@ -8,7 +8,7 @@ use deeplink_core::zone::Zone;
 use url::form_urlencoded;
 
 use super::person::Person;
-use super::range::last_days;
+use super::range::{NAMED, Named, last_days};
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::Query;
@@ -20,27 +20,6 @@ const STATUSES: [(LinkStatus, &str); 4] = [
     (LinkStatus::Expired, "Expired"),
     (LinkStatus::Disabled, "Disabled"),
     (LinkStatus::Flagged, "Flagged as unsafe"),
-];
-
-/// A period in which links were created.
-#[derive(Debug, Clone, Copy)]
-struct Period {
-    /// The value in the query.
-    name: &'static str,
-    /// The number of days up to today.
-    days: i64,
-    option: &'static str,
-    /// The same in a sentence about links.
-    words: &'static str,
-}
-
-/// The periods that can be chosen, as long as those of reports.
-const PERIODS: [Period; 5] = [
-    Period { name: "today", days: 1, option: "Today", words: "created today" },
-    Period { name: "7d", days: 7, option: "Last 7 days", words: "created in the last 7 days" },
-    Period { name: "30d", days: 30, option: "Last 30 days", words: "created in the last 30 days" },
-    Period { name: "90d", days: 90, option: "Last 90 days", words: "created in the last 90 days" },
-    Period { name: "12m", days: 364, option: "Last 12 months", words: "created in the last 12 months" },
 ];
 
 /// The order of the list.
@@ -93,8 +72,8 @@ impl Choice {
     }
 }
 
-/// What the list shows.
-pub(super) struct Shown {
+/// What the query of the list asks for.
+pub(super) struct LinkListQuery {
     /// What is searched for; empty for all links.
     pub(super) search: String,
     /// The tag that links must have.
@@ -103,38 +82,43 @@ pub(super) struct Shown {
     pub(super) status: Option<LinkStatus>,
     /// The host that links must have in their URLs.
     pub(super) domain: Option<String>,
-    period: Option<Period>,
+    /// The period up to now in which links must have been created.
+    period: Option<Named>,
     order: Order,
     /// What can be chosen, with what is.
     pub(super) choices: Vec<Choice>,
 }
 
-impl Shown {
+impl LinkListQuery {
     /// Reads the query of the list.
     pub(super) async fn read(app: &App, person: &Person, query: &Query) -> Result<Self, ApiError> {
-        let search = api::link_list::searched(query)?.unwrap_or_default().trim().to_owned();
+        let search = query.one("q")?.unwrap_or_default().trim().to_owned();
         let tag = chosen(query, "tag", "a tag", |text| Tag::parse(text).ok())?;
         let status = chosen(query, "status", "active, expired, disabled or flagged", |text| {
             STATUSES.into_iter().map(|(status, _)| status).find(|status| status.as_str() == text)
         })?;
         let domain = chosen(query, "domain", "a host name", deeplink_core::url::host)?;
         let period = chosen(query, "created", "today, 7d, 30d, 90d or 12m", |text| {
-            PERIODS.into_iter().find(|period| period.name == text)
+            NAMED.into_iter().find(|(name, ..)| *name == text)
         })?;
         let order = chosen(query, "sort", "newest, oldest or clicks", |text| {
             ORDERS.into_iter().find(|(_, value, _)| *value == text).map(|(order, ..)| order)
         })?;
         let order = order.unwrap_or(Order::Newest);
-        let mut shown = Self { search, tag, status, domain, period, order, choices: Vec::new() };
+        let mut list = Self { search, tag, status, domain, period, order, choices: Vec::new() };
         let tags = api::tags::names_for(app, &person.caller).await?;
         let hosts = api::domains::primaries_of(app, &person.caller).await?;
-        shown.choices = shown.choices_of(tags, hosts);
-        Ok(shown)
+        list.choices = list.choices_of(tags, hosts);
+        Ok(list)
     }
 
     /// What can be chosen: a tag if the account has any, and a domain if it has several.
-    fn choices_of(&self, tags: Vec<Tag>, mut hosts: Vec<String>) -> Vec<Choice> {
+    fn choices_of(&self, mut tags: Vec<Tag>, mut hosts: Vec<String>) -> Vec<Choice> {
         let mut choices = Vec::new();
+        // What was chosen may be gone from the account.
+        if let Some(tag) = self.tag.as_ref().filter(|tag| !tags.contains(tag)) {
+            tags.push(tag.clone());
+        }
         if !tags.is_empty() {
             let tags = tags.into_iter().map(|tag| {
                 let is_chosen = Some(&tag) == self.tag.as_ref();
@@ -157,8 +141,10 @@ impl Shown {
             });
             choices.push(Choice::new(("domain", "Domain", "All domains"), hosts));
         }
-        let created = self.period.map(|period| period.name);
-        let periods = PERIODS.into_iter().map(|period| (period.name, period.option, Some(period.name) == created));
+        let periods = NAMED.into_iter().map(|period| {
+            let is_chosen = Some(period) == self.period;
+            (period.0, format!("Created {}", words_of(period)), is_chosen)
+        });
         choices.push(Choice::new(("created", "Created", "Created any time"), periods));
         let [(_, _, first), others @ ..] = ORDERS;
         let orders = others.into_iter().map(|(order, value, words)| (value, words, order == self.order));
@@ -188,19 +174,14 @@ impl Shown {
         self.order == Order::Oldest
     }
 
-    /// Whether it depends on the current time.
-    pub(super) fn is_relative(&self) -> bool {
-        self.period.is_some()
-    }
-
     /// The age of the links that follow.
     pub(super) fn next_age(&self) -> &'static str {
         if self.is_oldest_first() { "newer" } else { "older" }
     }
 
-    /// When the links were created, as a sentence says it.
-    pub(super) fn created(&self) -> Option<&'static str> {
-        self.period.map(|period| period.words)
+    /// The period in which the links were created, as a sentence says it.
+    pub(super) fn created(&self) -> Option<String> {
+        self.period.map(words_of)
     }
 
     /// What the list contains, and in which order.
@@ -221,11 +202,11 @@ impl Shown {
     }
 
     /// Why the list is empty, if it is one by clicks.
-    pub(super) fn no_clicks(&self) -> &'static str {
+    pub(super) fn no_clicks(&self) -> String {
         if self.is_unfiltered() {
-            "No links were clicked in the last 30 days."
+            "No links were clicked in the last 30 days.".to_owned()
         } else {
-            "None of the 100 links with the most clicks in the last 30 days match."
+            format!("None of the {MOST_CLICKED} links with the most clicks in the last 30 days match.")
         }
     }
 
@@ -236,7 +217,7 @@ impl Shown {
         filter.tags = self.tag.iter().map(|tag| tag.key().to_owned()).collect();
         filter.status.clone_from(&self.status);
         filter.domain.clone_from(&self.domain);
-        let days = self.period.map(|period| last_days(zone, period.days, now));
+        let days = self.period.map(|(_, days, ..)| last_days(zone, days, now));
         // The moments after which links are created do not include the first one.
         filter.created_after = days.and_then(|days| Some(days.first()?.start.plus_millis(-1)));
         filter.sort = self.is_oldest_first().then_some(LinkSort::Oldest);
@@ -251,10 +232,16 @@ impl Shown {
             ("tag", self.tag.as_ref().map(Tag::as_str)),
             ("status", self.status.as_ref().map(LinkStatus::as_str)),
             ("domain", self.domain.as_deref()),
-            ("created", self.period.map(|period| period.name)),
+            ("created", self.period.map(|(name, ..)| name)),
             ("sort", sort.map(|(_, value, _)| *value)),
         ])
     }
+}
+
+/// A period, in a sentence.
+fn words_of((_, days, _, title): Named) -> String {
+    let title = title.to_lowercase();
+    if days == 1 { title } else { format!("in the {title}") }
 }
 
 /// The value of a parameter that the form may send empty.

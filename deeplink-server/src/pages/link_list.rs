@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::extract::State;
-use deeplink_core::funnel::{FunnelQuery, GroupBy};
+use deeplink_core::funnel::FunnelQuery;
 use deeplink_core::link::LinkFilter;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
@@ -13,7 +13,7 @@ use http::StatusCode;
 use super::PageResult;
 use super::chart::Count;
 use super::frame::{Frame, Pager, Section, answer};
-use super::link_filter::{MOST_CLICKED, Shown};
+use super::link_filter::{LinkListQuery, MOST_CLICKED};
 use super::links::{Status, name_of};
 use super::person::Person;
 use super::tags::{self, TagLink};
@@ -22,6 +22,7 @@ use crate::api::link_list::LinkPage;
 use crate::db::clicks::{self, By, Kinds, Scope};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
+use crate::http::cursor::{Cursor, LinkCursor};
 use crate::http::extract::Query;
 use crate::state::{App, Shared};
 
@@ -47,25 +48,31 @@ struct ListPage<'a> {
     frame: &'a Frame,
     links: Vec<LinkRow>,
     pager: Pager,
-    shown: Shown,
+    list: LinkListQuery,
 }
 
 /// The list, or the part of it that the query asks for.
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
-    let shown = Shown::read(&app, &person, &query).await?;
-    let filter = shown.filter(app.clock.now(), &person.who.zone);
-    let (links, next) = if shown.is_by_clicks() {
-        (most_clicked(&app, &person, filter).await?, None)
-    } else {
-        // The cursor has the same filters; since it was issued, "the last 7 days" may have become other ones.
-        let filter = if cursor.is_some() && shown.is_relative() { LinkFilter::new() } else { filter };
-        rows(&app, &person, filter, cursor).await?
+    let list = LinkListQuery::read(&app, &person, &query).await?;
+    let mut filter = list.filter(app.clock.now(), &person.who.zone);
+    filter.check()?;
+    let (links, next) = match cursor {
+        Some(_) if list.is_by_clicks() => return Err(LinkCursor::filter_mismatch()),
+        None if list.is_by_clicks() => (most_clicked(&app, &person, filter).await?, None),
+        _ => {
+            if let (Some(text), Some(created)) = (cursor, &mut filter.created_after) {
+                // Since the cursor was issued, "the last 7 days" may have become other ones.
+                let begun = LinkCursor::read(text, &app.vault, &person.caller)?;
+                *created = begun.filter.created_after.unwrap_or(*created);
+            }
+            rows(&app, &person, filter, cursor).await?
+        }
     };
     let frame = Frame::of(&app, &person, Section::LINKS, "Links").after(&query);
-    let pager = Pager::new(shown.href(), cursor, next);
-    let pager = if shown.is_oldest_first() { pager.oldest_first() } else { pager };
-    Ok(answer(&app, StatusCode::OK, &frame, &ListPage { frame: &frame, links, pager, shown }))
+    let pager = Pager::new(list.href(), cursor, next);
+    let pager = if list.is_oldest_first() { pager.oldest_first() } else { pager };
+    Ok(answer(&app, StatusCode::OK, &frame, &ListPage { frame: &frame, links, pager, list }))
 }
 
 /// One page of links that match a filter, and the cursor of the next page.
@@ -82,11 +89,8 @@ pub(super) async fn rows(
 
 /// Those of the account's most clicked links that match a filter, the one with the most clicks first.
 async fn most_clicked(app: &App, person: &Person, filter: LinkFilter) -> Result<Vec<LinkRow>, ApiError> {
-    let query = FunnelQuery::account().group_by(GroupBy::Link).limit(MOST_CLICKED);
-    let report = api::analytics::report_for(app, &person.caller, query.check(app.clock.now())?).await?;
-    // The clicks of all other links are in a group that has nothing else.
-    let links = report.groups.into_iter().flatten().filter(|group| group.new_users.is_some());
-    let ids = links.map(|group| group.key).collect();
+    let scope = FunnelQuery::account().check(app.clock.now())?;
+    let ids = api::analytics::most_clicked_of(app, &person.caller, scope, MOST_CLICKED as usize).await?;
     let found = api::link_list::matching(app, &person.caller, ids, filter).await?;
     let mut rows = counted(app, person, found).await?;
     rows.sort_by(|(clicks, row), (more, other)| more.cmp(clicks).then_with(|| row.id.cmp(&other.id)));

@@ -14,8 +14,10 @@ const DAY_MILLIS: i64 = 86_400_000;
 /// Charts of more days have a bar for each week: a quarter's days still fit the page.
 const MAX_DAILY: i64 = 92;
 
-/// Named ranges: the value in the query, the number of days, the label of the button, and the title above the numbers.
-const NAMED: [(&str, i64, &str, &str); 5] = [
+/// A named range: the value in the query, the number of days, the label of the button, and the title above the numbers.
+pub(super) type Named = (&'static str, i64, &'static str, &'static str);
+
+pub(super) const NAMED: [Named; 5] = [
     ("today", 1, "Today", "Today"),
     ("7d", 7, "7 days", "Last 7 days"),
     (DEFAULT, DEFAULT_WINDOW_DAYS, "30 days", "Last 30 days"),

@@ -318,7 +318,13 @@ async fn the_list_shows_a_period_and_has_other_orders() {
         assert_eq!((ids.len(), ids[0], ids[24]), (25, first, last), "{query}");
     }
     let oldest = page("?sort=oldest").await;
-    for part in ["Your links, oldest first.", "<option value=\"oldest\" selected>Oldest first</option>", ">Newer</a>"] {
+    for part in [
+        "Your links, oldest first.",
+        "<option value=\"oldest\" selected>Oldest first</option>",
+        "<option value=\"\">Created any time</option><option value=\"today\">Created today</option>\
+         <option value=\"7d\">Created in the last 7 days</option>",
+        ">Newer</a>",
+    ] {
         assert!(oldest.contains(part), "{part}: {oldest}");
     }
     // "The last 7 days" are others on the next day, but not on the next page.
@@ -329,8 +335,20 @@ async fn the_list_shows_a_period_and_has_other_orders() {
     let second = page(&format!("?created=7d&sort=oldest&cursor={cursor}")).await;
     assert_eq!(rows(&second), ["link-25"]);
     assert!(second.contains("href=\"/account/links?created=7d&#38;sort=oldest\">Oldest</a>"), "{second}");
-    let other = visitor.get(&format!("/account/links?sort=newest&q=link&cursor={cursor}")).await;
-    assert_eq!(other.status, 400, "a cursor of another list");
+    let all = page("?sort=oldest").await;
+    let of_all = all.split("cursor=").nth(1).and_then(|rest| rest.split('"').next()).expect("a next page");
+    for (other, cursor) in [
+        ("sort=newest&q=link", cursor),
+        ("created=7d", cursor),
+        ("created=7d&sort=oldest&q=link", cursor),
+        ("created=7d&sort=oldest&status=active", cursor),
+        ("created=7d&sort=oldest", of_all),
+        ("sort=clicks", of_all),
+        ("created=7d&sort=clicks", cursor),
+    ] {
+        let other = visitor.get(&format!("/account/links?{other}&cursor={cursor}")).await;
+        assert_eq!(other.status, 400, "a cursor of another list: {}", other.text());
+    }
 
     let most = page("?sort=clicks").await;
     assert_eq!(rows(&most), ["link-03", "early", "link-20"]);
@@ -342,6 +360,7 @@ async fn the_list_shows_a_period_and_has_other_orders() {
         ("?sort=clicks&status=flagged", "None of the 100 links with the most clicks in the last 30 days match."),
         ("?created=today", "No links created today."),
         ("?created=today&q=x", "No links created today contain “<bdi>x</bdi>”."),
+        ("?created=12m&q=none", "No links created in the last 12 months contain “<bdi>none</bdi>”."),
     ] {
         let page = page(query).await;
         assert!(page.contains(text) && page.contains("href=\"/account/links\">All links</a>"), "{query}: {page}");
@@ -389,6 +408,13 @@ async fn the_list_shows_the_links_of_a_domain() {
     assert_eq!(rows(&page("?domain=two.example.com").await), ["plain"]);
     let gone = page("?domain=one.example.com").await;
     assert!(rows(&gone) == ["taken"] && gone.contains("<option value=\"one.example.com\" selected>"), "{gone}");
+    // A tag that no link has any more stays chosen too.
+    world.a.make_of(&json!({"custom_id": "tagged", "tags": ["Spring"]})).await;
+    assert_eq!(rows(&page("?tag=spring").await), ["tagged"]);
+    assert_eq!(world.a.delete("/v1/tags/spring").await.status, 204);
+    let untagged = page("?tag=Spring").await;
+    assert!(untagged.contains("No links with the tag “<bdi>Spring</bdi>”."), "{untagged}");
+    assert!(untagged.contains("<option value=\"Spring\" selected>Spring</option>"), "{untagged}");
 }
 
 /// The page of a link says what each device gets, and devices that get the same are named together.
