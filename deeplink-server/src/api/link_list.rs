@@ -114,7 +114,7 @@ pub(crate) async fn page_of(
     let is_affiliate = caller.affiliate.is_some();
     let is_search = link_search::is_needed(&scoped);
     let is_deleted = scoped.status == Some(LinkStatus::Deleted);
-    let is_wide = is_search || is_deleted || combines_tags(&scoped);
+    let is_wide = is_search || is_deleted || is_sparse(&scoped);
     let rows = if is_wide { SEARCHED_ROWS } else { 1 };
     let list = app.report_of_rows(caller, rows, move |mut db, tenant| {
         async move {
@@ -141,10 +141,12 @@ pub(crate) async fn page_of(
     Ok(LinkPage { links: found, primary, next_cursor })
 }
 
-/// Whether a list may read all links with a tag: no index answers tags together with other filters.
-fn combines_tags(filter: &LinkFilter) -> bool {
-    let others = [filter.status.is_some(), filter.id_prefix.is_some(), filter.affiliate_id.is_some()];
-    filter.tags.len() > 1 || (filter.tags.len() == 1 && others.contains(&true))
+/// Whether a list may read the index entries of all links, or all links with a tag, to find a few: no index is ordered
+/// by these filters, or answers tags together with other filters.
+fn is_sparse(filter: &LinkFilter) -> bool {
+    let is_few = filter.id_prefix.is_some() || filter.status == Some(LinkStatus::Expired);
+    let others = [filter.status.is_some(), filter.affiliate_id.is_some()];
+    is_few || filter.tags.len() > 1 || (filter.tags.len() == 1 && others.contains(&true))
 }
 
 /// Those of these links, at most 100, that match a filter of the owner's, in no order.
