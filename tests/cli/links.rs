@@ -338,10 +338,19 @@ fn list_sends_its_filters() {
     );
     let sent = double.requests().len();
     dl.run("links list --tag a,b").fails(3);
-    dl.run("links list --domain https://go.example.com/").fails(3);
-    dl.run("links list --sort name").fails(3);
+    for (option, message) in [
+        ("--status resting", "--status \"resting\": must be active, expired, flagged, disabled or deleted"),
+        (
+            "--domain https://go.example.com/",
+            "--domain \"https://go.example.com/\": must be a host name such as go.example.com, without a scheme or port",
+        ),
+        ("--affiliate aff_1", "--affiliate \"aff_1\": must be aff_ and 24 hex digits"),
+        ("--sort name", "--sort \"name\": must be newest or oldest"),
+    ] {
+        let refused = dl.run(&format!("links list {option}"));
+        assert!(refused.fails(3).contains(message), "{option}");
+    }
     dl.run("links list --enabled perhaps").fails(2);
-    dl.run("links list --status resting").fails(3);
     assert_eq!(double.requests().len(), sent, "nothing is sent");
     // A cursor carries its filters; 7d is no longer the moment that it was on the first page.
     dl.run("links list --created-after 7d --status expired --cursor abc").ok();

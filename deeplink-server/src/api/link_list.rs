@@ -3,13 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use deeplink_core::error::ErrorBody;
-use deeplink_core::id::AffiliateId;
 use deeplink_core::link::{LinkFilter, LinkList, LinkSort, LinkStatus};
 use deeplink_core::page::{self, MAX_LIMIT};
+use deeplink_core::tag::check_filter;
 use deeplink_core::url;
 use futures_util::FutureExt;
 
-use super::tags;
 use crate::caller::Caller;
 use crate::db::link_list::{self, Found, ListRequest};
 use crate::db::links::{self, Link};
@@ -176,37 +175,21 @@ pub(crate) async fn matching(
     Ok(LinkPage { links, primary, next_cursor: None })
 }
 
-fn at_most(most: usize) -> impl Fn(&str) -> Option<String> {
-    move |text: &str| (text.chars().count() <= most).then(|| text.to_owned())
-}
-
-/// The text that links are searched for; a whole destination may be.
-pub(crate) fn searched(query: &Query) -> Result<Option<String>, ApiError> {
-    query.parsed("q", "at most 2,048 characters", at_most(deeplink_core::url::MAX_LEN))
-}
-
-/// The host that links have in their URLs.
-fn domain_in(query: &Query) -> Result<Option<String>, ApiError> {
-    query.parsed("domain", "a host name such as go.example.com, without a scheme or port", url::host)
-}
-
 fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     let mut filter = LinkFilter::new();
-    filter.affiliate_id = query.parsed("affiliate_id", "aff_ and 24 hex digits", |text| {
-        text.parse::<AffiliateId>().ok().map(|id| id.as_str().to_owned())
-    })?;
-    filter.status = query.parsed("status", "active, expired, flagged, disabled or deleted", |text| {
-        Some(LinkStatus::from(text)).filter(|status| LinkStatus::ALL.contains(status))
-    })?;
+    filter.affiliate_id = query.one("affiliate_id")?.map(str::to_owned);
+    filter.status = query.one("status")?.map(LinkStatus::from);
     filter.enabled = query.parsed("enabled", "true or false", |text| text.parse().ok())?;
-    filter.domain = domain_in(query)?;
+    filter.domain = query.one("domain")?.map(str::to_owned);
     filter.created_after = query.moment("created_after")?;
     filter.created_before = query.moment("created_before")?;
-    filter.id_prefix = query.parsed("id_prefix", "at most 64 characters", at_most(64))?;
-    filter.q = searched(query)?;
-    filter.tags = tags::filter_in(query)?;
-    filter.sort = query.parsed("sort", "newest or oldest", |text| {
-        Some(LinkSort::from(text)).filter(|sort| LinkSort::ALL.contains(sort))
-    })?;
+    filter.id_prefix = query.one("id_prefix")?.map(str::to_owned);
+    filter.q = query.one("q")?.map(str::to_owned);
+    filter.tags = query.every("tag").map(str::to_owned).collect();
+    filter.sort = query.one("sort")?.map(LinkSort::from);
+    filter.check()?;
+    // In the form in which they are stored.
+    filter.domain = filter.domain.as_deref().and_then(url::host);
+    filter.tags = check_filter(&filter.tags)?.iter().map(|tag| tag.key().to_owned()).collect();
     Ok(filter)
 }

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
-use deeplink_core::tag::{self, MAX_TAGS_OF_ACCOUNT, RenameTag, Tag, TagDetail, TagList};
+use deeplink_core::tag::{MAX_TAGS_OF_ACCOUNT, RenameTag, Tag, TagDetail, TagList};
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::http::NO_STORE;
 use crate::http::auth::FullScope;
 use crate::http::documented::{Deleted, FullKey, JsonBody, NotFound};
-use crate::http::extract::{BODY_LIMIT, Path, Query, json_body, parse};
+use crate::http::extract::{BODY_LIMIT, Path, json_body, parse};
 use crate::state::{App, SEARCHED_ROWS, Shared};
 
 /// Lists the tags of all links, in alphabetical order. Maximum 1,000 per account.
@@ -135,12 +135,6 @@ async fn replace_in_batches(app: &Shared, caller: &Arc<Caller>, old: &Tag, new: 
             Progress::NoTag => return Err(ApiError::not_found()),
         }
     }
-}
-
-/// The keys of the tags that links must have.
-pub(crate) fn filter_in(query: &Query) -> Result<Vec<String>, ApiError> {
-    let tags: Vec<String> = query.every("tag").map(str::to_owned).collect();
-    Ok(tag::check_filter(&tags)?.iter().map(|tag| tag.key().to_owned()).collect())
 }
 
 /// Adds tags to new links.

@@ -72,20 +72,29 @@ impl Filter {
     /// The filter in the service's form.
     pub(crate) fn check(self) -> Outcome<LinkFilter> {
         let mut filter = LinkFilter::new();
-        if let Some(status) = self.status {
-            let status = LinkStatus::from(status.as_str());
-            if let LinkStatus::Unknown(word) = &status {
-                let what = format!("--status \"{word}\": must be one of active, expired, flagged, disabled, deleted");
-                return Err(Failure::invalid(what).field("status").into());
-            }
-            filter = filter.status(status);
-        }
+        filter.status = self.status.as_deref().map(LinkStatus::from);
         (filter.affiliate_id, filter.enabled, filter.domain) = (self.affiliate, self.enabled, self.domain);
         filter.created_after = self.created_after.map(|given| given.moment);
         filter.created_before = self.created_before.map(|given| given.moment);
         (filter.q, filter.id_prefix, filter.tags) = (self.q, self.id_prefix, self.tags);
-        Ok(filter)
+        checked(filter)
     }
+}
+
+/// The filter, if it is valid; otherwise, the error names the option and its value.
+fn checked(filter: LinkFilter) -> Outcome<LinkFilter> {
+    let Err(wrong) = filter.check() else { return Ok(filter) };
+    let field = wrong.field.as_deref().unwrap_or_default();
+    let (option, value) = match field {
+        "affiliate_id" => ("affiliate", filter.affiliate_id.as_deref()),
+        "status" => ("status", filter.status.as_ref().map(LinkStatus::as_str)),
+        "domain" => ("domain", filter.domain.as_deref()),
+        "sort" => ("sort", filter.sort.as_ref().map(LinkSort::as_str)),
+        _ => return Err(wrong.into()),
+    };
+    let rule = wrong.message.strip_prefix(field).unwrap_or(&wrong.message).trim_start();
+    let what = format!("--{option} \"{}\": {rule}", value.unwrap_or_default());
+    Err(Failure::invalid(what).field(field).into())
 }
 
 /// List links, newest first by default
@@ -119,10 +128,7 @@ impl List {
             _ => "no links match",
         };
         filter.sort = self.sort.as_deref().map(LinkSort::from);
-        if let Some(LinkSort::Unknown(word)) = &filter.sort {
-            let what = format!("--sort \"{word}\": must be newest or oldest");
-            return Err(Failure::invalid(what).field("sort").into());
-        }
+        let filter = checked(filter)?;
         // A cursor contains its filters and its order, and 7d no longer means the same moment as on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {
