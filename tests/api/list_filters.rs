@@ -111,11 +111,18 @@ async fn links_are_listed_by_the_host_of_their_url() {
         assert!(found.split(' ').any(|id| link["link_id"] == id), "{link}: {found}");
     }
     // Deleted links have a URL too.
-    for id in ["one", "plain"] {
+    for id in ["one", "two", "plain"] {
         assert_eq!(world.a.delete(&format!("/v1/links/{id}")).await.status, 204);
     }
-    assert_eq!(listed(&world.a, "?status=deleted&domain=one.example.com").await, "one");
-    assert_eq!(listed(&world.a, "?status=deleted&domain=two.example.com").await, "plain");
+    for (query, expected) in [
+        ("domain=one.example.com", "one"),
+        ("domain=two.example.com", "two plain"),
+        ("domain=two.example.com&sort=newest", "two plain"),
+        ("domain=two.example.com&sort=oldest", "plain two"),
+        ("domain=two.example.com&enabled=false", ""),
+    ] {
+        assert_eq!(listed(&world.a, &format!("?status=deleted&{query}")).await, expected, "{query}");
+    }
 }
 
 /// The same links in the opposite order, however they are filtered, page by page; new ones come at the end.
