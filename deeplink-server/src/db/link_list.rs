@@ -198,12 +198,9 @@ impl Window<'_> {
     where
         String: sqlx::Type<DB> + for<'q> sqlx::Encode<'q, DB>,
     {
-        // In a subquery for each row, PostgreSQL does not choose how to find positions by them: it would read all accounts'.
-        let [row, end] = if DB::NAME == "SQLite" {
-            ["(", ")"]
-        } else {
-            ["(SELECT ", " FROM links r WHERE r.position = links.position)"]
-        };
+        // PostgreSQL would find positions by them, among those of all accounts; it does not with a subquery for each row.
+        const IN_ROW: [&str; 2] = ["(SELECT ", " FROM links r WHERE r.position = links.position)"];
+        let [row, end] = if DB::NAME == "SQLite" { ["(", ")"] } else { IN_ROW };
         if let Some(enabled) = self.list.filter.enabled {
             // A link without a status is enabled: rows are read only for index entries with one.
             let [entry, of] =
