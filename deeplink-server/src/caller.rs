@@ -22,7 +22,7 @@ pub(crate) struct Caller {
 
 impl From<&Caller> for Holder {
     fn from(caller: &Caller) -> Self {
-        if caller.is_restricted() { Self::restricted(&caller.tenant) } else { Self::from(&caller.tenant) }
+        if caller.affiliate.is_some() { Self::restricted(&caller.tenant) } else { Self::from(&caller.tenant) }
     }
 }
 
@@ -147,10 +147,11 @@ mod tests {
         for (by, affiliate, is_restricted) in
             [(key(), None, false), (user, None, false), (page, None, true), (key(), affiliate, true)]
         {
+            let is_affiliates = affiliate.is_some();
             let caller = Caller { by, tenant: tenant.clone(), affiliate, is_suspended: false };
             let expected = Turn::from(Share::from(&tenant)).restricted(is_restricted);
             assert_eq!(caller.turn(), expected, "{caller:?}");
-            assert_eq!(Holder::from(&caller) != Holder::from(&tenant), is_restricted, "{caller:?}");
+            assert_eq!(Holder::from(&caller) != Holder::from(&tenant), is_affiliates, "{caller:?}");
         }
     }
 }

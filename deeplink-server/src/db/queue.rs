@@ -52,7 +52,7 @@ impl Queue {
         if state.is_closed {
             return Err(DbError::Unavailable("the server is stopping".into()));
         }
-        let is_behind_much = turn.share.is_the_callers() && state.turns.cost_of(&turn.share) >= MUCH;
+        let is_behind_much = turn.share.is_the_callers() && state.turns.cost_before(&turn) >= MUCH;
         if !state.turns.push(turn, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_much }) {
             return Err(refusal);
         }

@@ -12,8 +12,8 @@ use deeplink_core::id::TenantId;
 struct Limits {
     of_account: usize,
     of_all: usize,
-    /// Beyond `of_all`, an account may still have what most of its requests need, so that opening many accounts does not
-    /// block others.
+    /// Beyond `of_all`, an account may still have what most of its requests need, and its affiliates half as much, so that
+    /// opening many accounts does not block others.
     always: usize,
     /// What is counted, for errors.
     what: [&'static str; 2],
@@ -165,6 +165,15 @@ mod tests {
         bodies.give_back(&restricted, half);
         bodies.take(&account, half).expect("it has all when no other has any");
         assert!(bodies.take(&restricted, 1).is_err(), "the account has its share");
+        for number in 1..8 {
+            bodies.take(&tenant(number), BODIES.of_account).expect("each has its own");
+        }
+        let always = BODIES.always;
+        let (account, restricted) = (tenant(9), Holder::restricted(&tenant(9).tenant));
+        bodies.take(&restricted, always / 2).expect("half of what its account always has");
+        assert!(!bodies.take(&restricted, 1).expect_err("all is taken").contains("from this account"));
+        bodies.take(&account, always).expect("all that it always has");
+        assert!(bodies.take(&account, 1).is_err());
     }
 
     /// An account has a share of the total, and can reuse what it released.

@@ -77,11 +77,11 @@ impl ShareLimit {
         is_taken.then(|| self.permit(share, false))
     }
 
-    /// Whether any of a share are waiting.
-    pub(crate) fn is_waiting(&self, share: &Share) -> bool {
+    /// Whether any of its share are waiting before it.
+    pub(crate) fn is_waiting(&self, turn: &Turn) -> bool {
         let mut state = self.state();
-        state.waiting.forget(share, |waiting| waiting.permit.is_closed());
-        state.waiting.cost_of(share) > 0
+        state.waiting.forget(&turn.share, |waiting| waiting.permit.is_closed());
+        state.waiting.cost_before(turn) > 0
     }
 
     /// Whether the share has all the permits that it may have.
@@ -106,8 +106,8 @@ impl ShareLimit {
         may_take
     }
 
-    /// Waits for a permit for this share: first come, first served within a share, while shares with free permits take
-    /// turns by cost. Returns `None` at once if `waiting` requests of this share, as small or as large, are waiting.
+    /// Waits for a permit for this share; shares with free permits take turns by cost (see [`Turns`]). Returns `None` at
+    /// once if `waiting` requests of this share and kind, as small or as large, are waiting.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         turn: Turn,
@@ -143,7 +143,7 @@ impl ShareLimit {
         end: Instant,
     ) -> Result<Permit, UsedUp> {
         let share = turn.share.clone();
-        let is_behind_own = self.is_waiting(&share);
+        let is_behind_own = self.is_waiting(&turn);
         let permit = self.acquire(turn, waiting).ok_or(UsedUp::Own)?;
         let is_own = || is_behind_own || self.is_used_up(&share);
         timeout_at(end, permit).await.map_err(|_| if is_own() { UsedUp::Own } else { UsedUp::All })

@@ -90,10 +90,10 @@ impl Decoder {
         sent
     }
 
-    /// Whether any of a share's tasks wait for their turn.
+    /// Whether tasks of a share wait for their turn.
     #[cfg(test)]
-    pub(super) fn is_waiting(&self, share: &crate::shares::Share) -> bool {
-        self.turns.is_waiting(share)
+    pub(super) fn is_waiting(&self, turn: &Turn) -> bool {
+        self.turns.is_waiting(turn)
     }
 
     /// Replaces the thread with one that has ended.

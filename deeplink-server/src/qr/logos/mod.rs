@@ -34,8 +34,8 @@ const MAX_FETCHES: usize = 16;
 const MAX_FETCHES_PER_TENANT: usize = 4;
 /// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
-/// How long a fetch keeps its permit from a tenant that waits for its first one: hosts that do not answer, and large
-/// images that wait for the decoder, must not keep others' logos waiting. The wait is checked at this interval.
+/// How long a fetch of a tenant with most permits keeps its one from a tenant that waits for its first: hosts that do not
+/// answer, and large images that wait for the decoder, must not keep others' logos waiting. Checked at this interval.
 const UNDISTURBED: Duration = Duration::from_millis(500);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Pixels that cost as much as a row of a batch, so that an image of up to 512 × 512 px costs as much as a single row.

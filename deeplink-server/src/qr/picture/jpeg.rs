@@ -5,6 +5,8 @@ use super::{BASE_BYTES, Header, take};
 /// Maximum number of scans of an image. The few bytes that begin one can cost a row or, in a progressive image, a whole
 /// pass.
 const MAX_SCANS: usize = 100;
+/// Maximum segments before the first scan: cameras write fewer than a hundred, and a color profile takes at most 255.
+const MAX_SEGMENTS: usize = 4_096;
 
 /// Size and memory: all samples, and with several scans every coefficient until the last scan.
 pub(super) fn header(file: &[u8]) -> Option<Header> {
@@ -57,6 +59,9 @@ impl<'a> Head<'a> {
             }
             let length = u16::from_be_bytes(take(&mut rest, 2)?.try_into().ok()?);
             let segment = take(&mut rest, usize::from(length).checked_sub(2)?)?;
+            if segments.len() == MAX_SEGMENTS {
+                return None;
+            }
             segments.push((marker, segment));
             match marker {
                 0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(segment, marker == 0xc2)?),

@@ -33,7 +33,7 @@ pub(super) fn header(file: &[u8]) -> Option<Header> {
         _ => return None,
     };
     let pixels = u64::from(width) * u64::from(height);
-    let samples = if interlaced == 0 { 0 } else { pixels * channels };
+    let samples = if interlaced == 0 { 0 } else { pixels.saturating_mul(channels) };
     let min_file_bytes = pixels.saturating_mul(parts * u64::from(depth)) / 8 / MAX_DEFLATE_RATIO;
     Some(Header { width, height, samples, decoder_bytes: BASE_BYTES, min_file_bytes })
 }

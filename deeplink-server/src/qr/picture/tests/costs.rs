@@ -34,6 +34,17 @@ fn q4_costs_that_stand_further_inside_are_seen() {
     assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::NotAnImage));
 }
 
+/// Q4: the segments before the image are counted, because each takes memory.
+#[test]
+fn q4_a_jpeg_has_a_bounded_number_of_segments() {
+    let jpeg = sample("baseline.jpg");
+    let with = |segments: usize| {
+        let empty = b"\xff\xfe\0\x02".repeat(segments);
+        Logo::decode(&[&jpeg[..2], &empty, &jpeg[2..]].concat()).err()
+    };
+    assert_eq!((with(4_000), with(5_000)), (None, Some(NotALogo::NotAnImage)));
+}
+
 /// Q4: a JPEG has one reading. The decoder would find pictures other than the ones counted: where no marker can be,
 /// after a marker without a segment, after a segment with another length.
 #[test]

@@ -173,6 +173,10 @@ fn q4_what_is_too_large_is_refused_by_its_header() {
         let expected = if is_too_large { NotALogo::TooLarge } else { NotALogo::NotAnImage };
         assert_eq!(Logo::decode(&with_size(&png, width, height)).err(), Some(expected), "{width} × {height}");
     }
+    let mut interlaced = png;
+    interlaced[28] = 1;
+    let interlaced = with_size(&interlaced, u32::MAX, u32::MAX);
+    assert_eq!(Logo::decode(&interlaced).err(), Some(NotALogo::TooLarge), "more bytes than can be counted");
     let jpeg = |width: u16, height: u16| {
         let mut file = sample("baseline.jpg").to_vec();
         let frame = file.windows(2).position(|two| two == [0xff, 0xc0]).expect("a frame");
