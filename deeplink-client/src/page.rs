@@ -52,7 +52,7 @@ impl Listed for LinkFilter {
     type Page = LinkList;
 
     fn check(&self) -> Result<()> {
-        Self::check(self).map_err(Error::invalid)
+        Self::check(self).map(drop).map_err(Error::invalid)
     }
 
     fn ask(&self, connection: &Connection) -> Call<LinkList> {

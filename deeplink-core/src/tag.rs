@@ -163,7 +163,7 @@ pub(crate) fn check_field(field: &'static str, tags: &[String]) -> Result<Vec<Ta
 }
 
 /// Applies the rules to the tags of a filter.
-pub fn check_filter(tags: &[String]) -> Result<Vec<Tag>, Invalid> {
+pub(crate) fn check_filter(tags: &[String]) -> Result<Vec<Tag>, Invalid> {
     check_in("tag", &ErrorCode::BadRequest, tags)
 }
 

@@ -101,6 +101,7 @@ async fn links_are_listed_by_the_host_of_their_url() {
         ("domain=two.example.com&q=two", "two"),
         ("domain=example.com", ""),
         ("domain=three.example.com", ""),
+        (&format!("domain=one.example.com&affiliate_id={}", world.a1.affiliate_id()), ""),
     ] {
         assert_eq!(listed(&world.a, &format!("?{query}")).await, expected, "{query}");
     }
@@ -110,15 +111,19 @@ async fn links_are_listed_by_the_host_of_their_url() {
         let found = listed(&world.a, &format!("?domain={host}")).await;
         assert!(found.split(' ').any(|id| link["link_id"] == id), "{link}: {found}");
     }
+    world.a.make_of(&json!({"custom_id": "of-one", "affiliate_id": world.a1.affiliate_id()})).await;
+    assert_eq!(listed(&world.a1, "?domain=two.example.com").await, "of-one");
+    assert_eq!(listed(&world.a2, "?domain=two.example.com").await, "");
+    assert_eq!(world.a.delete("/v1/links/of-one").await.status, 204);
     // Deleted links have a URL too.
     for id in ["one", "two", "plain"] {
         assert_eq!(world.a.delete(&format!("/v1/links/{id}")).await.status, 204);
     }
     for (query, expected) in [
         ("domain=one.example.com", "one"),
-        ("domain=two.example.com", "two plain"),
-        ("domain=two.example.com&sort=newest", "two plain"),
-        ("domain=two.example.com&sort=oldest", "plain two"),
+        ("domain=two.example.com", "of-one two plain"),
+        ("domain=two.example.com&sort=newest", "of-one two plain"),
+        ("domain=two.example.com&sort=oldest", "plain two of-one"),
         ("domain=two.example.com&enabled=false", ""),
     ] {
         assert_eq!(listed(&world.a, &format!("?status=deleted&{query}")).await, expected, "{query}");

@@ -39,6 +39,24 @@ fn a_file_grows_beside_its_name() {
 }
 
 #[test]
+fn an_export_is_filtered_and_goes_on_with_the_same_filter_alone() {
+    let double = Double::new(|request| match request.query("cursor") {
+        None => Answer::new(200, r#"{"links":[],"next_cursor":"next"}"#),
+        Some(_) => Answer::error(400, "invalid_cursor", "no"),
+    });
+    let dl = Dl::at(&double.url);
+    let filtered = "links export --out links.csv --enabled false --domain go.example.com";
+    dl.run(filtered).fails(3);
+    let first = double.requests().remove(0);
+    assert_eq!((first.query("enabled"), first.query("domain")), (Some("false"), Some("go.example.com")));
+    for other in ["--enabled true --domain go.example.com", "--enabled false --domain example.com", "--enabled false"] {
+        let said = dl.run(&format!("links export --out links.csv {other} --resume")).fails(2).to_owned();
+        assert!(said.contains("--domain go.example.com"), "{other}: {said}");
+    }
+    dl.run(&format!("{filtered} --resume")).fails(3);
+}
+
+#[test]
 fn a_stopped_export_goes_on() {
     let failing = Arc::new(AtomicUsize::new(2));
     let fails = Arc::clone(&failing);

@@ -102,8 +102,9 @@ impl LinkFilter {
     }
 
     /// Checks the filter: 400 `bad_request` for an affiliate that is not an ID, an unknown status or order, a domain that
-    /// is not a host, a text that is too long, and invalid tags.
-    pub fn check(&self) -> Result<(), Invalid> {
+    /// is not a host, a text that is too long, and invalid tags. Returns it in the form in which links are compared with it:
+    /// not for another check, because the case-folded form of a tag may be longer than tags may be.
+    pub fn check(&self) -> Result<Self, Invalid> {
         let wrong = |field: &'static str, message: &str| Err(Invalid::field(ErrorCode::BadRequest, field, message));
         let is_longer = |text: &Option<String>, most| text.as_ref().is_some_and(|text| text.chars().count() > most);
         if self.affiliate_id.as_deref().is_some_and(|id| id.parse::<AffiliateId>().is_err()) {
@@ -115,7 +116,8 @@ impl LinkFilter {
         if let Some(LinkSort::Unknown(_)) = &self.sort {
             return wrong("sort", "sort must be newest or oldest");
         }
-        if self.domain.as_deref().is_some_and(|domain| url::host(domain).is_none()) {
+        let domain = self.domain.as_deref().and_then(url::host);
+        if domain.is_none() && self.domain.is_some() {
             return wrong("domain", "domain must be a host name such as go.example.com, without a scheme or port");
         }
         if is_longer(&self.id_prefix, MAX_PREFIX_LEN) {
@@ -125,7 +127,8 @@ impl LinkFilter {
         if is_longer(&self.q, url::MAX_LEN) {
             return wrong("q", "q must be at most 2,048 characters");
         }
-        check_filter(&self.tags).map(drop)
+        let tags = check_filter(&self.tags)?.iter().map(|tag| tag.key().to_owned()).collect();
+        Ok(Self { domain, tags, ..self.clone() })
     }
 }
 

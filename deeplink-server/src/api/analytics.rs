@@ -21,7 +21,7 @@ use http::{HeaderValue, header};
 
 use super::{links, sheet, timeseries};
 use crate::caller::Caller;
-use crate::db::clicks::{self, By, Candidate, Kinds, OTHER};
+use crate::db::clicks::{self, By, ClickedLink, Kinds, OTHER};
 use crate::db::funnel::{self, Run, Scope, Split, Tally};
 use crate::db::{Conn, DbError, tenants};
 use crate::error::ApiError;
@@ -111,25 +111,6 @@ pub(crate) async fn report_for(app: &App, caller: &Caller, scope: FunnelScope) -
     report.await
 }
 
-/// The IDs of the account's links with the most clicks, the most first, at most `limit`.
-pub(crate) async fn most_clicked_of(
-    app: &App,
-    caller: &Caller,
-    scope: FunnelScope,
-    limit: usize,
-) -> Result<Vec<String>, ApiError> {
-    app.clicks.counted().await;
-    let ids = app.report(caller, move |mut db, tenant| {
-        async move {
-            let found = Found::of(&mut db, &tenant, &scope).await?;
-            let most = found.most_clicked(&mut db, &scope, limit).await?;
-            Ok::<_, DbError>(most.into_iter().map(|(_, id, _)| id).collect())
-        }
-        .boxed()
-    });
-    ids.await
-}
-
 /// A report, and what a page shows beside it.
 pub(crate) struct Numbers {
     pub(crate) report: FunnelReport,
@@ -180,9 +161,6 @@ pub(crate) async fn numbers_for(
     });
     numbers.await
 }
-
-/// The clicks of a link, its id and its position.
-type Clicked = (i64, String, i64);
 
 /// What a report is about, as tables of counts name it.
 struct Found {
@@ -251,7 +229,7 @@ impl Found {
         let scope_of_links = Scope { links: &links, ..self.credited(scope, &scope.credit) };
         let mut tally = funnel::tally(db, scope_of_links, Split::LinksAlone).await?;
         let rest = total.clicks - most.iter().map(|(clicks, ..)| clicks).sum::<i64>();
-        let group = |(clicks, id, position): Clicked| {
+        let group = |(clicks, id, position): ClickedLink| {
             let counts = tally.groups.remove(&position).unwrap_or_default();
             FunnelGroup::whole(id, Funnel { clicks, ..counts })
         };
@@ -268,17 +246,9 @@ impl Found {
         db: &mut Conn<'_>,
         scope: &FunnelScope,
         limit: usize,
-    ) -> Result<Vec<Clicked>, DbError> {
-        let clicked = self.clicked(scope);
+    ) -> Result<Vec<ClickedLink>, DbError> {
         let Some(account) = self.links.first() else { return Ok(Vec::new()) };
-        let candidates = clicks::candidates(db, *account, [clicked.from, clicked.to], limit).await?;
-        let links: Vec<i64> = candidates.iter().map(|link| link.position).collect();
-        let counted = clicks::count(db, clicks::Scope { links: &links, ..clicked }, By::Link).await?;
-        let with_clicks = |link: Candidate| Some((*counted.get(&link.position)?, link.link_id, link.position));
-        let mut most: Vec<Clicked> = candidates.into_iter().filter_map(with_clicks).collect();
-        most.sort_by(|(clicks, id, _), (more, other, _)| more.cmp(clicks).then_with(|| id.cmp(other)));
-        most.truncate(limit);
-        Ok(most)
+        clicks::most_clicked(db, *account, [scope.from, scope.to].map(Timestamp::as_millis), limit).await
     }
 
     async fn count_all(

@@ -5,14 +5,12 @@ use axum::extract::State;
 use deeplink_core::error::ErrorBody;
 use deeplink_core::link::{LinkFilter, LinkList, LinkSort, LinkStatus};
 use deeplink_core::page::{self, MAX_LIMIT};
-use deeplink_core::tag::check_filter;
-use deeplink_core::url;
 use futures_util::FutureExt;
 
 use crate::caller::Caller;
 use crate::db::link_list::{self, Found, ListRequest};
 use crate::db::links::{self, Link};
-use crate::db::{DbError, domains, link_history, link_search};
+use crate::db::{DbError, clicks, domains, link_history, link_search, tenants};
 use crate::error::ApiError;
 use crate::http::auth::LinkWriter;
 use crate::http::cursor::{Cursor, LinkCursor};
@@ -29,9 +27,9 @@ use crate::state::{App, SEARCHED_ROWS, Shared};
         ("limit" = Option<u32>, Query, description = "Links per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("affiliate_id" = Option<String>, Query, description = "Only this affiliate's links", pattern = "^aff_[0-9a-f]{24}$"),
-        ("status" = Option<LinkStatus>, Query, description = "Only links with this status. `deleted` lists the deleted links that can be restored; without it, they are not listed"),
+        ("status" = Option<LinkStatus>, Query, description = "Only links with this status. `deleted` lists the deleted links that can be restored; without it, they are not listed. A page of deleted links may be short or empty and still have a `next_cursor`"),
         ("enabled" = Option<bool>, Query, description = "Only links that their owner has enabled (`true`) or disabled (`false`), whatever their `status`. A page may be short or empty and still have a `next_cursor`"),
-        ("domain" = Option<String>, Query, description = "Only links whose `url` has this host, such as `go.example.com`: case-insensitive, without a port. A page may be short or empty and still have a `next_cursor`"),
+        ("domain" = Option<String>, Query, description = "Only links whose `url` has this host, such as `go.example.com`: case-insensitive, without a port. Most links have the account's primary domain in their `url`. A page may be short or empty and still have a `next_cursor`"),
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),
@@ -141,32 +139,36 @@ pub(crate) async fn page_of(
 }
 
 /// Whether a list may read the index entries of all links, or all links with a tag, to find a few: no index is ordered
-/// by these filters, or answers tags together with other filters.
+/// by these filters, or answers tags together with other filters. Nearly all links of an account may have expired.
 fn is_sparse(filter: &LinkFilter) -> bool {
-    let is_few = filter.id_prefix.is_some() || filter.status == Some(LinkStatus::Expired);
+    let is_timed = matches!(filter.status, Some(LinkStatus::Active | LinkStatus::Expired));
+    let is_few = is_timed || filter.id_prefix.as_deref().is_some_and(|prefix| !prefix.is_empty());
     let others = [filter.status.is_some(), filter.affiliate_id.is_some()];
     is_few || filter.tags.len() > 1 || (filter.tags.len() == 1 && others.contains(&true))
 }
 
-/// Those of these links, at most 100, that match a filter of the owner's, in no order.
-pub(crate) async fn matching(
+/// Those of the account's links with the most clicks in a window, at most 100, that match a filter of the owner's, in no
+/// order.
+pub(crate) async fn most_clicked(
     app: &App,
     caller: &Caller,
-    ids: Vec<String>,
+    window: [i64; 2],
     filter: LinkFilter,
 ) -> Result<LinkPage, ApiError> {
     let (now, service_host) = (app.clock.now(), app.service_host.clone());
+    app.clicks.counted().await;
     let found = app.report(caller, move |mut db, tenant| {
         async move {
             let primary = domains::primary_of(&mut db, &tenant).await?;
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let Some(account) = tenants::account(&mut db, &tenant).await? else { return Ok((Vec::new(), primary)) };
+            let most = clicks::most_clicked(&mut db, account, window, MAX_LIMIT as usize).await?;
+            let ids: Vec<&str> = most.iter().map(|(_, id, _)| id.as_str()).collect();
             let mut links = links::find_many(&mut db, &tenant, &ids).await?;
             let (default_host, filter) = (primary.as_deref().unwrap_or(&service_host), &filter);
             let (is_affiliate, last, limit) = (false, None, MAX_LIMIT);
             let list = ListRequest { tenant: &tenant, is_affiliate, filter, default_host, last, limit, now };
             let text = filter.q.as_deref().unwrap_or_default().to_lowercase();
-            let has_status = |link: &Link| filter.status.as_ref().is_none_or(|status| *status == link.status_at(now));
-            links.retain(|link| has_status(link) && list.matches(link, &text));
+            links.retain(|link| list.matches(link, &text));
             Ok::<_, DbError>((links, primary))
         }
         .boxed()
@@ -187,9 +189,5 @@ fn read_filter(query: &Query) -> Result<LinkFilter, ApiError> {
     filter.q = query.one("q")?.map(str::to_owned);
     filter.tags = query.every("tag").map(str::to_owned).collect();
     filter.sort = query.one("sort")?.map(LinkSort::from);
-    filter.check()?;
-    // In the form in which they are stored.
-    filter.domain = filter.domain.as_deref().and_then(url::host);
-    filter.tags = check_filter(&filter.tags)?.iter().map(|tag| tag.key().to_owned()).collect();
-    Ok(filter)
+    Ok(filter.check()?)
 }

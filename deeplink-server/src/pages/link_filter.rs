@@ -1,7 +1,7 @@
 //! The filters and the order of the list of links, as its page reads them from the query and offers them.
 
-use deeplink_core::funnel::MAX_GROUPS;
 use deeplink_core::link::{LinkFilter, LinkSort, LinkStatus};
+use deeplink_core::page::MAX_LIMIT;
 use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
@@ -37,9 +37,6 @@ const ORDERS: [(Order, &str, &str); 3] = [
     (Order::Oldest, "oldest", "Oldest first"),
     (Order::Clicks, "clicks", "Most clicks"),
 ];
-
-/// Maximum links of the list by clicks: as many as a report names.
-pub(super) const MOST_CLICKED: u32 = MAX_GROUPS;
 
 /// A choice in the form of the list.
 pub(super) struct Choice {
@@ -188,10 +185,10 @@ impl LinkListQuery {
     pub(super) fn caption(&self) -> String {
         let links = match self.order {
             Order::Clicks if self.is_unfiltered() => {
-                return format!("Links with the most clicks in the last 30 days, at most {MOST_CLICKED}.");
+                return format!("Links with the most clicks in the last 30 days, at most {MAX_LIMIT}.");
             }
             Order::Clicks => {
-                return format!("Matching links among the {MOST_CLICKED} with the most clicks in the last 30 days.");
+                return format!("Matching links among the {MAX_LIMIT} with the most clicks in the last 30 days.");
             }
             _ if self.is_unfiltered() => "Your links",
             _ if self.has_no_choice() => "Links whose ID, name, title, tags, URLs or metadata contain this text",
@@ -206,7 +203,7 @@ impl LinkListQuery {
         if self.is_unfiltered() {
             "No links were clicked in the last 30 days.".to_owned()
         } else {
-            format!("None of the {MOST_CLICKED} links with the most clicks in the last 30 days match.")
+            format!("None of the {MAX_LIMIT} links with the most clicks in the last 30 days match.")
         }
     }
 
@@ -214,7 +211,7 @@ impl LinkListQuery {
     pub(super) fn filter(&self, now: Timestamp, zone: &Zone) -> LinkFilter {
         let mut filter = LinkFilter::new();
         filter.q = Some(self.search.clone()).filter(|text| !text.is_empty());
-        filter.tags = self.tag.iter().map(|tag| tag.key().to_owned()).collect();
+        filter.tags = self.tag.iter().map(|tag| tag.as_str().to_owned()).collect();
         filter.status.clone_from(&self.status);
         filter.domain.clone_from(&self.domain);
         let days = self.period.map(|(_, days, ..)| last_days(zone, days, now));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::extract::State;
-use deeplink_core::funnel::FunnelQuery;
 use deeplink_core::link::LinkFilter;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
@@ -13,7 +12,7 @@ use http::StatusCode;
 use super::PageResult;
 use super::chart::Count;
 use super::frame::{Frame, Pager, Section, answer};
-use super::link_filter::{LinkListQuery, MOST_CLICKED};
+use super::link_filter::LinkListQuery;
 use super::links::{Status, name_of};
 use super::person::Person;
 use super::tags::{self, TagLink};
@@ -55,8 +54,7 @@ struct ListPage<'a> {
 pub(super) async fn list(State(app): State<Shared>, person: Person, query: Query) -> PageResult {
     let cursor = query.one("cursor")?;
     let list = LinkListQuery::read(&app, &person, &query).await?;
-    let mut filter = list.filter(app.clock.now(), &person.who.zone);
-    filter.check()?;
+    let mut filter = list.filter(app.clock.now(), &person.who.zone).check()?;
     let (links, next) = match cursor {
         Some(_) if list.is_by_clicks() => return Err(LinkCursor::filter_mismatch()),
         None if list.is_by_clicks() => (most_clicked(&app, &person, filter).await?, None),
@@ -89,9 +87,7 @@ pub(super) async fn rows(
 
 /// Those of the account's most clicked links that match a filter, the one with the most clicks first.
 async fn most_clicked(app: &App, person: &Person, filter: LinkFilter) -> Result<Vec<LinkRow>, ApiError> {
-    let scope = FunnelQuery::account().check(app.clock.now())?;
-    let ids = api::analytics::most_clicked_of(app, &person.caller, scope, MOST_CLICKED as usize).await?;
-    let found = api::link_list::matching(app, &person.caller, ids, filter).await?;
+    let found = api::link_list::most_clicked(app, &person.caller, window(app.clock.now()), filter).await?;
     let mut rows = counted(app, person, found).await?;
     rows.sort_by(|(clicks, row), (more, other)| more.cmp(clicks).then_with(|| row.id.cmp(&other.id)));
     Ok(rows.into_iter().map(|(_, row)| row).collect())
@@ -123,8 +119,12 @@ async fn counted(app: &App, person: &Person, found: LinkPage) -> Result<Vec<(i64
 
 /// Clicks of the last `DAYS` days, by `links.position`.
 async fn recent_clicks(db: &mut Conn<'_>, links: &[i64], now: Timestamp) -> Result<BTreeMap<i64, i64>, DbError> {
+    let [from, to] = window(now);
+    clicks::count(db, Scope { links, from, to, kinds: Kinds::Funnel }, By::Link).await
+}
+
+/// The last `DAYS` days, from a whole hour: hours are read from the hourly counts, without the click log.
+fn window(now: Timestamp) -> [i64; 2] {
     let from = now.plus_days(-DAYS).as_millis();
-    // Whole hours are read from the hourly counts, without the click log.
-    let scope = Scope { links, from: from - from.rem_euclid(3_600_000), to: i64::MAX, kinds: Kinds::Funnel };
-    clicks::count(db, scope, By::Link).await
+    [from - from.rem_euclid(3_600_000), i64::MAX]
 }

@@ -402,7 +402,7 @@ async fn the_list_shows_the_links_of_a_domain() {
     assert_eq!(rows(&one), ["plain", "taken"]);
     assert!(one.contains("<option value=\"one.example.com\" selected>") && one.contains("Matching links"), "{one}");
     let two = page("?domain=two.example.com&sort=oldest").await;
-    assert!(two.contains("No links on <bdi>two.example.com</bdi>."), "{two}");
+    assert!(two.contains("No links with the domain <bdi>two.example.com</bdi>."), "{two}");
     // The domain of a link outlives it in the account.
     assert_eq!(world.a.delete("/v1/domains/one.example.com").await.status, 204);
     assert_eq!(rows(&page("?domain=two.example.com").await), ["plain"]);
@@ -415,6 +415,12 @@ async fn the_list_shows_the_links_of_a_domain() {
     let untagged = page("?tag=Spring").await;
     assert!(untagged.contains("No links with the tag “<bdi>Spring</bdi>”."), "{untagged}");
     assert!(untagged.contains("<option value=\"Spring\" selected>Spring</option>"), "{untagged}");
+    // Without case, this tag is longer than a tag may be.
+    let longest = format!("{}ß", "a".repeat(39));
+    world.a.make_of(&json!({"custom_id": "longest", "tags": [longest]})).await;
+    assert_eq!(rows(&page(&format!("?tag={}%C3%9F", "a".repeat(39))).await), ["longest"]);
+    let both = page("?tag=Spring&domain=two.example.com").await;
+    assert!(both.contains("“<bdi>Spring</bdi>” and the domain <bdi>two.example.com</bdi>."), "{both}");
 }
 
 /// The page of a link says what each device gets, and devices that get the same are named together.

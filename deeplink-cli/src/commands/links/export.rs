@@ -31,7 +31,7 @@ impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let (jsonl, safe) = (self.target.is_jsonl(ctx)?, ctx.global.spreadsheet_safe);
         let filters = self.filter.describe();
-        let (filter, client) = (self.filter.check()?, ctx.client().await?);
+        let (filter, client) = (self.filter.check(None)?, ctx.client().await?);
         let form = format!(
             "links{filters} as {}{}",
             if jsonl { "JSONL" } else { "CSV" },

@@ -69,14 +69,15 @@ impl Filter {
         [&self.created_after, &self.created_before].into_iter().flatten().any(Given::is_relative)
     }
 
-    /// The filter in the service's form.
-    pub(crate) fn check(self) -> Outcome<LinkFilter> {
+    /// The filter in the service's form, with an order.
+    pub(crate) fn check(self, sort: Option<LinkSort>) -> Outcome<LinkFilter> {
         let mut filter = LinkFilter::new();
         filter.status = self.status.as_deref().map(LinkStatus::from);
         (filter.affiliate_id, filter.enabled, filter.domain) = (self.affiliate, self.enabled, self.domain);
         filter.created_after = self.created_after.map(|given| given.moment);
         filter.created_before = self.created_before.map(|given| given.moment);
         (filter.q, filter.id_prefix, filter.tags) = (self.q, self.id_prefix, self.tags);
+        filter.sort = sort;
         checked(filter)
     }
 }
@@ -121,14 +122,14 @@ impl List {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::LINKS)?;
         let of_cursor = self.paging.is_continued() && self.filter.is_relative();
-        let mut filter = self.filter.check()?;
+        let filter = self.filter.check(self.sort.as_deref().map(LinkSort::from))?;
+        let mut all = LinkFilter::new();
+        all.sort.clone_from(&filter.sort);
         let none = match &filter.status {
-            _ if filter == LinkFilter::new() => "no links; dl links create URL creates one",
+            _ if filter == all => "no links; dl links create URL creates one",
             Some(LinkStatus::Deleted) => "no deleted links match",
             _ => "no links match",
         };
-        filter.sort = self.sort.as_deref().map(LinkSort::from);
-        let filter = checked(filter)?;
         // A cursor contains its filters and its order, and 7d no longer means the same moment as on the first page.
         let filter = if of_cursor { LinkFilter::new() } else { filter };
         if of_cursor {

@@ -12,6 +12,7 @@ use super::super::sets::padded_length;
 use super::super::upsert::{Column, Upsert};
 use super::super::{Conn, DbError, on};
 use super::add::{DAY, Group};
+use super::counts::{By, Kinds, Scope, count};
 
 /// The number of links of a day that are always recorded. For each further [`ROOM`] links recorded, a click is [`LESS`]
 /// times less likely to add another one, down to one in [`LESS`] to the power of [`MAX_TIMES`].
@@ -104,6 +105,26 @@ async fn store(db: &mut Conn<'_>, rows: &[(Key, i64)]) -> Result<(), DbError> {
 pub(crate) struct Candidate {
     pub(crate) position: i64,
     pub(crate) link_id: String,
+}
+
+/// The clicks of a link, its ID and its position.
+pub(crate) type ClickedLink = (i64, String, i64);
+
+/// The links of an account with the most clicks by people and agents in a window, the most first, at most `limit`.
+pub(crate) async fn most_clicked(
+    db: &mut Conn<'_>,
+    account: i64,
+    [from, to]: [i64; 2],
+    limit: usize,
+) -> Result<Vec<ClickedLink>, DbError> {
+    let candidates = candidates(db, account, [from, to], limit).await?;
+    let links: Vec<i64> = candidates.iter().map(|link| link.position).collect();
+    let counted = count(db, Scope { links: &links, from, to, kinds: Kinds::Funnel }, By::Link).await?;
+    let with_clicks = |link: Candidate| Some((*counted.get(&link.position)?, link.link_id, link.position));
+    let mut most: Vec<ClickedLink> = candidates.into_iter().filter_map(with_clicks).collect();
+    most.sort_by(|(clicks, id, _), (more, other, _)| more.cmp(clicks).then_with(|| id.cmp(other)));
+    most.truncate(limit);
+    Ok(most)
 }
 
 /// Links of an account that include those with the most clicks in a window, without deleted ones.

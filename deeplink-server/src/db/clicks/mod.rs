@@ -26,7 +26,9 @@ pub(crate) use journals::{
     Claim, JournalState, claim_count, claim_piece, end_journal, finish_journal, forget_journal, journal_state,
     note_counted,
 };
-pub(crate) use links::{Candidate, candidates};
+#[cfg(test)]
+pub(crate) use links::candidates;
+pub(crate) use links::{ClickedLink, most_clicked};
 pub(crate) use sweep::{forget_journals, remove_clicks, remove_clicks_of_plan, remove_facets, remove_texts};
 pub(super) use sweep::{keeps_longer, past_due_since};
 
