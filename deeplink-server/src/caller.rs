@@ -22,7 +22,7 @@ pub(crate) struct Caller {
 
 impl From<&Caller> for Holder {
     fn from(caller: &Caller) -> Self {
-        if caller.affiliate.is_some() { Self::restricted(&caller.tenant) } else { Self::from(&caller.tenant) }
+        if caller.affiliate.is_some() { Self::of_affiliates(&caller.tenant) } else { Self::from(&caller.tenant) }
     }
 }
 
@@ -136,7 +136,8 @@ mod tests {
     use super::*;
     use crate::shares::{Share, Turn};
 
-    /// R2, R5: credentials that an account gives away leave it a part of its share, and its own leave it all.
+    /// R2, R5: writes with credentials that an account gives away alternate with its own, and its affiliates' requests use
+    /// a part of its memory.
     #[test]
     fn credentials_that_an_account_gives_away_are_restricted() {
         let (now, mut random) = (Timestamp::from_millis(0), Random::system());

@@ -93,7 +93,7 @@ pub(crate) async fn draw_for(
     let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
     let file = File { link_id, format, has_logo: style.logo.is_some() };
     let logo = match &style.logo {
-        Some(logo) => Some(app.logos.get(&caller.tenant, logo).await?),
+        Some(logo) => Some(app.logos.get(&caller.tenant, caller.turn(), logo).await?),
         None => None,
     };
     let tag = tag(&style, format, &url, logo.as_deref());
@@ -103,7 +103,7 @@ pub(crate) async fn draw_for(
     if let Some(image) = app.codes.cached(&tag) {
         return file.answer(StatusCode::OK, &tag, image);
     }
-    let image = app.codes.run(&caller.tenant, move || draw(&layout, &style, &url, logo.as_deref())).await?;
+    let image = app.codes.run(caller.turn(), move || draw(&layout, &style, &url, logo.as_deref())).await?;
     let image = Bytes::from(image);
     app.codes.insert(tag.clone(), image.clone());
     file.answer(StatusCode::OK, &tag, image)

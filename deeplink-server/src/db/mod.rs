@@ -99,7 +99,7 @@ pub(crate) const NOTICES: &str = "sqlx::postgres::notice";
 
 /// How long closing the connections to PostgreSQL may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// Maximum pending writes of one share: of single rows, and of batches.
+/// Maximum pending writes of one share, for each kind: single rows or batches, its own or restricted ones.
 const MAX_WAITING_WRITES: usize = 256;
 
 /// The open database; cheap to clone.

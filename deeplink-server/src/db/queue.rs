@@ -6,10 +6,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::jobs::Job;
-use super::{DbError, MAX_WAITING_WRITES, used_up};
+use super::{DbError, MAX_WAITING_WRITES};
 use crate::shares::{Turn, Turns};
 
-/// If writes of the same share with at least this cost were ahead of it, a write that is not started in time fails with
+/// If writes of the same share and kind with at least this cost were ahead of it, a write that is not started in time fails with
 /// the error that the share is used up.
 const MUCH: u64 = 16;
 
@@ -17,15 +17,19 @@ const MUCH: u64 = 16;
 struct Queued {
     job: Box<dyn Job>,
     deadline: Instant,
-    /// Whether much work of its share was waiting before it.
+    /// Whether much work of its share and kind was waiting before it.
     is_behind_much: bool,
 }
 
 impl Queued {
     fn refuse_overdue(self) {
-        let error = if self.is_behind_much { DbError::ShareUsedUp } else { DbError::Overloaded };
-        self.job.answer(Err(error));
+        self.job.answer(Err(refusal(self.is_behind_much)));
     }
+}
+
+/// Why a write is refused.
+fn refusal(is_behind_much: bool) -> DbError {
+    if is_behind_much { DbError::ShareUsedUp } else { DbError::Overloaded }
 }
 
 /// The queue. No write starts after its deadline.
@@ -47,14 +51,13 @@ impl Queue {
 
     /// Adds a write, unless its share of pending writes is used up.
     pub(super) fn push(&self, turn: Turn, job: Box<dyn Job>, deadline: Instant) -> Result<(), DbError> {
-        let refusal = used_up(&turn.share);
         let mut state = self.state();
         if state.is_closed {
             return Err(DbError::Unavailable("the server is stopping".into()));
         }
         let is_behind_much = turn.share.is_the_callers() && state.turns.cost_before(&turn) >= MUCH;
         if !state.turns.push(turn, MAX_WAITING_WRITES, Queued { job, deadline, is_behind_much }) {
-            return Err(refusal);
+            return Err(refusal(is_behind_much));
         }
         drop(state);
         self.news.notify_one();

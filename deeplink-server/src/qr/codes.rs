@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::{Layout, draw};
 use crate::error::ApiError;
-use crate::shares::Share;
 use crate::shares::limit::ShareLimit;
+use crate::shares::{Share, Turn};
 
 /// Requests of an account that wait for a drawing slot.
 const MAX_WAITING: usize = 16;
@@ -63,12 +63,12 @@ impl Codes {
     /// not start.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        tenant: &TenantId,
+        turn: Turn,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         const FULL: &str = "too many QR codes for this account are being generated; try again in a second";
         let full = ApiError::Plain(ErrorCode::Overloaded, FULL);
-        let slot = self.slots.acquire(tenant.into(), MAX_WAITING).ok_or(full)?.await;
+        let slot = self.slots.acquire(turn, MAX_WAITING).ok_or(full)?.await;
         draw_holding(slot, work).await
     }
 
@@ -155,7 +155,7 @@ impl Weighter<String, Arc<str>> for Weight {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Barrier, Mutex};
 
     use futures_util::FutureExt;
 
@@ -174,23 +174,48 @@ mod tests {
         let barrier = Arc::new(Barrier::new(at_once() + 1));
         let drawn = (0..at_once()).map(|_| {
             let barrier = Arc::clone(&barrier);
-            codes.run(&tenants[0], move || {
+            codes.run(Turn::from(&tenants[0]), move || {
                 barrier.wait();
             })
         });
         let mut asked: Vec<_> = drawn.map(FutureExt::boxed_local).collect();
-        asked.extend((0..MAX_WAITING).map(|_| codes.run(&tenants[0], || ()).boxed_local()));
-        asked.push(codes.run(&tenants[1], || ()).boxed_local());
+        asked.extend((0..MAX_WAITING).map(|_| codes.run(Turn::from(&tenants[0]), || ()).boxed_local()));
+        asked.push(codes.run(Turn::from(&tenants[1]), || ()).boxed_local());
         for drawing in &mut asked {
             assert!(drawing.now_or_never().is_none(), "it is drawn or waits");
         }
-        let refused = codes.run(&tenants[0], || ()).now_or_never().expect("an answer at once");
+        let refused = codes.run(Turn::from(&tenants[0]), || ()).now_or_never().expect("an answer at once");
         assert!(matches!(refused, Err(ApiError::Plain(ErrorCode::Overloaded, _))));
         tokio::task::spawn_blocking(move || barrier.wait());
         for done in futures_util::future::join_all(asked).await {
             done.expect("drawn");
         }
-        codes.run(&tenants[0], || ()).await.expect("there is room again");
+        codes.run(Turn::from(&tenants[0]), || ()).await.expect("there is room again");
+    }
+
+    /// Q2: as many codes as its affiliates may ask for leave an account the next slot but one.
+    #[tokio::test]
+    async fn q2_an_account_and_its_affiliates_take_turns() {
+        let (codes, tenant, drawn) = (Codes::new(), tenant(1), Arc::new(Mutex::new(Vec::new())));
+        let mut slots: Vec<_> = std::iter::from_fn(|| codes.slots.try_acquire((&tenant).into())).collect();
+        let run = |is_restricted| {
+            let drawn = Arc::clone(&drawn);
+            let turn = Turn::from(&tenant).restricted(is_restricted);
+            codes.run(turn, move || drawn.lock().expect("the codes").push(is_restricted)).boxed_local()
+        };
+        let mut asked: Vec<_> = (0..MAX_WAITING).map(|_| run(true)).collect();
+        for drawing in &mut asked {
+            assert!(drawing.now_or_never().is_none(), "it waits");
+        }
+        assert!(run(true).now_or_never().expect("an answer at once").is_err());
+        let mut own = run(false);
+        assert!((&mut own).now_or_never().is_none(), "it waits");
+        asked.push(own);
+        drop(slots.pop());
+        for done in futures_util::future::join_all(asked).await {
+            done.expect("drawn");
+        }
+        assert!(drawn.lock().expect("the codes")[..2].contains(&false));
     }
 
     /// A caller who hangs up while a code is drawn does not free its slot.
@@ -199,7 +224,7 @@ mod tests {
         let (codes, tenant) = (Codes::new(), tenant(1));
         let (open, closed) = std::sync::mpsc::channel::<()>();
         let (begun, at_work) = tokio::sync::oneshot::channel();
-        let work = codes.run(&tenant, move || {
+        let work = codes.run(Turn::from(&tenant), move || {
             let _ = begun.send(());
             assert!(closed.recv().is_err(), "until the other end is dropped");
         });

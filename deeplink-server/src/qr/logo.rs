@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use bytes::Bytes;
+
 use super::picture::{NotALogo, Picture};
 
 /// A decoded picture.
@@ -24,7 +26,7 @@ impl Logo {
     /// than 2,048 px on an edge or 262,144 px in total, about what the largest codes draw, is scaled down. Everything
     /// but the pixels is dropped.
     pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
-        Picture::read(file)?.decode()
+        Picture::read(Bytes::copy_from_slice(file))?.decode()
     }
 
     /// Width in pixels.

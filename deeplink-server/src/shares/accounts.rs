@@ -83,24 +83,24 @@ impl<K: Clone + Eq + Hash> Counts<K> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) tenant: TenantId,
-    is_restricted: bool,
+    is_affiliates: bool,
 }
 
 impl From<&TenantId> for Holder {
     fn from(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.clone(), is_restricted: false }
+        Self { tenant: tenant.clone(), is_affiliates: false }
     }
 }
 
 impl Holder {
     /// The affiliates of an account.
-    pub(crate) fn restricted(tenant: &TenantId) -> Self {
-        Self { tenant: tenant.clone(), is_restricted: true }
+    pub(crate) fn of_affiliates(tenant: &TenantId) -> Self {
+        Self { tenant: tenant.clone(), is_affiliates: true }
     }
 
     /// The rest of the account.
     fn other(&self) -> Self {
-        Self { tenant: self.tenant.clone(), is_restricted: !self.is_restricted }
+        Self { tenant: self.tenant.clone(), is_affiliates: !self.is_affiliates }
     }
 }
 
@@ -122,7 +122,7 @@ impl AccountBytes {
         let its = counts.of(holder) + bytes;
         let of_account = its + counts.of(&holder.other());
         let Limits { of_account: most, of_all, always, what: [mine, all] } = self.limits;
-        let part = |of| if holder.is_restricted { of / 2 } else { of };
+        let part = |of| if holder.is_affiliates { of / 2 } else { of };
         if of_account > most || its > part(most) {
             return Err(mine);
         }
@@ -154,24 +154,24 @@ mod tests {
 
     /// R5: what an account gives a credential for uses at most half of its share, which all of them have together.
     #[test]
-    fn r5_restricted_credentials_leave_half_to_their_account() {
+    fn r5_affiliates_leave_half_to_their_account() {
         let bodies = AccountBytes::of_bodies();
         let (account, half) = (tenant(0), BODIES.of_account / 2);
-        let restricted = Holder::restricted(&account.tenant);
-        bodies.take(&restricted, half).expect("half of it");
-        assert!(bodies.take(&restricted, 1).expect_err("it has its part").contains("from this account"));
+        let affiliates = Holder::of_affiliates(&account.tenant);
+        bodies.take(&affiliates, half).expect("half of it");
+        assert!(bodies.take(&affiliates, 1).expect_err("it has its part").contains("from this account"));
         bodies.take(&account, half).expect("the other half");
         assert!(bodies.take(&account, 1).expect_err("the account has its share").contains("from this account"));
-        bodies.give_back(&restricted, half);
+        bodies.give_back(&affiliates, half);
         bodies.take(&account, half).expect("it has all when no other has any");
-        assert!(bodies.take(&restricted, 1).is_err(), "the account has its share");
+        assert!(bodies.take(&affiliates, 1).is_err(), "the account has its share");
         for number in 1..8 {
             bodies.take(&tenant(number), BODIES.of_account).expect("each has its own");
         }
         let always = BODIES.always;
-        let (account, restricted) = (tenant(9), Holder::restricted(&tenant(9).tenant));
-        bodies.take(&restricted, always / 2).expect("half of what its account always has");
-        assert!(!bodies.take(&restricted, 1).expect_err("all is taken").contains("from this account"));
+        let (account, affiliates) = (tenant(9), Holder::of_affiliates(&tenant(9).tenant));
+        bodies.take(&affiliates, always / 2).expect("half of what its account always has");
+        assert!(!bodies.take(&affiliates, 1).expect_err("all is taken").contains("from this account"));
         bodies.take(&account, always).expect("all that it always has");
         assert!(bodies.take(&account, 1).is_err());
     }

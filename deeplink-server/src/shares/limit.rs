@@ -77,7 +77,7 @@ impl ShareLimit {
         is_taken.then(|| self.permit(share, false))
     }
 
-    /// Whether any of its share are waiting before it.
+    /// Whether any of its share and kind are waiting.
     pub(crate) fn is_waiting(&self, turn: &Turn) -> bool {
         let mut state = self.state();
         state.waiting.forget(&turn.share, |waiting| waiting.permit.is_closed());
@@ -107,7 +107,7 @@ impl ShareLimit {
     }
 
     /// Waits for a permit for this share; shares with free permits take turns by cost (see [`Turns`]). Returns `None` at
-    /// once if `waiting` requests of this share and kind, as small or as large, are waiting.
+    /// once if `waiting` requests of the same kind are waiting: of this share, as small or large, and as restricted.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         turn: Turn,
@@ -155,7 +155,7 @@ impl ShareLimit {
 
     /// Hands free permits to waiters, or only to those of shares without one.
     fn hand_out(self: &Arc<Self>, state: &mut State, only_first: bool) {
-        // Those that have gone use up nothing of their share's turns.
+        // Those in front that have gone use up nothing of their share's turns.
         drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
         while state.free > 0 {
             let State { held, waiting, free, large } = state;
@@ -165,6 +165,7 @@ impl ShareLimit {
                 (held == 0 || !only_first) && self.may_have_more(held, *free, is_large.then_some(*large))
             };
             let Some(Waiting { share, is_large, permit }) = waiting.next(may) else { return };
+            // As `may` has just allowed.
             self.take(state, &share, is_large);
             // A waiter that has gone returns its permit here, not on drop, which would wait for this lock.
             if let Err(mut unused) = permit.send(self.permit(share, is_large))
@@ -184,11 +185,11 @@ impl State {
     fn give_back(&mut self, share: &Share, is_large: bool) {
         self.free += 1;
         self.large -= usize::from(is_large);
-        self.forget(share);
+        self.uncount(share);
     }
 
     /// Counts one permit less for a share.
-    fn forget(&mut self, share: &Share) {
+    fn uncount(&mut self, share: &Share) {
         if let Some(held) = self.held.get_mut(share) {
             *held -= 1;
             if *held == 0 {
@@ -209,23 +210,25 @@ impl Drop for Permit {
 }
 
 impl Permit {
-    /// Gives the permit to a share that has none and waits for one. `false` if there is no such share, or if another one
-    /// has more permits than this one's.
+    /// Gives the permit to a share that has none and waits for one. `false` if there is no such share that may have it, or
+    /// if another share has more permits than this one's.
     pub(crate) fn give_up(&mut self) -> bool {
         let Some(Held { limit, share, is_large }) = &self.0 else { return false };
         let (limit, mut state) = (Arc::clone(limit), limit.state());
-        drop(state.waiting.take_over(|waiting| waiting.permit.is_closed()));
-        let State { held, waiting, .. } = &*state;
-        let has_most = held.get(share) == held.values().max();
-        if !has_most || !waiting.any_share(|share| !held.contains_key(share)) {
+        if state.held.get(share) != state.held.values().max() {
             return false;
         }
         // Its share has none only afterwards, so that it does not get this one back.
+        let free = state.free;
         state.free += 1;
         state.large -= usize::from(*is_large);
         limit.hand_out(&mut state, true);
-        state.forget(share);
-        limit.hand_out(&mut state, false);
+        if state.free > free {
+            state.free = free;
+            state.large += usize::from(*is_large);
+            return false;
+        }
+        state.uncount(share);
         drop(state);
         self.0 = None;
         true
@@ -399,6 +402,15 @@ mod tests {
         drop((first, other));
         drop(second.await);
         assert!(has_all(&limit, 3));
+
+        let limit = ShareLimit::with_reserve(2, 2, 0, 1);
+        let wait = |n, rows| Box::pin(limit.acquire(Turn::from(tenant(n)).of_rows(rows), 4).expect("room"));
+        let (mut large, mut small) = (wait(1, 100).await, wait(2, 1).await);
+        let mut other = wait(3, 100);
+        assert!((&mut other).now_or_never().is_none() && !small.give_up(), "a large turn cannot have this one");
+        assert!(large.give_up());
+        drop((other.now_or_never().expect("the permit"), small));
+        assert!(has_all(&limit, 2));
     }
 
     /// R2: a caller that gets no permit in time is told whose are used up.

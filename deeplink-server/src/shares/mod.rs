@@ -46,18 +46,19 @@ impl From<&TenantId> for Share {
     }
 }
 
-/// A share, and the cost of what it is asked for.
+/// A share, the cost of what it is asked for, and whether with a credential that the account gives away; see [`Turns`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) share: Share,
     /// 1 for what concerns one row or few.
     cost: u32,
-    /// With a credential that the account gives away; see [`Turns`].
+    /// With a credential that the account gives away: an affiliate's, or a publishable key. Reports to a source are the
+    /// account's own: their number has a limit of its own.
     is_restricted: bool,
 }
 
 impl Turn {
-    /// Whether it costs more than a single row.
+    /// Whether it costs more than a single row, or a few.
     pub(crate) fn is_large(&self) -> bool {
         self.cost > 1
     }

@@ -94,12 +94,12 @@ impl App {
         F: WriteWork<C, T, ApiError>,
         A: FnOnce(&Arc<Self>, &C, &T) + Send + 'static,
     {
-        let share = caller.share();
-        let Some(charge) = caller.charge().cloned() else { return self.write(share, context, work, committed).await };
+        let turn = caller.turn();
+        let Some(charge) = caller.charge().cloned() else { return self.write(turn, context, work, committed).await };
         charge.form_is_valid()?;
         let now = self.clock.now();
         let written = self.write(
-            share,
+            turn,
             (charge, self.vault.clone(), context, work),
             move |tx, (charge, vault, context, work)| {
                 async move {

@@ -25,8 +25,8 @@ use super::{Logo, NotALogo};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::outbound::http::{Call, CallError, Http, Terms};
+use crate::shares::Turn;
 use crate::shares::limit::{Permit, ShareLimit, UsedUp};
-use crate::shares::{Share, Turn};
 
 /// Concurrent fetches.
 const MAX_FETCHES: usize = 16;
@@ -34,9 +34,9 @@ const MAX_FETCHES: usize = 16;
 const MAX_FETCHES_PER_TENANT: usize = 4;
 /// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
-/// How long a fetch of a tenant with most permits keeps its one from a tenant that waits for its first: hosts that do not
-/// answer, and large images that wait for the decoder, must not keep others' logos waiting. Checked at this interval.
-const UNDISTURBED: Duration = Duration::from_millis(500);
+/// How long a fetch of a tenant with most permits keeps its permit while another tenant waits for its first: hosts that do
+/// not answer, and large images that wait for the decoder, must not keep others' logos waiting. Checked at this interval.
+const UNDISTURBED: Duration = Duration::from_secs(1);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Pixels that cost as much as a row of a batch, so that an image of up to 512 × 512 px costs as much as a single row.
 const PIXELS_PER_ROW: usize = 512 * 512 / 8;
@@ -108,7 +108,7 @@ impl Logos {
 
     /// The logo at a URL, for a tenant. A refusal names the parameter and what is wrong with the file; all failures to
     /// fetch it read the same.
-    pub(crate) async fn get(self: &Arc<Self>, tenant: &TenantId, url: &str) -> Result<Arc<Logo>, ApiError> {
+    pub(crate) async fn get(self: &Arc<Self>, tenant: &TenantId, turn: Turn, url: &str) -> Result<Arc<Logo>, ApiError> {
         // A fragment is not sent.
         let url = url.split_once('#').map_or(url, |(url, _)| url);
         let key = (tenant.clone(), url.to_owned());
@@ -128,7 +128,7 @@ impl Logos {
         };
         // Not under the lock: a runtime that is shutting down drops the fetch at once, which takes the lock.
         if let Some(sender) = started {
-            let fetch = Fetch { logos: Arc::clone(self), key, sender, is_done: false };
+            let fetch = Fetch { logos: Arc::clone(self), key, turn, sender, is_done: false };
             tokio::spawn(fetch.run().in_current_span());
         }
         let outcome = match outcome.wait_for(Option::is_some).await {
@@ -147,6 +147,8 @@ impl Logos {
 struct Fetch {
     logos: Arc<Logos>,
     key: Key,
+    /// Of the caller who came first.
+    turn: Turn,
     sender: Arc<OutcomeSender>,
     is_done: bool,
 }
@@ -176,8 +178,8 @@ impl Fetch {
 
     /// A permit, or none if every caller has gone.
     async fn permit(&self, terms: &Terms) -> Result<Option<Permit>, LogoError> {
-        let (limit, share) = (&self.logos.fetches, Share::from(&self.key.0));
-        let waiting = limit.acquire(share.clone().into(), MAX_WAITING).ok_or(LogoError::Overloaded(UsedUp::Own))?;
+        let limit = &self.logos.fetches;
+        let waiting = limit.acquire(self.turn.clone(), MAX_WAITING).ok_or(LogoError::Overloaded(UsedUp::Own))?;
         let mut waiting = std::pin::pin!(timeout_at(terms.end(), waiting));
         loop {
             tokio::select! {
@@ -187,7 +189,7 @@ impl Fetch {
                 },
                 permit = &mut waiting => return permit.map(Some).map_err(|_| {
                     tracing::info!(host = self.host(), "logo not fetched: too many fetches at once");
-                    LogoError::Overloaded(if limit.is_used_up(&share) { UsedUp::Own } else { UsedUp::All })
+                    LogoError::Overloaded(if limit.is_used_up(&self.turn.share) { UsedUp::Own } else { UsedUp::All })
                 }),
             }
         }
@@ -212,7 +214,10 @@ impl Fetch {
         let mut held = HeldPermit { permit, since: Instant::now() };
         let Some(fetched) = held.during(self.logos.http.call(call)).await else { return Err(self.abandoned()) };
         match fetched {
-            Ok(file) => self.decode(File { bytes: file, held }, terms.end()).await,
+            Ok(file) => {
+                let picture = Picture::read(file).map_err(|why| self.refused(why.into()))?;
+                self.decode(File { picture, held }, terms.end()).await
+            }
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
                 Err(if matches!(error, CallError::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
@@ -227,8 +232,8 @@ impl Fetch {
 
     /// Waits for a turn at the decoder by the number of pixels, which the headers name.
     async fn decode(&self, mut file: File, end: Instant) -> Result<Logo, LogoError> {
-        let pixels = Picture::read(&file.bytes).map_err(|why| self.refused(why.into()))?.size();
-        let waiting = self.logos.decoder.turn(Turn::from(&self.key.0).of_rows(pixels.div_ceil(PIXELS_PER_ROW)), end);
+        let turn = self.turn.clone().of_rows(file.picture.pixels().div_ceil(PIXELS_PER_ROW));
+        let waiting = self.logos.decoder.turn(turn, end);
         let Some(turn) = file.held.during(waiting).await else { return Err(self.abandoned()) };
         let turn = turn.map_err(|why| self.not_decoded(why))?;
         let (logos, key) = (Arc::clone(&self.logos), self.key.clone());
@@ -289,9 +294,9 @@ impl HeldPermit {
     }
 }
 
-/// A file, and the permit that bounds how many are in memory.
+/// A picture to decode, and the permit that bounds how many are in memory.
 struct File {
-    bytes: Bytes,
+    picture: Picture,
     held: HeldPermit,
 }
 
@@ -302,7 +307,7 @@ impl File {
         if let Some(logo) = logos.state().cache.get(&key, now) {
             return Ok(logo);
         }
-        let picture = Picture::read(&self.bytes)?;
+        let picture = &self.picture;
         // The cache and the samples share one limit: the cache shrinks, the tenant's own logos first.
         let left = usize::try_from(MAX_SAMPLE_BYTES.saturating_sub(picture.samples())).unwrap_or(0);
         logos.state().cache.shrink_to(left, &key.0);

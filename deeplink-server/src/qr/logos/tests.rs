@@ -35,7 +35,7 @@ impl Bench {
 
     async fn get(&self, tenant: u32, url: &str) -> Result<Arc<Logo>, String> {
         let app = self.running.app();
-        app.logos.get(&id(tenant), url).await.map_err(|error| match error {
+        app.logos.get(&id(tenant), (&id(tenant)).into(), url).await.map_err(|error| match error {
             ApiError::Invalid(invalid) => {
                 assert_eq!((&invalid.code, invalid.field.as_deref()), (&ErrorCode::InvalidQrOptions, Some("logo")));
                 invalid.message
@@ -201,7 +201,8 @@ async fn concurrent_requests_share_one_fetch_that_no_caller_can_cancel() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_are_fetched_concurrent_and_four_for_one_tenant() {
     let bench = Bench::new().await;
-    for (tenants, of_each, concurrent) in [(1, 10, 4), (6, 5, 16)] {
+    // Each tenant has a permit, so no fetch is given up for another.
+    for (tenants, of_each, concurrent) in [(1, 10, 4), (6, 3, 16)] {
         let logos = HeldServer::start().await;
         let wanted = (0..tenants).flat_map(|tenant| (0..of_each).map(move |number| (tenant, number)));
         let wanted: Vec<_> = wanted.map(|(tenant, number)| (tenant, url(logos.address, &number.to_string()))).collect();
@@ -212,9 +213,7 @@ async fn sixteen_are_fetched_concurrent_and_four_for_one_tenant() {
             logos.release();
         };
         let (all, ()) = tokio::join!(join_all(wanted.iter().map(|(tenant, at)| bench.get(*tenant, at))), answered);
-        // On a busy machine the release may be late for those that others wait for.
-        let is_given_up = |why: &String| tenants > 1 && why.contains("across all accounts");
-        assert!(all.iter().all(|got| got.as_ref().err().is_none_or(is_given_up)), "every caller that waits is served");
+        assert!(all.iter().all(Result::is_ok), "every caller that waits is served");
         assert_eq!(logos.hits(), wanted.len());
         assert_eq!(logos.max_concurrent.load(Ordering::SeqCst), concurrent);
     }
@@ -266,7 +265,7 @@ async fn a_caller_without_a_permit_in_time_is_told_whose_are_used_up() {
     assert!(bench.get(1, &at).await.is_ok(), "nothing is left of it");
 }
 
-/// Hosts that never answer take all permits: after half a second, one is given to an account that has none.
+/// Hosts that never answer take all permits: after a second, one is given to an account that has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_hosts_that_do_not_answer_keep_no_account_from_its_logos() {
     let bench = Bench::new().await;
@@ -339,7 +338,7 @@ async fn the_queue_of_a_tenant_is_limited() {
     let app = bench.running.app();
     let ask = |number: usize| {
         let (app, at) = (Arc::clone(app), url(hanging.address, &number.to_string()));
-        async move { app.logos.get(&id(1), &at).await }
+        async move { app.logos.get(&id(1), (&id(1)).into(), &at).await }
     };
     let line: Vec<_> = (0..MAX_FETCHES_PER_TENANT + MAX_WAITING).map(|number| tokio::spawn(ask(number))).collect();
     while app.logos.state().in_flight.len() < line.len() {
@@ -482,7 +481,7 @@ fn a_service_that_stops_does_not_hang_on_a_logo() {
     std::thread::spawn(move || {
         let _inside = handle.enter();
         let (tenant, mut context) = (id(1), std::task::Context::from_waker(std::task::Waker::noop()));
-        let mut get = std::pin::pin!(app.logos.get(&tenant, "http://127.0.0.1/x"));
+        let mut get = std::pin::pin!(app.logos.get(&tenant, (&tenant).into(), "http://127.0.0.1/x"));
         // Spawned tasks are dropped soon, if not at once: the workers may take a moment to stop.
         while get.as_mut().poll(&mut context).is_pending() {
             std::thread::sleep(Duration::from_millis(5));

@@ -8,6 +8,7 @@ mod webp;
 
 use std::io::Cursor;
 
+use bytes::Bytes;
 use image::ImageDecoder;
 use image::codecs::jpeg::JpegDecoder;
 use image::codecs::webp::WebPDecoder;
@@ -72,20 +73,20 @@ enum Format {
 
 /// A file whose headers were read and are within the limits.
 #[derive(Debug)]
-pub(super) struct Picture<'a> {
-    file: &'a [u8],
+pub(super) struct Picture {
+    file: Bytes,
     format: Format,
     header: Header,
 }
 
-impl<'a> Picture<'a> {
+impl Picture {
     /// Reads the headers of a file. A file too short for the size in its headers is refused before memory is allocated.
-    pub(super) fn read(file: &'a [u8]) -> Result<Self, NotALogo> {
-        let format = Format::of(file).ok_or(NotAnImage)?;
+    pub(super) fn read(file: Bytes) -> Result<Self, NotALogo> {
+        let format = Format::of(&file).ok_or(NotAnImage)?;
         let header = match format {
-            Format::Png => png::header(file).ok_or(NotAnImage)?,
-            Format::Jpeg => jpeg::header(file).ok_or(NotAnImage)?,
-            Format::WebP => webp::header(file)?,
+            Format::Png => png::header(&file).ok_or(NotAnImage)?,
+            Format::Jpeg => jpeg::header(&file).ok_or(NotAnImage)?,
+            Format::WebP => webp::header(&file)?,
         };
         let (width, height) = (header.width, header.height);
         if width == 0 || height == 0 {
@@ -112,7 +113,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Number of pixels; at most 16,000,000.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn pixels(&self) -> usize {
         self.header.width as usize * self.header.height as usize
     }
 
@@ -120,15 +121,15 @@ impl<'a> Picture<'a> {
     pub(super) fn decode(&self) -> Result<Logo, NotALogo> {
         let mut shrink = Shrink::new(self.header.width, self.header.height);
         match self.format {
-            Format::Png => png::rows(self.file, &self.header, &mut shrink)?,
+            Format::Png => png::rows(&self.file, &self.header, &mut shrink)?,
             Format::Jpeg => {
-                let plain = jpeg::plain(self.file).ok_or(NotAnImage)?;
+                let plain = jpeg::plain(&self.file).ok_or(NotAnImage)?;
                 self.whole(JpegDecoder::new(Cursor::new(plain)), &mut shrink)?;
             }
-            Format::WebP => self.whole(WebPDecoder::new(Cursor::new(self.file)), &mut shrink)?,
+            Format::WebP => self.whole(WebPDecoder::new(Cursor::new(&*self.file)), &mut shrink)?,
         }
         let (width, height, rgba) = shrink.finish().ok_or(NotAnImage)?;
-        Logo::new(width, height, rgba, Sha256::digest(self.file).into()).ok_or(NotAnImage)
+        Logo::new(width, height, rgba, Sha256::digest(&self.file).into()).ok_or(NotAnImage)
     }
 
     /// Decodes a format that cannot be decoded row by row.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::{Share, Turn};
 
-/// Maximum number of waiting items. Beyond it an account with an item waiting can add nothing, and others one each:
+/// Maximum number of waiting items. Beyond it an account with an item of the same kind waiting can add nothing, and others one each:
 /// opening many accounts takes nothing from shares that belong to no account, such as sign-ins and the service's own
 /// tasks.
 const MAX_WAITING: usize = 4_096;
@@ -116,12 +116,10 @@ impl<T> Turns<T> {
         self.len
     }
 
-    /// The cost of a share's waiting items, without those with restricted credentials unless the turn is such a one.
+    /// The cost of a share's waiting items of the same kind: its own, or those with restricted credentials.
     pub(crate) fn cost_before(&self, turn: &Turn) -> u64 {
         let lines = flows(&turn.share).into_iter().filter_map(|flow| self.lines.get(&flow));
-        let items = lines.flat_map(|Line { items: Items { own, restricted, .. }, .. }| {
-            own.iter().chain(restricted.iter().filter(|_| turn.is_restricted))
-        });
+        let items = lines.flat_map(|line| if turn.is_restricted { &line.items.restricted } else { &line.items.own });
         items.map(|(cost, _)| cost / UNIT).sum()
     }
 
@@ -148,11 +146,6 @@ impl<T> Turns<T> {
         }
         self.len += 1;
         true
-    }
-
-    /// Whether items of such a share wait.
-    pub(crate) fn any_share(&self, is_such: impl Fn(&Share) -> bool) -> bool {
-        self.lines.keys().any(|flow| is_such(&flow.share))
     }
 
     /// Takes the next item from the flows that `may` allows, given the share and whether the flow is the large one.

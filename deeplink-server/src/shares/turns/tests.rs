@@ -103,6 +103,7 @@ fn what_is_over_or_gone_takes_no_room() {
     assert_eq!((turns.len(), turns.order.len()), (1, 1));
     assert_eq!(all(&mut turns), [2]);
 }
+
 /// R2: however many others have a batch waiting, what is small comes soon, and each batch in the end.
 #[test]
 fn r2_small_items_do_not_wait_for_the_large_ones_of_many_shares() {

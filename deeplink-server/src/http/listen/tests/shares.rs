@@ -573,7 +573,7 @@ async fn r4_an_account_has_an_eighth_of_the_unread_bytes() {
     assert_eq!(of(Some(&account)).admit(answer(LARGE), true).unwrap_err(), Excess::OfAccount);
     held.push(of(Some(&account)).admit(answer(SMALL), true).expect("a small one"));
     held.push(of(None).admit(answer(LARGE), true).expect("somebody else's"));
-    let affiliates = Holder::restricted(&tenant());
+    let affiliates = Holder::of_affiliates(&tenant());
     held.push(of(Some(&affiliates)).admit(answer(LARGE), true).expect("that of its affiliates"));
     held.clear();
     of(Some(&account)).admit(answer(LARGE), true).expect("the account has read");
