@@ -134,7 +134,8 @@ reply! {
     }
 }
 
-fn nfc(text: &str) -> String {
+/// In Unicode normalization form NFC.
+pub(crate) fn nfc(text: &str) -> String {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     NFC.normalize(text).into_owned()
 }

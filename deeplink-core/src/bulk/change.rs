@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check_size;
 use crate::error::{ErrorCode, Invalid};
-use crate::link::{LinkDetail, LinkPatch, UpdateLink};
+use crate::link::{LinkDetail, LinkPatch, UpdateLink, alias_of_many};
 use crate::tag::{self, Tag};
 
 /// The request body of a bulk update: what to change on each of these links.
@@ -60,6 +60,9 @@ impl BulkUpdate {
         let set = self.set.as_ref().filter(|set| !set.is_empty()).map(UpdateLink::check).transpose()?;
         if set.is_none() && add.is_empty() && remove.is_empty() {
             return Err(Invalid::whole(ErrorCode::EmptyUpdate, "send at least one field to change"));
+        }
+        if set.as_ref().and_then(|set| set.aliases.as_ref()).is_some_and(|aliases| !aliases.is_empty()) {
+            return Err(alias_of_many("set.aliases"));
         }
         let changes_tags = !add.is_empty() || !remove.is_empty();
         if changes_tags && set.as_ref().is_some_and(|set| set.tags.is_some()) {

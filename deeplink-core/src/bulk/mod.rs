@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::change::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
 pub use crate::error::RowError;
 use crate::error::{ErrorCode, Invalid};
-use crate::link::{CreateLink, NewLink, check_custom_id};
+use crate::link::{CreateLink, NewLink, alias_of_many, check_custom_id};
 use crate::object;
 
 /// Maximum links in one request.
@@ -22,7 +22,7 @@ pub const MAX_ROWS: usize = 100;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct BulkCreate {
-    /// Fields that all links of the batch share; its `custom_id` is ignored.
+    /// Fields that all links of the batch share; its `custom_id` is ignored, and it cannot have `aliases`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub template: Option<CreateLink>,
     /// The IDs, 1 to 100.
@@ -99,6 +99,9 @@ impl BulkCreate {
             return Err(Invalid::field(ErrorCode::BadRequest, "template", "template is missing"));
         };
         let template = CreateLink { custom_id: None, ..template }.check()?;
+        if !template.aliases.is_empty() {
+            return Err(alias_of_many("aliases"));
+        }
         if let Some(count) = self.count {
             check_size(count)?;
             let batch = Batch::Generated { template, count: usize::try_from(count).unwrap_or(MAX_ROWS) };
@@ -306,6 +309,9 @@ mod tests {
             (r#"{"template":{},"count":"1"}"#, "mistyped"),
             (r#"{"template":{},"custom_ids":["abc",1]}"#, "mistyped"),
             (r#"{"template":{"web_url":"x"},"count":0}"#, "invalid_url"),
+            (r#"{"template":{"aliases":["old"]},"count":1}"#, "invalid_alias"),
+            (r#"{"template":{"aliases":[]},"count":1}"#, "generated 1"),
+            (r#"{"links":[{"aliases":["old"]},{"aliases":["a b"]}]}"#, "1:invalid_alias"),
             (
                 r#"{"template":{},"custom_ids":["abc","a","abc","r","abc"]}"#,
                 "1:invalid_custom_id 2:duplicate_custom_id_in_batch 3:invalid_custom_id 4:duplicate_custom_id_in_batch",

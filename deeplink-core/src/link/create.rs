@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentContext, SocialPreview, check_custom_id, owner};
+use super::{AgentContext, Alias, SocialPreview, alias, check_custom_id, owner};
 use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
@@ -76,6 +76,12 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub tags: Option<Vec<String>>,
+    /// More addresses of the link, so that the short links of an earlier service go on working: at most five IDs or paths of up to
+    /// three segments, such as `spring_42` or `l/2024/spring`, case-sensitive. They work on the account's verified
+    /// domains; those in the form of a link ID also work where the link's ID does.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "alias::optional")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 5))]
+    pub aliases: Option<Vec<String>>,
 }
 
 impl CreateLink {
@@ -122,6 +128,13 @@ impl CreateLink {
         self
     }
 
+    /// Sets the aliases.
+    #[must_use]
+    pub fn aliases<T: Into<String>>(mut self, aliases: impl IntoIterator<Item = T>) -> Self {
+        self.aliases = Some(aliases.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// The URLs by field.
     pub fn destinations(&self) -> Destinations<&Option<String>> {
         of!(&self)
@@ -165,6 +178,7 @@ impl CreateLink {
             expires_at: self.expires_at.as_deref().map(owner::end).transpose()?,
             expired_url: self.expired_url.as_deref().map(|text| owner::EXPIRED_URL.check(text)).transpose()?,
             tags: tag::check(self.tags.as_deref().unwrap_or_default())?,
+            aliases: alias::check(self.aliases.as_deref().unwrap_or_default(), self.custom_id.as_deref())?,
         })
     }
 }
@@ -195,6 +209,8 @@ pub struct NewLink {
     pub expired_url: Option<String>,
     /// The owner's tags for the link: distinct and sorted.
     pub tags: Vec<Tag>,
+    /// More IDs and paths that lead to it: distinct and sorted.
+    pub aliases: Vec<Alias>,
 }
 
 impl NewLink {

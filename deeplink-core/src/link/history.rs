@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentContext, LinkPatch, NewLink, SocialPreview};
+use super::{AgentContext, Alias, LinkPatch, NewLink, SocialPreview};
 use crate::audit::AuditActor;
 use crate::destinations::{Destinations, of};
 use crate::id::AffiliateId;
@@ -70,6 +70,8 @@ pub struct LinkContent {
     pub expired_url: Option<String>,
     /// The owner's tags for the link, in alphabetical order.
     pub tags: Vec<String>,
+    /// More IDs and paths that lead to the link, in alphabetical order.
+    pub aliases: Vec<String>,
 }
 
 impl From<NewLink> for LinkContent {
@@ -90,6 +92,7 @@ impl From<NewLink> for LinkContent {
             expires_at: link.expires_at,
             expired_url: link.expired_url,
             tags: link.tags.into_iter().map(Tag::into_text).collect(),
+            aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
         }
     }
 }
@@ -121,6 +124,7 @@ impl LinkContent {
             (self.metadata, self.agent_context, self.social_preview);
         (link.affiliate_id, link.name) = (self.affiliate_id, self.name);
         (link.expires_at, link.expired_url) = (self.expires_at, self.expired_url);
+        link.aliases = self.aliases.into_iter().map(Alias::of_stored).collect();
         link
     }
 }
@@ -141,6 +145,7 @@ impl LinkPatch {
             expires_at: set(stored.expires_at),
             expired_url: set(stored.expired_url),
             tags: Some(stored.tags),
+            aliases: Some(stored.aliases),
         }
     }
 
@@ -222,7 +227,7 @@ mod tests {
         let full = r#"{"ios_deep_link":"app://a","web_url":"https://example.com/a","metadata":{"b":1,"a":[]},
             "agent_context":{"cta":"Buy"},"social_preview":{"title":"A"},"affiliate_id":"aff_0123456789abcdef01234567",
             "name":"Spring","enabled":false,"expires_at":"2099-01-01T00:00:00Z","expired_url":"https://example.com/over",
-            "tags":["b","A"]}"#;
+            "tags":["b","A"],"aliases":["old-1","l/old"]}"#;
         for json in [full, "{}"] {
             let link: CreateLink = serde_json::from_str(json).expect("a request");
             let stored = link.check().expect("a valid link");
@@ -231,7 +236,7 @@ mod tests {
             assert_eq!(read.into_stored(), stored);
         }
         let old: LinkContent = serde_json::from_str(r#"{"web_url":"https://example.com/a"}"#).expect("fewer fields");
-        assert_eq!((old.enabled, old.tags.len()), (true, 0));
+        assert_eq!((old.enabled, old.tags.len(), old.aliases.len()), (true, 0, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub const GENERATED_ID_LEN: usize = 8;
 
 const GENERATED_SYMBOLS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// First path segments that the service serves itself or may serve, and words that mislead: never a custom id.
+/// First path segments that the service serves itself or may serve, then words that mislead: never a custom id.
 pub const RESERVED_WORDS: &[&str] = &[
     "r",
     "v1",
@@ -26,24 +26,32 @@ pub const RESERVED_WORDS: &[&str] = &[
     "signin",
     "sdk",
     "mcp",
+    "favicon",
+    "sitemap",
     "admin",
     "api",
     "app",
     "assets",
     "auth",
     "callback",
-    "favicon",
     "login",
     "logout",
     "null",
     "oauth",
     "signup",
-    "sitemap",
     "static",
     "undefined",
     "well-known",
     "bulk",
 ];
+
+/// Number of words at the beginning of [`RESERVED_WORDS`] that are served, or that programs look for on every host.
+const SERVED: usize = 18;
+
+/// The reserved words that no longer path may begin with.
+pub(super) fn served_words() -> &'static [&'static str] {
+    &RESERVED_WORDS[..SERVED]
+}
 
 /// Whether a text can be the id of any link: 3 to 64 of `A-Z a-z 0-9 -`. Ids are case-sensitive.
 pub fn is_link_id(text: &str) -> bool {
@@ -91,6 +99,7 @@ mod tests {
         for word in RESERVED_WORDS {
             assert!(check_custom_id(word).is_err() && check_custom_id(&word.to_uppercase()).is_err(), "{word}");
         }
+        assert_eq!(served_words().last(), Some(&"sitemap"));
     }
 
     /// X16: generated ids are uniform over `0-9A-Z`: a million of them show no preference for a symbol. They contain a

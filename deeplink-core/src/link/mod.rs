@@ -3,6 +3,7 @@
 //! [`CreateLink`] and [`UpdateLink`] are the wire; [`NewLink`] and [`LinkPatch`] can only be made by checking them, so
 //! they may be stored.
 
+mod alias;
 mod create;
 mod description;
 mod filter;
@@ -20,6 +21,8 @@ use crate::page::Page;
 use crate::time::Timestamp;
 use crate::words::{reply, shown_link, words};
 
+pub use alias::{Alias, MAX_ALIAS, MAX_ALIASES, canonical as canonical_path, check_not_own, decoded, set_of as alias_set};
+pub(crate) use alias::of_many as alias_of_many;
 pub use create::{CreateLink, NewLink};
 pub use description::{
     Action, AgentContext, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview,
@@ -103,6 +106,9 @@ shown_link! {
         /// The owner's tags for the link, in alphabetical order; always empty with an affiliate's credential.
         #[serde(default)]
         pub tags: Vec<String>,
+        /// More IDs and paths that lead to the link, in alphabetical order.
+        #[serde(default)]
+        pub aliases: Vec<String>,
     }
 }
 
@@ -224,6 +230,9 @@ mod tests {
             (r#"{"expired_url":"myapp://x"}"#.into(), "invalid_url", "expired_url"),
             (r#"{"tags":["a","b,c"]}"#.into(), "invalid_tag", "tags"),
             (format!(r#"{{"tags":[{}"x"]}}"#, "\"x\",".repeat(5_000)), "invalid_tag", "tags"),
+            (r#"{"aliases":["old-1","a b"]}"#.into(), "invalid_alias", "aliases[1]"),
+            (r#"{"custom_id":"new-1","aliases":["new-1"]}"#.into(), "invalid_alias", "aliases[0]"),
+            (format!(r#"{{"aliases":[{}"x"]}}"#, "\"x\",".repeat(5_000)), "invalid_alias", "aliases"),
         ];
         for (json, code, field) in cases {
             assert_eq!(refusal(&json), Some((code.into(), Some(field.into()))), "{json}");
@@ -236,6 +245,8 @@ mod tests {
             format!(r#"{{"name":"{}","enabled":false,"expires_at":"2027-01-01T00:00:00+02:00"}}"#, long(120)),
             r#"{"name":" ","enabled":null,"expires_at":null,"expired_url":null,"tags":null}"#.into(),
             r#"{"tags":[]}"#.into(),
+            r#"{"custom_id":"new-1","aliases":["old-1","l/old_2","/l/old_2"]}"#.into(),
+            r#"{"aliases":null}"#.into(),
         ] {
             assert_eq!(refusal(&json), None, "{json}");
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentContext, SocialPreview, owner};
+use super::{AgentContext, Alias, SocialPreview, alias, owner};
 use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::metadata::Metadata;
@@ -69,6 +69,10 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
     pub tags: Patch<Vec<String>>,
+    /// More IDs and paths that lead to the link, replaced as a whole: at most five.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "alias::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 5))]
+    pub aliases: Patch<Vec<String>>,
 }
 
 impl UpdateLink {
@@ -125,6 +129,11 @@ impl UpdateLink {
                 Patch::Clear => Some(Vec::new()),
                 Patch::Set(tags) => Some(tag::check(tags)?),
             },
+            aliases: match &self.aliases {
+                Patch::Keep => None,
+                Patch::Clear => Some(Vec::new()),
+                Patch::Set(aliases) => Some(alias::check(aliases, None)?),
+            },
         })
     }
 }
@@ -151,6 +160,8 @@ pub struct LinkPatch {
     pub expired_url: Patch<String>,
     /// All tags that it will have.
     pub tags: Option<Vec<Tag>>,
+    /// All aliases that it will have.
+    pub aliases: Option<Vec<Alias>>,
 }
 
 impl LinkPatch {

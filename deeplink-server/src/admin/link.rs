@@ -1,7 +1,7 @@
 //! `link`: the operator flags, disables or enables a link of any account.
 
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{LinkStatus, is_link_id};
+use deeplink_core::link::{LinkStatus, canonical_path, is_link_id};
 use deeplink_core::text::find_control;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
@@ -10,7 +10,7 @@ use super::{Failure, open_existing, output};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::link_status::{self, Owner, StatusSet};
-use crate::db::{Db, DbError};
+use crate::db::{Db, DbError, aliases};
 use crate::shares::Share;
 
 /// Maximum length of a reason in characters.
@@ -32,7 +32,7 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Target {
-    /// ID of the link
+    /// ID of the link, or one of its aliases
     #[arg(value_name = "ID")]
     link_id: String,
     /// Account that owns the link, if several accounts have a link with this ID
@@ -76,7 +76,7 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
 async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &Clock) -> Result<String, Failure> {
     let id = target.link_id;
     let missing = || Failure::Refused(format!("no link with ID {id:?}"));
-    if !is_link_id(&id) {
+    if !is_link_id(&id) && canonical_path(&id).is_none_or(|path| path != id) {
         return Err(missing());
     }
     let tenant = match target.tenant {
@@ -93,6 +93,8 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
             }
         },
     };
+    // What people report is the address that they saw.
+    let id = aliases::resolved(&mut db.read().await?.conn(), &tenant, &id).await?;
     let link = format!("link {id} in account {tenant}");
     let change = Change { tenant, status, reason: target.reason, now: clock.now() };
     match change.set(db, id.clone()).await? {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use deeplink_core::bulk::{Batch, BulkCreate, BulkCreated, BulkLink, CheckedRows, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::link::{NewLink, check_end};
+use deeplink_core::link::{Alias, NewLink, check_end};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::links::{affiliate_not_found, check_affiliate, check_owned, new_link, within};
-use super::tags;
+use super::{aliases, tags};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
 use crate::db::takedowns::{self, Blocked};
@@ -46,7 +46,7 @@ pub(crate) async fn create(
 ) -> Result<Answer<BulkCreated>, ApiError> {
     let (once, asked) = Once::json(request, &caller, BULK_BODY_LIMIT).await?;
     let judged = judged(&caller, asked)?;
-    let tenant = caller.tenant.clone();
+    let (tenant, aliases) = (caller.tenant.clone(), aliases_in(&judged.batch));
     let work = Create { app: Arc::clone(&app), caller, judged, now: app.clock.now() };
     let answer = app.once(once.of_rows(work.judged.batch.len()), work).await?;
     let is_replay = answer.is_replay();
@@ -55,8 +55,17 @@ pub(crate) async fn create(
         for id in kept.ids.iter().filter(|_| is_replay) {
             app.links.drop_link(tenant.as_str(), id);
         }
+        app.forget_aliases(&tenant, aliases.iter().filter(|_| is_replay).map(Alias::as_str));
         kept.shown()
     })
+}
+
+/// All aliases of a batch.
+fn aliases_in(batch: &Batch) -> Vec<Alias> {
+    match batch {
+        Batch::Different(links) => links.iter().flat_map(|link| &link.aliases).cloned().collect(),
+        Batch::Named { .. } | Batch::Generated { .. } => Vec::new(),
+    }
 }
 
 /// Applies the rules that need no account. A scoped credential's affiliate replaces any that is named.
@@ -66,10 +75,10 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError
         link.affiliate_id = None;
     }
     if let Some(template) = &bulk.template {
-        check_owned(template.name.is_some(), template.tags.as_ref().is_some_and(|tags| !tags.is_empty()))?;
+        check_owned(template.name.is_some(), template.tags.as_ref().is_some_and(|tags| !tags.is_empty()), false)?;
     }
     let mut judged = bulk.check_rows()?;
-    judged.refuse(|link| check_owned(link.name.is_some(), !link.tags.is_empty()));
+    judged.refuse(|link| check_owned(link.name.is_some(), !link.tags.is_empty(), !link.aliases.is_empty()));
     let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
     match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),
@@ -96,6 +105,10 @@ impl StoredReply {
 fn taken(index: u64, id: &str) -> RowError {
     let message = format!("the ID \"{id}\" is already in use");
     RowError::new(index, Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message), Some(id.to_owned()))
+}
+
+fn alias_taken(index: u64, row: &Link, alias: &Alias) -> RowError {
+    RowError::new(index, aliases::taken(alias), row.content.custom_id.clone())
 }
 
 struct Create {
@@ -129,6 +142,7 @@ impl Work for Create {
         let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
         let tagged: Vec<_> = rows.iter().map(|row| (row.position, &*row.content.tags)).collect();
         tags::give(&self.app, tx, &self.caller.tenant, &tagged, self.now).await?;
+        self.give_aliases(tx, &rows, primary.as_deref()).await?;
         within(counted)?;
         created("/v1/links".into(), StoredReply { base: self.app.link_url("", primary.as_deref()), ids })
     }
@@ -141,6 +155,7 @@ impl Work for Create {
         for id in &made.ids {
             app.links.drop_link(self.caller.tenant.as_str(), id);
         }
+        app.forget_aliases(&self.caller.tenant, aliases_in(&self.judged.batch).iter().map(Alias::as_str));
     }
 }
 
@@ -217,10 +232,34 @@ impl Create {
                 && links::is_taken(tx, row.tenant.as_str(), &row.link_id, must_claim).await?
             {
                 errors.push(taken(*index, &row.link_id));
+                refused.insert(*index);
+            }
+            for alias in row.content.aliases.iter().filter(|_| !refused.contains(index)) {
+                if links::is_taken(tx, row.tenant.as_str(), alias.as_str(), must_claim && alias.is_id()).await? {
+                    errors.push(alias_taken(*index, row, alias));
+                    break;
+                }
             }
         }
         errors.sort_by_key(|error| error.index);
         Err(ApiError::Rows(errors))
+    }
+
+    /// Gives the rows their aliases, or lists those of which one is taken.
+    async fn give_aliases(&self, tx: &mut Conn<'_>, rows: &[Link], primary: Option<&str>) -> Result<(), ApiError> {
+        let new = rows.iter().enumerate().flat_map(|(at, row)| row.content.aliases.iter().map(move |alias| (at, alias)));
+        let new: Vec<(usize, &Alias)> = new.collect();
+        let given: Vec<_> = new.iter().map(|(at, alias)| (rows[*at].position, *alias)).collect();
+        let account = (&self.caller.tenant, primary);
+        let taken = aliases::give(&self.app, tx, account, &given, self.now).await?;
+        let mut errors: Vec<RowError> = Vec::new();
+        for (at, alias) in taken.into_iter().map(|number| new[number]) {
+            // One error for each row.
+            if errors.last().is_none_or(|last| last.index != at as u64) {
+                errors.push(alias_taken(at as u64, &rows[at], alias));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::Rows(errors)) }
     }
 
     /// Stores all rows or lists those that cannot be. The ids come back in the order of the request.

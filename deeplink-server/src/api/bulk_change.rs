@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::db::link_history::{self, Change};
 use crate::db::links::{self, Link};
 use crate::db::takedowns::{self, Blocked};
-use crate::db::{Conn, domains, notices, tags, tenants};
+use crate::db::{Conn, aliases, domains, notices, tags, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, IdempotencyKey, KeyedBody};
@@ -110,10 +110,12 @@ impl Work for Update {
         let change = Change { is_bulk: true, ..self.caller.changes(what, self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
-            let is_taken_down = link.is_taken_down && set.enabled == Some(true);
+            // A bulk change cannot give aliases, only take them all.
+            let is_renamed = set.aliases.is_some() && !link.content.aliases.is_empty();
+            let is_taken_down = link.is_taken_down && (set.enabled == Some(true) || is_renamed);
             let before = link.clone();
             links::apply(set.clone(), &mut link);
-            if link.content != before.content || self.retags(&set, &before.content.tags) {
+            if link.content != before.content || is_renamed || self.retags(&set, &before.content.tags) {
                 link_history::record(tx, &before, &change).await?;
             }
             // Checked below.
@@ -124,6 +126,11 @@ impl Work for Update {
         if self.change.set.is_some() {
             for link in found.values() {
                 links::store(tx, link).await?;
+            }
+        }
+        if set.aliases.is_some() {
+            for link in found.values() {
+                aliases::take(tx, link.position, &Vec::from_iter(&link.content.aliases)).await?;
             }
         }
         self.change_tags(tx, &set, &found).await?;
@@ -161,7 +168,7 @@ impl Update {
         blocked.check(set.urls())?;
         let check = |link: &Link| {
             if link.is_taken_down {
-                return Err(taken_down());
+                return Err(taken_down("enabled"));
             }
             if may_open(set) {
                 // What was refused while it did not work is not opened by making it work again.

@@ -11,7 +11,7 @@ use deeplink_core::id::{EventId, TenantId};
 use deeplink_core::lifecycle::{
     Attribute, Convert, Converted, Done, Identify, InstallContext, NewConversion, TrackClick, TrackedClick,
 };
-use deeplink_core::link::is_link_id;
+use deeplink_core::link::{canonical_path, is_link_id};
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
@@ -111,9 +111,10 @@ fn no_link() -> ApiError {
     ApiError::no_such("no link with this ID")
 }
 
-/// A tenant's link, whatever its status.
+/// A tenant's link with this ID or alias, whatever its status.
 async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let found = if is_link_id(id) { visit::known(app, Some(tenant), id, None).await? } else { None };
+    let is_name = is_link_id(id) || canonical_path(id).is_some_and(|path| path == id);
+    let found = if is_name { visit::known(app, Some(tenant), id, None).await? } else { None };
     Ok(found.filter(|link| !link.is_deleted()))
 }
 
@@ -146,7 +147,7 @@ pub(super) async fn attribute_for(
 ) -> Result<Answer<Done>, ApiError> {
     let (once, asked) = Once::json::<Attribute>(request, &caller, BODY_LIMIT).await?;
     let asked = asked.check()?;
-    let link = link_of(app, &caller.tenant, &asked.link_id).await?.map(|link| link.position);
+    let link = link_of(app, &caller.tenant, &asked.link_id).await?;
     if link.is_none() && !once.is_keyed() {
         return Err(no_link());
     }
@@ -162,7 +163,7 @@ struct Touch {
     caller: Arc<Caller>,
     asked: Attribute,
     /// `None` if there is no such link, or no longer.
-    link: Option<i64>,
+    link: Option<Arc<CachedLink>>,
     context: Option<String>,
     publisher: Publisher,
     /// Whether part of the credit is left for later.
@@ -173,15 +174,16 @@ impl Work for Touch {
     type Made = Done;
 
     async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<Done>, ApiError> {
-        let link = self.link.ok_or_else(no_link)?;
+        let link = self.link.as_ref().ok_or_else(no_link)?;
         let now = self.publisher.now();
         let [position] = drawn(&self.app, now);
         let touch = NewTouch {
             tenant: &self.caller.tenant,
             position,
             install_id: &self.asked.install_id,
-            link,
-            link_id: &self.asked.link_id,
+            link: link.position,
+            // Its own ID: the app may have been opened by an alias.
+            link_id: link.link_id(),
             app_version: &self.asked.app_version,
             device_model: self.asked.context.as_ref().and_then(|context| context.device_model.as_deref()),
             context: self.context.as_deref(),

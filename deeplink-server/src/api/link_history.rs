@@ -12,7 +12,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 
 use super::links::{refuse_taken_down, taken_down, within};
-use super::tags;
+use super::{aliases, tags};
 use crate::caller::Caller;
 use crate::db::audit::By;
 use crate::db::link_history::{self, Change};
@@ -101,7 +101,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
         (status = 400, description = "A URL in that version is blocked (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's link limit has been reached", body = ErrorBody),
         (status = 404, description = "No such link (`not_found`); or no such version, or no change to undo (`version_not_found`)", body = ErrorBody),
-        (status = 409, description = "Another link has the ID (`link_id_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
+        (status = 409, description = "Another link has the ID or an alias (`link_id_taken`, `alias_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn restore(
@@ -151,22 +151,24 @@ impl Work for Restore {
         let tenant = &self.caller.tenant;
         // The account's row before any link's, as everywhere, so that no two writes deadlock.
         tenants::lock(tx, tenant).await?;
-        let mut link = match live(tx, &self.caller, &self.link_id).await? {
-            Some(link) => self.change(tx, &link).await?,
+        let (mut link, held) = match live(tx, &self.caller, &self.link_id).await? {
+            Some(link) => (self.change(tx, &link).await?, link.content.aliases),
             None => match link_history::find_deleted(tx, tenant, &self.link_id, self.now).await? {
-                Some(deleted) => self.bring_back(tx, deleted).await?,
+                Some(deleted) => (self.bring_back(tx, deleted).await?, Vec::new()),
                 None => return Err(ApiError::not_found()),
             },
         };
         let tags = std::mem::take(&mut link.content.tags);
         tags::replace(&self.app, tx, &mut link, &tags, self.now).await?;
-        notices::link_changed(tx, tenant, &self.link_id).await?;
         let primary = domains::primary_of(tx, tenant).await?;
+        aliases::replace(&self.app, tx, &link, &held, primary.as_deref(), self.now).await?;
+        notices::link_changed(tx, tenant, &self.link_id).await?;
         done(self.app.detail(link, primary.as_deref(), self.now))
     }
 
-    fn committed(&self, app: &Shared, _: &LinkDetail) {
+    fn committed(&self, app: &Shared, made: &LinkDetail) {
         app.links.drop_link(self.caller.tenant.as_str(), &self.link_id);
+        app.forget_aliases(&self.caller.tenant, made.aliases.iter().map(String::as_str));
     }
 }
 
@@ -178,7 +180,7 @@ impl Restore {
         Ok(version)
     }
 
-    /// Changes a link to one of its versions; the tags are those that it shall have.
+    /// Changes a link to one of its versions; the tags and aliases are those that it shall have.
     async fn change(&self, tx: &mut Conn<'_>, link: &Link) -> Result<Link, ApiError> {
         let tenant = &self.caller.tenant;
         let version = match self.version {
@@ -196,15 +198,15 @@ impl Restore {
         let mut patch = LinkPatch::to(version.content);
         // What stays as it is needs no permission.
         patch.enabled = patch.enabled.filter(|enabled| *enabled == link.content.is_disabled);
-        let tags = patch.tags.clone().unwrap_or_default();
+        let (tags, aliases) = (patch.tags.clone().unwrap_or_default(), patch.aliases.clone().unwrap_or_default());
         let change = self.caller.changes(LinkChange::Restored, self.now);
         match links::update(tx, tenant, &self.link_id, &patch, &change).await? {
             Updated::Link(mut link) => {
-                link.content.tags = tags;
+                (link.content.tags, link.content.aliases) = (tags, aliases);
                 Ok(*link)
             }
             Updated::NoLink => Err(ApiError::not_found()),
-            Updated::TakenDown => Err(taken_down().into()),
+            Updated::TakenDown(field) => Err(taken_down(field).into()),
         }
     }
 
@@ -228,7 +230,7 @@ impl Restore {
             // A new row has the time of its creation as that of its last change.
             Inserted::Yes => links::store(tx, &link).await?,
             Inserted::Taken | Inserted::Collided if links::is_hidden(tx, tenant, &self.link_id).await? => {
-                return Err(taken_down().into());
+                return Err(taken_down("enabled").into());
             }
             Inserted::Taken | Inserted::Collided => return Err(ApiError::link_id_taken(&self.link_id)),
         }

@@ -7,7 +7,8 @@ use axum::extract::{Request, State};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkChange, LinkDetail, LinkPatch, NewLink, UpdateLink, check_end, generate_id, is_link_id,
+    Alias, CreateLink, CreatedLink, LinkChange, LinkDetail, LinkPatch, NewLink, UpdateLink, check_end, check_not_own,
+    generate_id, is_link_id,
 };
 use deeplink_core::patch::Patch;
 use deeplink_core::tag::Tag;
@@ -15,7 +16,7 @@ use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
-use super::tags;
+use super::{aliases, tags};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link, Updated};
 use crate::db::tenants::{self, Counted};
@@ -43,7 +44,7 @@ pub(super) const DRAWS: usize = 16;
         (status = 400, description = "A field is invalid, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's limit has been reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The ID is taken, or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 409, description = "The ID or an alias is taken (`link_id_taken`, `alias_taken`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -63,12 +64,13 @@ pub(crate) async fn create_for(
     link: CreateLink,
 ) -> Result<Answer<CreatedLink>, ApiError> {
     let link = pinned(&caller, link)?;
-    let tenant = caller.tenant.clone();
+    let (tenant, aliases) = (caller.tenant.clone(), link.aliases.clone());
     let work = Create { app: Arc::clone(app), caller, link, now: app.clock.now() };
     let answer = app.once(once, work).await?;
     // The first request may have reached another node, and this node may have cached the id as absent.
     if let Some(id) = answer.replayed_location().and_then(|path| path.strip_prefix("/v1/links/")) {
         app.links.drop_link(tenant.as_str(), id);
+        app.forget_aliases(&tenant, aliases.iter().map(Alias::as_str));
     }
     Ok(answer)
 }
@@ -76,7 +78,8 @@ pub(crate) async fn create_for(
 /// Checks a new link and pins it to the caller's affiliate, if the caller has one.
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
-    check_owned(link.name.is_some(), link.tags.as_ref().is_some_and(|tags| !tags.is_empty()))?;
+    let is_given = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    check_owned(link.name.is_some(), is_given(&link.tags), is_given(&link.aliases))?;
     let named = link.affiliate_id.take();
     let mut link = link.check()?;
     if named.is_some_and(|named| named != own.as_str()) {
@@ -87,8 +90,8 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     Ok(link)
 }
 
-/// Refuses a name and tags from an affiliate's credential: they are for the owner alone.
-pub(super) fn check_owned(has_name: bool, has_tags: bool) -> Result<(), Invalid> {
+/// Refuses a name, tags and aliases from an affiliate's credential: they are for the owner alone.
+pub(super) fn check_owned(has_name: bool, has_tags: bool, has_aliases: bool) -> Result<(), Invalid> {
     if has_name {
         return Err(Invalid::field(
             ErrorCode::InvalidName,
@@ -102,6 +105,10 @@ pub(super) fn check_owned(has_name: bool, has_tags: bool) -> Result<(), Invalid>
             "tags",
             "an affiliate's credential cannot set a link's tags",
         ));
+    }
+    if has_aliases {
+        let message = "an affiliate's credential cannot set a link's aliases";
+        return Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message));
     }
     Ok(())
 }
@@ -141,6 +148,8 @@ impl Work for Create {
                 Inserted::Yes => {
                     let tagged = (link.position, &*link.content.tags);
                     tags::give(app, tx, &caller.tenant, &[tagged], self.now).await?;
+                    let all: Vec<&Alias> = link.content.aliases.iter().collect();
+                    aliases::give_to(app, tx, &link, &all, primary.as_deref(), self.now).await?;
                     let url = app.url_of(&link, primary.as_deref());
                     let location = format!("/v1/links/{}", link.link_id);
                     return created(location, CreatedLink::new(link.link_id, url, link.expires_at));
@@ -154,9 +163,10 @@ impl Work for Create {
         Err(ApiError::Internal("no free link id was found".into()))
     }
 
-    /// The id may be cached as absent.
+    /// The id and the aliases may be cached as absent.
     fn committed(&self, app: &Shared, made: &CreatedLink) {
         app.links.drop_link(self.caller.tenant.as_str(), &made.link_id);
+        app.forget_aliases(&self.caller.tenant, self.link.aliases.iter().map(Alias::as_str));
     }
 }
 
@@ -241,6 +251,7 @@ impl App {
             owner_expires_at: link.content.expires_at,
             expired_url: link.content.expired_url,
             tags: link.content.tags.into_iter().map(Tag::into_text).collect(),
+            aliases: link.content.aliases.into_iter().map(Alias::into_text).collect(),
         }
     }
 }
@@ -293,7 +304,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
         (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
         (status = 400, description = "A field is invalid, no field is specified, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
-        (status = 409, description = "`enabled` is true, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
+        (status = 409, description = "An alias is taken (`alias_taken`); or `enabled` is true or the aliases change, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -319,12 +330,14 @@ pub(crate) async fn update_for(
     let patch = update.check()?;
     let now = app.clock.now();
     check_patch(app, &patch, now)?;
+    check_not_own(patch.aliases.as_deref().unwrap_or_default(), &link_id)?;
     let changed = app.write_for(
         Arc::clone(&caller),
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
-                if may_open(patch) || patch.tags.is_some() || patch.urls().next().is_some() {
+                let gives = patch.tags.is_some() || patch.aliases.is_some();
+                if may_open(patch) || gives || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
                     tenants::lock(tx, &caller.tenant).await?;
                     refuse_taken_down(tx, &caller.tenant, patch.urls()).await?;
@@ -333,7 +346,7 @@ pub(crate) async fn update_for(
                 let mut link = match links::update(tx, &caller.tenant, link_id, patch, &change).await? {
                     Updated::Link(link) => *link,
                     Updated::NoLink => return Err(ApiError::not_found()),
-                    Updated::TakenDown => return Err(taken_down().into()),
+                    Updated::TakenDown(field) => return Err(taken_down(field).into()),
                 };
                 if may_open(patch) {
                     // What was refused while it did not work is not opened by making it work again.
@@ -344,12 +357,19 @@ pub(crate) async fn update_for(
                     tags::replace(app, tx, &mut link, list, now).await?;
                 }
                 let primary = domains::primary_of(tx, &caller.tenant).await?;
+                if let Some(list) = &patch.aliases {
+                    let held = std::mem::replace(&mut link.content.aliases, list.clone());
+                    aliases::replace(app, tx, &link, &held, primary.as_deref(), now).await?;
+                }
                 notices::link_changed(tx, &caller.tenant, link_id).await?;
                 Ok::<_, ApiError>(app.detail(link, primary.as_deref(), now))
             }
             .boxed()
         },
-        |app, (_, caller, link_id, _), _| app.links.drop_link(caller.tenant.as_str(), link_id),
+        |app, (_, caller, link_id, patch), _| {
+            app.links.drop_link(caller.tenant.as_str(), link_id);
+            app.forget_aliases(&caller.tenant, patch.aliases.iter().flatten().map(Alias::as_str));
+        },
     );
     changed.await
 }
@@ -367,10 +387,10 @@ pub(super) fn may_open(patch: &LinkPatch) -> bool {
     patch.enabled == Some(true) || !patch.expires_at.is_keep()
 }
 
-/// The error for switching on what the operator has switched off.
-pub(super) fn taken_down() -> Invalid {
+/// The error for switching on what the operator has switched off, or changing its addresses.
+pub(super) fn taken_down(field: &'static str) -> Invalid {
     let message = "the operator of this service has disabled this link";
-    Invalid::field(ErrorCode::DisabledByOperator, "enabled", message)
+    Invalid::field(ErrorCode::DisabledByOperator, field, message)
 }
 
 /// Deletes a link, effective immediately. Its clicks remain in the account's totals.

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod affiliates;
+mod aliases;
 pub(crate) mod analytics;
 pub(crate) mod apps;
 pub(crate) mod audit;

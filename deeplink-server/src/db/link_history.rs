@@ -1,16 +1,19 @@
 //! The history of links: what each was before a change, by whom it was changed, and links that were deleted.
 
+use std::collections::HashSet;
+
 use deeplink_core::audit::AuditActor;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use sqlx::FromRow;
+use sqlx::{AssertSqlSafe, FromRow};
 
 use super::audit::By;
 use super::link_list::{Found, ListRequest};
 use super::links::Link;
 use super::pages::Span;
+use super::sets::{PADDED_UP_TO, padded_texts, placeholders};
 use super::{Conn, DbError, execute, on};
 
 /// A change of links: what, by whom and when.
@@ -188,6 +191,30 @@ pub(crate) async fn find_deleted(
         ORDER BY gone_at DESC, link DESC LIMIT 1";
     Ok(on!(db, c => sqlx::query_scalar(SQL)
         .bind(tenant.as_str()).bind(link_id).bind(first_gone(now)).fetch_optional(c).await)?)
+}
+
+/// Those of these IDs under which a deleted link can be restored.
+pub(crate) async fn restorable(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    ids: &[&str],
+    now: Timestamp,
+) -> Result<HashSet<String>, DbError> {
+    let mut found = HashSet::new();
+    for ids in ids.chunks(PADDED_UP_TO) {
+        let ids = padded_texts(ids);
+        // Built only from our own text.
+        let sql = AssertSqlSafe(format!(
+            "SELECT DISTINCT link_id FROM link_versions WHERE tenant_id = $1 AND gone_at > $2 AND link_id IN ({})",
+            placeholders(3, ids.len())
+        ));
+        let some: Vec<String> = on!(db, c => {
+            let query = sqlx::query_scalar(sql).bind(tenant.as_str()).bind(first_gone(now));
+            ids.iter().fold(query, |query, id| query.bind(*id)).fetch_all(c).await
+        })?;
+        found.extend(some);
+    }
+    Ok(found)
 }
 
 /// Marks a deleted link as restored. Clicks find its row again under the same position.

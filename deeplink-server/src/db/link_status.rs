@@ -80,7 +80,7 @@ pub(crate) async fn set(
     const UPDATE: &str = "
         UPDATE links SET updated_at = $4, taken_down = CAST($3 AS TEXT) IS NOT NULL,
             status = CASE WHEN CAST($3 AS TEXT) IS NOT NULL THEN $3 WHEN NOT enabled THEN 'disabled' END
-        WHERE tenant_id = $1 AND link_id = $2
+        WHERE tenant_id = $1 AND link_id = $2 AND alias_of IS NULL
         RETURNING position, enabled, deleted_at, expired_url, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url";
     // Its tenant may be deleting or recreating the link.
     tenants::lock(db, tenant).await?;
@@ -180,7 +180,7 @@ pub(crate) async fn active_after(
     const SQL: &str = "
         SELECT tenant_id, link_id, position, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url
         FROM links
-        WHERE position > $1 AND status IS NULL AND (expires_at IS NULL OR expires_at > $2)
+        WHERE position > $1 AND alias_of IS NULL AND status IS NULL AND (expires_at IS NULL OR expires_at > $2)
         ORDER BY position LIMIT $3";
     let rows: Vec<ActiveRow> = on!(db, c => sqlx::query_as(SQL)
         .bind(position).bind(now.as_millis()).bind(limit).fetch_all(c).await)?;
@@ -201,7 +201,7 @@ pub(crate) async fn active_to_refused(
     const SQL: &str = "
         SELECT tenant_id, link_id, position, ios_deep_link, ios_store_url, android_deep_link, android_store_url, web_url
         FROM links
-        WHERE tenant_id = $1 AND position > $2 AND status IS NULL AND (expires_at IS NULL OR expires_at > $3)
+        WHERE tenant_id = $1 AND position > $2 AND alias_of IS NULL AND status IS NULL AND (expires_at IS NULL OR expires_at > $3)
         ORDER BY position LIMIT $4";
     let (mut found, mut after) = (Vec::new(), 0);
     loop {

@@ -2,7 +2,7 @@
 
 use deeplink_core::destinations::Destinations;
 use deeplink_core::id::{AffiliateId, TenantId};
-use deeplink_core::link::{LinkPatch, LinkStatus, NewLink};
+use deeplink_core::link::{Alias, LinkPatch, LinkStatus, NewLink, alias_set};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::tag::{Tag, set_of};
 use deeplink_core::time::Timestamp;
@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, FromRow};
 
 use super::link_history::Change;
 use super::sets::{padded_texts, placeholders};
-use super::{Conn, DbError, execute, link_history, on, tags};
+use super::{Conn, DbError, aliases, execute, link_history, on, tags};
 
 /// A stored link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +116,10 @@ pub(super) struct Row {
     expired_url: Option<String>,
     /// With commas between them.
     tags: Option<String>,
+    /// With commas between them.
+    aliases: Option<String>,
+    /// The position of the link that it is an alias of.
+    pub(super) alias_of: Option<i64>,
 }
 
 fn json<T: DeserializeOwned>(text: Option<&str>, column: &'static str, id: &str) -> Result<Option<T>, DbError> {
@@ -140,6 +144,8 @@ impl TryFrom<Row> for Link {
         content.expires_at = row.owner_expires_at.map(Timestamp::from_millis);
         content.tags =
             set_of(row.tags.iter().flat_map(|tags| tags.split(',')).map(|tag| Tag::of_stored(tag.to_owned())));
+        let aliases = row.aliases.iter().flat_map(|aliases| aliases.split(','));
+        content.aliases = alias_set(aliases.map(|alias| Alias::of_stored(alias.to_owned())));
         Ok(Self {
             tenant: row.tenant_id.parse().map_err(|_| corrupt("tenant_id"))?,
             position: row.position,
@@ -330,26 +336,29 @@ fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
     ))
 }
 
-/// Reads the links that match a condition; those for visitors, without their tags.
+/// Reads the links that match a condition; those for visitors, without their tags and aliases.
 macro_rules! select_where {
     ($condition:literal) => {
         select_where!(
             "(SELECT string_agg(t.tag, ',') FROM link_tags m JOIN tags t ON t.number = m.tag
                 WHERE m.link = links.position)",
+            "(SELECT string_agg(a.link_id, ',') FROM links a WHERE a.alias_of = links.position)",
             $condition
         )
     };
     (visited: $condition:literal) => {
-        select_where!("CAST(NULL AS TEXT)", $condition)
+        select_where!("CAST(NULL AS TEXT)", "CAST(NULL AS TEXT)", $condition)
     };
-    ($tags:literal, $condition:literal) => {
+    ($tags:literal, $aliases:literal, $condition:literal) => {
         concat!(
             "SELECT tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url, android_deep_link,
                 android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id, status, taken_down,
                 deleted_at, expires_at, created_at, updated_at, name, enabled, owner_expires_at, rule_expires_at,
-                expired_url, ",
+                expired_url, alias_of, ",
             $tags,
-            " AS tags FROM links WHERE ",
+            " AS tags, ",
+            $aliases,
+            " AS aliases FROM links WHERE ",
             $condition
         )
     };
@@ -400,21 +409,6 @@ pub(crate) async fn lock_many(
     Ok(())
 }
 
-/// The link that visitors of a tenant's hosts find under an id, including one that was taken down and then deleted.
-pub(crate) async fn find_visited(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = select_where!(visited: "tenant_id = $1 AND link_id = $2");
-    let row: Option<Row> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
-    row.map(Link::try_from).transpose()
-}
-
-/// The same for an id on the service's own host.
-pub(crate) async fn find_claimed(db: &mut Conn<'_>, link_id: &str) -> Result<Option<Link>, DbError> {
-    const SQL: &str = select_where!(visited: "link_id = $1 AND claimed");
-    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(link_id).fetch_optional(c).await)?;
-    row.map(Link::try_from).transpose()
-}
-
 /// The outcome of an update.
 #[derive(Debug)]
 pub(crate) enum Updated {
@@ -422,8 +416,8 @@ pub(crate) enum Updated {
     Link(Box<Link>),
     /// There is no such link.
     NoLink,
-    /// The operator has disabled it, so the owner cannot enable it.
-    TakenDown,
+    /// The operator has disabled it, so the owner cannot change this field.
+    TakenDown(&'static str),
 }
 
 /// Applies a patch.
@@ -436,13 +430,18 @@ pub(crate) async fn update(
 ) -> Result<Updated, DbError> {
     let Some(before) = find_locked(db, tenant, link_id, change.at).await? else { return Ok(Updated::NoLink) };
     if patch.enabled == Some(true) && before.is_taken_down {
-        return Ok(Updated::TakenDown);
+        return Ok(Updated::TakenDown("enabled"));
+    }
+    let is_renamed = patch.aliases.as_ref().is_some_and(|aliases| *aliases != before.content.aliases);
+    // Its other addresses show the notice, too, and none of them is to be free for another link.
+    if is_renamed && before.is_taken_down {
+        return Ok(Updated::TakenDown("aliases"));
     }
     let mut link = before.clone();
     apply(patch.clone(), &mut link);
     link.updated_at = change.at;
     let is_retagged = patch.tags.as_ref().is_some_and(|tags| *tags != before.content.tags);
-    if is_retagged || link.content != before.content {
+    if is_retagged || is_renamed || link.content != before.content {
         link_history::record(db, &before, change).await?;
     }
     store(db, &link).await?;
@@ -463,7 +462,7 @@ async fn find_locked(
     if locked == 0 { Ok(None) } else { find(db, tenant, link_id).await }
 }
 
-/// Stores a link whose row is locked, except for its tags.
+/// Stores a link whose row is locked, except for its tags and aliases.
 pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
@@ -484,7 +483,7 @@ pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError>
     Ok(())
 }
 
-/// Applies a patch to a link, except for its tags.
+/// Applies a patch to a link, except for its tags and aliases.
 pub(crate) fn apply(patch: LinkPatch, link: &mut Link) {
     let stored = link.content.destinations.as_mut().into_array();
     for (change, stored) in patch.destinations.into_array().into_iter().zip(stored) {
@@ -506,7 +505,8 @@ pub(crate) fn apply(patch: LinkPatch, link: &mut Link) {
 /// Whether a link was taken down and then deleted, so that it keeps its ID.
 pub(crate) async fn is_hidden(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str) -> Result<bool, DbError> {
     const SQL: &str = "
-        SELECT EXISTS (SELECT 1 FROM links WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NOT NULL)";
+        SELECT EXISTS (SELECT 1 FROM links
+            WHERE tenant_id = $1 AND link_id = $2 AND deleted_at IS NOT NULL AND alias_of IS NULL)";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_one(c).await)?)
 }
 
@@ -544,7 +544,7 @@ pub(super) async fn remove(
     now: Timestamp,
 ) -> Result<bool, DbError> {
     const SQL: &str = "
-        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down
+        DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down AND alias_of IS NULL
         RETURNING position, affiliate_id, EXISTS (SELECT 1 FROM link_tags m WHERE m.link = position)";
     const KEEP: &str = "
         INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
@@ -555,5 +555,6 @@ pub(super) async fn remove(
     if has_tags {
         tags::take(db, position).await?;
     }
+    aliases::take_all(db, position).await?;
     Ok(true)
 }

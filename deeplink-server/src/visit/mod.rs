@@ -13,6 +13,7 @@ pub(crate) mod dom;
 pub(crate) mod explanation;
 mod json;
 pub(crate) mod landing;
+mod lookup;
 pub(crate) mod notice;
 pub(crate) mod page;
 pub(crate) mod report;
@@ -28,8 +29,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use deeplink_core::domain::leads_to;
 use deeplink_core::error::ErrorBody;
-use deeplink_core::id::TenantId;
-use deeplink_core::link::{LinkStatus, ResolvedLink, is_link_id};
+use deeplink_core::link::{LinkStatus, ResolvedLink};
 use deeplink_core::resolve::{self, Fetch, HostContext, Outcome};
 use deeplink_core::visitor::{ClickKind, Form, Visitor, is_prefetch, wants_json};
 use futures_util::FutureExt;
@@ -39,10 +39,11 @@ use http::{Method, StatusCode};
 
 use self::notice::Notice;
 use self::shown::{landing_page, language_of, notice_of, notice_page};
-use crate::cache::{CachedLink, Lookup};
+pub(crate) use self::lookup::known;
+use crate::cache::CachedLink;
 use crate::clicks::Click;
-use crate::db::hosts::{self, Host, TenantBranding};
-use crate::db::{Conn, DbError, links, takedowns};
+use crate::db::DbError;
+use crate::db::hosts::{self, Host};
 use crate::error::ApiError;
 use crate::http::client_ip::Peer;
 use crate::http::documented::Unavailable;
@@ -71,7 +72,7 @@ pub(crate) enum VisitedHost {
 #[utoipa::path(
     get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
     params(
-        ("link_id" = String, Path, description = "The link's ID"),
+        ("link_id" = String, Path, description = "The link's ID, or one of its aliases"),
         ("redirect" = Option<String>, Query, description = "`1`: redirect to the store or web page, without a landing page"),
         ("os" = Option<String>, Query, description = "`ios`, on an alternate domain: treat a visitor that appears to be a Mac as an iPad"),
     ),
@@ -115,7 +116,7 @@ pub(crate) async fn answer_at(
         Ok(host) => host,
         Err(error) => return refused(app, &parts.headers, error, form),
     };
-    match find(app, peer, parts, &host).await {
+    match lookup::find(app, peer, parts, &host).await {
         Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host, peer).await,
         Ok(None) => no_link(app, parts, &host, form),
         Err(error) => refused(app, &parts.headers, error, form),
@@ -153,127 +154,6 @@ async fn load_host(app: &App, host: &str) -> Result<Option<Host>, DbError> {
 fn is_prefetched(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).map(HeaderValue::as_bytes);
     is_prefetch([value("sec-purpose"), value("purpose")], value("x-moz"))
-}
-
-/// The id in the path, percent-decoded once; a malformed id is not looked up.
-fn id_in(path: &str) -> Option<std::borrow::Cow<'_, str>> {
-    let segment = path.strip_prefix("/r/").or_else(|| path.strip_prefix('/'))?;
-    if is_link_id(segment) {
-        return Some(segment.into());
-    }
-    if !segment.contains('%') {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let [first, tail @ ..] = rest {
-        (rest, ()) = match (first, tail) {
-            (b'%', [high, low, tail @ ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-                (tail, bytes.push(digit(*high)? << 4 | digit(*low)?))
-            }
-            (byte, tail) => (tail, bytes.push(*byte)),
-        };
-    }
-    String::from_utf8(bytes).ok().filter(|id| is_link_id(id)).map(Into::into)
-}
-
-/// The requested link, from memory or from the database.
-async fn find(app: &App, peer: IpAddr, parts: &Parts, host: &VisitedHost) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let Some(id) = id_in(parts.uri.path()) else { return Ok(None) };
-    let owner = match host {
-        VisitedHost::Service if parts.uri.path().starts_with("/r/") => None,
-        VisitedHost::Service | VisitedHost::Unknown => return Ok(None),
-        VisitedHost::Custom(host) => Some(&host.tenant),
-    };
-    known(app, owner, &id, Some((peer, &parts.headers))).await
-}
-
-/// A tenant's link with this id, or without a tenant the one that holds it on the service's own host; from memory or
-/// from the database. Misses are counted for visitors; callers with a key have other limits. Hits are never limited.
-pub(crate) async fn known(
-    app: &App,
-    owner: Option<&TenantId>,
-    id: &str,
-    visitor: Option<(IpAddr, &HeaderMap)>,
-) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let client = || visitor.map(|(peer, headers)| app.client_at(peer, headers));
-    let scoped;
-    let name = match owner {
-        None => id,
-        Some(tenant) => {
-            scoped = format!("{tenant}/{id}");
-            &scoped
-        }
-    };
-    let now = app.clock.monotonic_millis();
-    let (old, drops) = match app.links.get(name, now) {
-        Lookup::Link(known) => return Ok(Some(known)),
-        Lookup::Absent => {
-            client().map_or(Ok(()), |client| misses::count(app, client))?;
-            return Ok(None);
-        }
-        Lookup::Ask { old, drops } => (old, drops),
-    };
-    let loading = async { load(app, &mut app.db.look_up().await?.conn(), owner, id, now).await };
-    let loaded = match client() {
-        Some(client) => misses::look_up(app, client, old.is_some(), loading).await,
-        None => loading.boxed().await.map_err(ApiError::from),
-    };
-    match loaded {
-        Ok(known) => {
-            app.links.fill(name, known.clone(), drops, now);
-            Ok(known)
-        }
-        // While the database cannot be read, an outdated answer is better than none.
-        Err(error) if error.is_passing() => match old {
-            Some(old) => {
-                app.metrics.stale_answers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                Ok(Some(old))
-            }
-            None => Err(error),
-        },
-        Err(error) => Err(error),
-    }
-}
-
-async fn load(
-    app: &App,
-    db: &mut Conn<'_>,
-    owner: Option<&TenantId>,
-    id: &str,
-    now: u64,
-) -> Result<Option<Arc<CachedLink>>, DbError> {
-    let link = match owner {
-        Some(tenant) => links::find_visited(db, tenant, id).await?,
-        None => links::find_claimed(db, id).await?,
-    };
-    let Some(mut link) = link else { return Ok(None) };
-    if let Some(url) = &link.content.expired_url
-        && takedowns::blocked(db, &link.tenant, [url.as_str()]).await?.refuses(url)
-    {
-        link.content.expired_url = None;
-    }
-    let under = app.links.under(link.tenant.as_str());
-    let (read_at, branding) = branding_of(app, db, &link.tenant, now).await?;
-    let url = app.url_of(&link, branding.primary.as_deref());
-    Ok(Some(Arc::new(CachedLink::pack(&link, &url, branding, under, read_at))))
-}
-
-/// A tenant's branding, and when it was read; its links share one copy.
-async fn branding_of(
-    app: &App,
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    now: u64,
-) -> Result<(u64, Arc<TenantBranding>), DbError> {
-    if let Some(known) = app.brandings.get_read(tenant.as_str(), now) {
-        return Ok(known);
-    }
-    let since = app.brandings.since(tenant.as_str());
-    let branding = Arc::new(hosts::branding_of(db, tenant, |domain| app.origin_of(domain)).await?);
-    app.brandings.fill(tenant.as_str(), Arc::clone(&branding), since, now);
-    Ok((now, branding))
 }
 
 /// The tenant and the host of a visit, for its decision.
@@ -455,25 +335,5 @@ mod tests {
         }
         let size = size(answer);
         assert!(size <= 1_536, "{size} bytes");
-    }
-
-    #[test]
-    fn ids_are_decoded_once() {
-        for (path, id) in [
-            ("/r/abc", Some("abc")),
-            ("/abc", Some("abc")),
-            ("/r/a%62c", Some("abc")),
-            ("/r/a%2562c", None),
-            ("/r/abc/", None),
-            ("/r/ab", None),
-            ("/r/a%2fb", None),
-            ("/r/abc%", None),
-            ("/r/abc%6", None),
-            ("/r/%ff%fe%fd", None),
-            ("/r/", None),
-            ("/", None),
-        ] {
-            assert_eq!(id_in(path).as_deref(), id, "{path}");
-        }
     }
 }

@@ -4,11 +4,15 @@
 //! at the latest makes entries stale after [`crate::ttl_cache::FRESH_MILLIS`]. A fill that races with a drop is
 //! discarded.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use deeplink_core::destinations::Destinations;
+use deeplink_core::id::TenantId;
 use deeplink_core::link::LinkStatus;
 use deeplink_core::metadata::Metadata;
 use deeplink_core::resolve::LinkView;
@@ -134,10 +138,15 @@ impl CachedLink {
         self.is_deleted
     }
 
+    /// The link's own ID.
+    pub(crate) fn link_id(&self) -> &str {
+        self.part(LINK_ID).unwrap_or_default()
+    }
+
     /// The link as input to the decision.
     pub(crate) fn view(&self, is_active: bool) -> LinkView<'_> {
         LinkView {
-            link_id: self.part(LINK_ID).unwrap_or_default(),
+            link_id: self.link_id(),
             url: self.part(URL).unwrap_or_default(),
             to: Destinations::from_array(std::array::from_fn(|at| self.part(DESTINATIONS + at))),
             has_social_preview: self.part(SOCIAL_PREVIEW).is_some(),
@@ -172,9 +181,42 @@ impl CachedLink {
     }
 }
 
+/// An alias and the link that it leads to. It holds as long as nothing is changed about that link.
+#[derive(Debug)]
+pub(crate) struct CachedAlias {
+    pub(crate) tenant: TenantId,
+    pub(crate) link_id: String,
+    read_at: u64,
+    /// Drops of the link before the database was asked.
+    drops: u64,
+}
+
+impl CachedAlias {
+    /// The name of the link on its tenant's hosts.
+    fn name(&self) -> String {
+        format!("{}/{}", self.tenant, self.link_id)
+    }
+}
+
+/// What a name leads to.
+#[derive(Debug, Clone)]
+pub(crate) enum Named {
+    Link(Arc<CachedLink>),
+    Alias(Arc<CachedAlias>),
+}
+
+impl Named {
+    fn read_at(&self) -> u64 {
+        match self {
+            Self::Link(link) => link.read_at,
+            Self::Alias(alias) => alias.read_at,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Slot {
-    Link(Arc<CachedLink>),
+    Named(Named),
     Absent { until: u64 },
 }
 
@@ -184,7 +226,8 @@ struct Weight;
 impl Weighter<Box<str>, Slot> for Weight {
     fn weight(&self, key: &Box<str>, slot: &Slot) -> u64 {
         let text = match slot {
-            Slot::Link(known) => known.text.len(),
+            Slot::Named(Named::Link(known)) => known.text.len(),
+            Slot::Named(Named::Alias(alias)) => alias.link_id.len(),
             Slot::Absent { .. } => 0,
         };
         (ENTRY_BYTES + key.len() + text) as u64
@@ -194,12 +237,12 @@ impl Weighter<Box<str>, Slot> for Weight {
 /// The result of looking up an id in the cache.
 #[derive(Debug)]
 pub(crate) enum Lookup {
-    /// The link.
-    Link(Arc<CachedLink>),
+    /// The link, or the alias of one.
+    Named(Named),
     /// There was none when the database was last asked.
     Absent,
     /// The database must be asked; `old` may answer if it is unavailable, and `drops` is passed to the fill.
-    Ask { old: Option<Arc<CachedLink>>, drops: DropCounts },
+    Ask { old: Option<Named>, drops: DropCounts },
 }
 
 /// Counts of drops before the database was asked.
@@ -209,9 +252,20 @@ pub(crate) struct DropCounts {
     name: u64,
     /// Of any whole tenant.
     tenants: u64,
+    /// Of any link.
+    links: u64,
 }
 
-/// Links by the name in the request: the id on the service's own host, `tenant/id` on a tenant's.
+impl DropCounts {
+    /// Whether what is filled in may have been read before a drop since then. The link of an alias is known only once it is
+    /// read, so any drop counts.
+    fn are_before(self, now: Self, named: Option<&Named>) -> bool {
+        let is_alias = matches!(named, Some(Named::Alias(_)));
+        self.name != now.name || self.tenants != now.tenants || is_alias && self.links != now.links
+    }
+}
+
+/// Links and aliases by the name in the request: the id on the service's own host, `tenant/id` on a tenant's.
 #[derive(Debug)]
 pub(crate) struct LinkCache {
     slots: Cache<Box<str>, Slot, Weight>,
@@ -219,6 +273,8 @@ pub(crate) struct LinkCache {
     tenants: Generations,
     /// Number of changes of any tenant.
     tenant_changes: AtomicU64,
+    /// Number of drops of any link.
+    link_drops: AtomicU64,
     pub(crate) freshness: Freshness,
 }
 
@@ -231,6 +287,7 @@ impl LinkCache {
             names: Generations::new(NAMES),
             tenants: Generations::new(TENANTS),
             tenant_changes: AtomicU64::new(0),
+            link_drops: AtomicU64::new(0),
             freshness: Freshness::new(hears),
         }
     }
@@ -247,15 +304,30 @@ impl LinkCache {
         self.tenants.counts[shard].load(Ordering::Acquire) as u32
     }
 
-    fn is_current(&self, known: &CachedLink) -> bool {
-        self.generation(usize::from(known.under.shard)) == known.under.generation
+    fn is_current(&self, known: &Named) -> bool {
+        match known {
+            Named::Link(link) => self.generation(usize::from(link.under.shard)) == link.under.generation,
+            Named::Alias(alias) => self.drops_of(&alias.name()) == alias.drops,
+        }
+    }
+
+    fn drops_of(&self, name: &str) -> u64 {
+        self.names.of(name).load(Ordering::Acquire)
     }
 
     fn drops(&self, name: &str) -> DropCounts {
         DropCounts {
-            name: self.names.of(name).load(Ordering::Acquire),
+            name: self.drops_of(name),
             tenants: self.tenant_changes.load(Ordering::Acquire),
+            links: self.link_drops.load(Ordering::Acquire),
         }
+    }
+
+    /// An alias that the database has just named.
+    pub(crate) fn alias(&self, tenant: TenantId, link_id: String, read_at: u64) -> Arc<CachedAlias> {
+        let mut alias = CachedAlias { tenant, link_id, read_at, drops: 0 };
+        alias.drops = self.drops_of(&alias.name());
+        Arc::new(alias)
     }
 
     /// Something changed that affects all of a tenant's links: each is read again before it is used.
@@ -267,31 +339,33 @@ impl LinkCache {
     /// Looks a name up; `now` is monotonic.
     pub(crate) fn get(&self, name: &str, now: u64) -> Lookup {
         let old = match self.slots.get(name) {
-            Some(Slot::Link(known)) if self.freshness.holds(known.read_at, now) && self.is_current(&known) => {
-                return Lookup::Link(known);
+            Some(Slot::Named(known)) if self.freshness.holds(known.read_at(), now) && self.is_current(&known) => {
+                return Lookup::Named(known);
             }
             Some(Slot::Absent { until }) if until > now => return Lookup::Absent,
-            Some(Slot::Link(known)) if known.read_at + STALE_MILLIS > now => Some(known),
+            Some(Slot::Named(known)) if known.read_at() + STALE_MILLIS > now => Some(known),
             _ => None,
         };
         Lookup::Ask { old, drops: self.drops(name) }
     }
 
     /// Stores what the database returned, unless something was dropped since `drops` was read.
-    pub(crate) fn fill(&self, name: &str, known: Option<Arc<CachedLink>>, drops: DropCounts, now: u64) {
-        if self.drops(name) != drops {
+    pub(crate) fn fill(&self, name: &str, known: Option<Named>, drops: DropCounts, now: u64) {
+        let is_late = || drops.are_before(self.drops(name), known.as_ref());
+        if is_late() {
             return;
         }
-        let slot = known.map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Link);
+        let slot = known.clone().map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Named);
         self.slots.insert(name.into(), slot);
         // Check again after the insert: this sees a drop that came in between, and a later one removes the entry.
-        if self.drops(name) != drops {
+        if is_late() {
             self.slots.remove(name);
         }
     }
 
-    /// Drops a link under all of its names.
+    /// Drops a link or an alias under both of its names. Aliases of a link that is dropped no longer hold.
     pub(crate) fn drop_link(&self, tenant: &str, link_id: &str) {
+        self.link_drops.fetch_add(1, Ordering::AcqRel);
         for name in [link_id, &format!("{tenant}/{link_id}")] {
             self.names.of(name).fetch_add(1, Ordering::AcqRel);
             self.slots.remove(name);
@@ -306,116 +380,5 @@ impl LinkCache {
     /// Number of entries, for metrics.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use deeplink_core::link::NewLink;
-
-    fn link(id: &str) -> Link {
-        let mut content = NewLink::default();
-        content.destinations.web_url = Some("https://example.com/".into());
-        Link {
-            tenant: "tnt_0123456789abcdef01234567".parse().expect("an id"),
-            link_id: id.into(),
-            position: 7,
-            claimed: true,
-            made_under: None,
-            content,
-            status: None,
-            is_taken_down: false,
-            is_deleted: false,
-            expires_at: None,
-            rule_expires_at: None,
-            created_at: Timestamp::from_millis(0),
-            updated_at: Timestamp::from_millis(0),
-        }
-    }
-
-    fn known(cache: &LinkCache, id: &str, now: u64) -> Arc<CachedLink> {
-        let under = cache.under("tnt_0123456789abcdef01234567");
-        Arc::new(CachedLink::pack(&link(id), "http://localhost/r/abc", Arc::default(), under, now))
-    }
-
-    fn drops(lookup: Lookup) -> DropCounts {
-        match lookup {
-            Lookup::Ask { drops, .. } => drops,
-            other => panic!("expected to ask the database, got {other:?}"),
-        }
-    }
-
-    #[test]
-    fn parts_come_back_as_they_went_in() {
-        let known = known(&LinkCache::new(1 << 20, true), "abc", 0);
-        let view = known.view(true);
-        assert_eq!((view.link_id, view.url), ("abc", "http://localhost/r/abc"));
-        assert_eq!((view.to.web_url, view.to.ios_deep_link), (Some("https://example.com/"), None));
-        assert_eq!((known.metadata(), known.agent_context(), known.social_preview()), (None, None, None));
-    }
-
-    #[test]
-    fn a_fill_that_was_overtaken_by_a_drop_is_not_kept() {
-        let cache = LinkCache::new(1 << 20, true);
-        let drops = drops(cache.get("abc", 0));
-        cache.drop_link("tnt_x", "abc");
-        cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
-        assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
-    }
-
-    #[test]
-    fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
-        const TENANT: &str = "tnt_0123456789abcdef01234567";
-        let cache = LinkCache::new(1 << 20, true);
-        let before = drops(cache.get("abc", 0));
-        cache.fill("abc", Some(known(&cache, "abc", 0)), before, 0);
-        assert!(matches!(cache.get("abc", 0), Lookup::Link(_)));
-        cache.forget_tenant(TENANT);
-        assert!(matches!(cache.get("abc", 0), Lookup::Ask { old: Some(_), .. }));
-        // Read before the change, filled after it.
-        let old = known(&cache, "xyz", 0);
-        let before = drops(cache.get("xyz", 0));
-        cache.forget_tenant(TENANT);
-        cache.fill("xyz", Some(old), before, 0);
-        assert!(matches!(cache.get("xyz", 0), Lookup::Ask { old: None, .. }));
-    }
-
-    #[test]
-    fn without_notices_an_entry_is_fresh_for_five_seconds_and_may_answer_for_ten_minutes() {
-        let cache = LinkCache::new(1 << 20, true);
-        let drops = drops(cache.get("abc", 0));
-        cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
-        assert!(matches!(cache.get("abc", 1_000_000), Lookup::Link(_)));
-        cache.freshness.set_hears(false);
-        assert!(matches!(cache.get("abc", 4_999), Lookup::Link(_)));
-        assert!(matches!(cache.get("abc", 5_000), Lookup::Ask { old: Some(_), .. }));
-        assert!(matches!(cache.get("abc", 600_000), Lookup::Ask { old: None, .. }));
-        cache.freshness.set_hears(true);
-        cache.freshness.expire_all(10);
-        assert!(matches!(cache.get("abc", 11), Lookup::Ask { old: Some(_), .. }));
-    }
-
-    #[test]
-    fn absence_is_fresh_for_five_seconds_and_ends_with_a_create() {
-        let cache = LinkCache::new(1 << 20, true);
-        let drops = drops(cache.get("abc", 0));
-        cache.fill("abc", None, drops, 0);
-        assert!(matches!(cache.get("abc", 4_999), Lookup::Absent));
-        assert!(matches!(cache.get("abc", 5_000), Lookup::Ask { .. }));
-        cache.fill("abc", None, drops, 0);
-        cache.drop_link("tnt_x", "abc");
-        assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
-    }
-
-    #[test]
-    fn the_cache_stays_within_its_bytes() {
-        let cache = LinkCache::new(256 << 10, true);
-        for n in 0..10_000 {
-            let name = format!("link-{n}");
-            let drops = drops(cache.get(&name, 0));
-            cache.fill(&name, Some(known(&cache, &name, 0)), drops, 0);
-        }
-        assert!(cache.bytes() <= 256 << 10 && cache.len() > 500, "{} bytes, {} links", cache.bytes(), cache.len());
     }
 }
