@@ -1,5 +1,5 @@
-//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, whether the
-//! owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent, `null` and `{}`
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases,
+//! whether the owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent, `null` and `{}`
 //! are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 
 #[cfg(feature = "bulk")]
 use deeplink_core::link::UpdateLink;
-use deeplink_core::link::{AgentContext, LinkDetail, NewLink, SocialPreview};
+use deeplink_core::link::{AgentContext, Alias, LinkDetail, NewLink, SocialPreview, alias_set};
 #[cfg(feature = "bulk")]
 use deeplink_core::patch::Patch;
 use deeplink_core::tag::{Tag, set_of};
@@ -59,7 +59,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content([Option<String>; FIELDS.len()]);
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "ios_deep_link",
     "ios_store_url",
     "android_deep_link",
@@ -73,6 +73,7 @@ const FIELDS: [&str; 14] = [
     "expires_at",
     "expired_url",
     "tags",
+    "aliases",
     "affiliate_id",
 ];
 
@@ -96,6 +97,7 @@ impl Content {
             link.expires_at.map(|end| end.to_string()),
             link.expired_url,
             (!link.tags.is_empty()).then(|| link.tags.iter().map(Tag::key).collect::<Vec<_>>().join(",")),
+            (!link.aliases.is_empty()).then(|| link.aliases.iter().map(Alias::as_str).collect::<Vec<_>>().join(",")),
             link.affiliate_id.map(|id| id.as_str().to_owned()),
         ])
     }
@@ -112,6 +114,7 @@ impl Content {
         content.expires_at = link.owner_expires_at;
         content.expired_url.clone_from(&link.expired_url);
         content.tags = set_of(link.tags.iter().cloned().map(Tag::of_stored));
+        content.aliases = alias_set(link.aliases.iter().cloned().map(Alias::of_stored));
         Self::wanted(content)
     }
 
@@ -176,6 +179,9 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     }
     if differs("tags") {
         update.tags = Patch::Set(wanted.tags.into_iter().map(Tag::into_text).collect());
+    }
+    if differs("aliases") {
+        update.aliases = Patch::Set(wanted.aliases.into_iter().map(Alias::into_text).collect());
     }
     update
 }
@@ -263,6 +269,8 @@ mod tests {
         assert_ne!(content(r#"{"web_url":"https://example.com"}"#), empty);
         assert_eq!(content(r#"{"tags":["b","A"]}"#), content(r#"{"tags":["a","B"," b"]}"#));
         assert_eq!(content(r#"{"tags":[]}"#), empty);
+        assert_eq!(content(r#"{"aliases":["l/b","a"]}"#), content(r#"{"aliases":["a","/l/b","a"]}"#));
+        assert_eq!(content(r#"{"aliases":[]}"#), empty);
     }
 
     #[cfg(feature = "bulk")]

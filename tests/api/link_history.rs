@@ -89,7 +89,7 @@ async fn each_change_keeps_what_was_before() {
         "content": {
             "ios_deep_link": null, "ios_store_url": null, "android_deep_link": null, "android_store_url": null,
             "web_url": a, "metadata": null, "agent_context": null, "social_preview": null, "affiliate_id": null,
-            "name": null, "enabled": true, "expires_at": null, "expired_url": null, "tags": ["Poster"],
+            "name": null, "enabled": true, "expires_at": null, "expired_url": null, "tags": ["Poster"], "aliases": [],
         },
     });
     assert_eq!(all[5], first);

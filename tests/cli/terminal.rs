@@ -196,11 +196,11 @@ fn a_table_has_headings_relative_times_and_whole_ids() {
 }
 
 #[test]
-fn names_and_tags_are_columns_if_a_link_has_them() {
-    let listed = |name: serde_json::Value, tags: serde_json::Value| {
+fn names_tags_and_aliases_are_columns_if_a_link_has_them() {
+    let listed = |name: serde_json::Value, tags: serde_json::Value, aliases: serde_json::Value| {
         let double = Double::new(move |_| {
             let mut one = link("spring-42");
-            (one["name"], one["tags"]) = (name.clone(), tags.clone());
+            (one["name"], one["tags"], one["aliases"]) = (name.clone(), tags.clone(), aliases.clone());
             Answer::json(200, &serde_json::json!({"links": [one, link("spring-43")], "next_cursor": null}))
         });
         let text = plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "links list", 160).end().1);
@@ -208,13 +208,13 @@ fn names_and_tags_are_columns_if_a_link_has_them() {
         assert!(piped.ok().lines().all(|line| line.split('\t').count() == 5), "{piped}");
         text.lines().next().unwrap_or_default().split("CREATED").nth(1).unwrap_or_default().trim().to_owned()
     };
-    let (none, empty) = (serde_json::json!(null), serde_json::json!([]));
+    let (none, empty, some) = (serde_json::json!(null), serde_json::json!([]), serde_json::json!(["Spring sale"]));
     assert_eq!(
-        listed("Poster".into(), serde_json::json!(["Spring sale"])).split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "TAGS"]
+        listed("Poster".into(), some.clone(), serde_json::json!(["l/old"])).split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "TAGS", "ALIASES"]
     );
-    assert_eq!(listed(none.clone(), serde_json::json!(["Spring sale"])), "TAGS");
-    assert_eq!(listed(none, empty), "");
+    assert_eq!(listed(none.clone(), some, empty.clone()), "TAGS");
+    assert_eq!(listed(none, empty.clone(), empty), "");
 }
 
 /// A line of a table is not broken by a terminal: what does not fit is left out and named.

@@ -159,16 +159,19 @@ nouns! {
             "social.title" = "social_preview.title", "social.description" = "social_preview.description",
             "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
-            "owner_expires_at": Moment, "expired_url": Destination, "tags": Words;
+            "owner_expires_at": Moment, "expired_url": Destination, "tags": Words,
+            "aliases": Words;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
-            "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags");
+            "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags"),
+            "ALIASES" = (Extra "aliases");
     }
 
     /// Versions of a link.
     LINK_VERSIONS("versions", id: "version", created: "version") {
         fields: "version": Count, "change", "changed_at": Moment, "actor_type", "actor", "bulk": Flag,
             "content": Object, "content.web_url": Destination, "content.ios_deep_link": Destination,
-            "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words;
+            "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words,
+            "content.aliases": Words;
         columns: "VERSION" = "version", "CHANGE" = "change", "TIME" = "changed_at", "ACTOR TYPE" = "actor_type",
             "ACTOR" = "actor", "PREVIOUS DESTINATION" = (Destinations VERSION_DESTINATIONS);
     }

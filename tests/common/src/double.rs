@@ -225,6 +225,7 @@ fn write(mut stream: &TcpStream, request: &Request, answer: &Answer) -> std::io:
 pub fn link(id: &str) -> serde_json::Value {
     serde_json::json!({
         "affiliate_id": null, "agent_context": {"action": "purchase", "cta": "Buy now", "description": null},
+        "aliases": [],
         "android_deep_link": null, "android_store_url": null, "created_at": "2026-11-20T09:30:00.000Z",
         "enabled": true, "expired_url": null, "expires_at": null, "ios_deep_link": null, "ios_store_url": null,
         "link_id": id, "metadata": {"season": "spring"}, "name": null, "owner_expires_at": null,

@@ -66,6 +66,9 @@ pub(crate) struct Content {
     /// Tag of the link, visible only to your team, at most 40 characters; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// Another ID or path that leads to the link, such as that of a printed short link; may be repeated
+    #[arg(long = "alias", value_name = "PATH")]
+    aliases: Vec<String>,
     #[command(flatten)]
     pub(crate) utm: Utm,
 }
@@ -93,6 +96,9 @@ impl Content {
         link.social_preview = social.or_else(|| link.social_preview.take());
         if !self.tags.is_empty() {
             link.tags = Some(self.tags);
+        }
+        if !self.aliases.is_empty() {
+            link.aliases = Some(self.aliases);
         }
         Ok(())
     }
@@ -122,6 +128,7 @@ impl Content {
         set(&mut update.agent_context, agent);
         set(&mut update.social_preview, social);
         set(&mut update.tags, (!self.tags.is_empty()).then_some(self.tags));
+        set(&mut update.aliases, (!self.aliases.is_empty()).then_some(self.aliases));
         Ok(())
     }
 

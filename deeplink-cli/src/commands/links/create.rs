@@ -23,6 +23,7 @@ use crate::output;
     "dl links create https://example.com/p/42 --id spring-42 --action purchase --cta \"Buy now\"",
     "dl links create https://example.com/p/42 --ios shop://p/42 --meta season=spring",
     "dl links create https://example.com/sale --name \"Spring sale\" --expires-at 30d",
+    "dl links create https://example.com/sale --id spring --alias 3xYz9Ab --alias l/spring_sale",
 ]))]
 pub(crate) struct Create {
     /// Web page the link leads to; same as --web

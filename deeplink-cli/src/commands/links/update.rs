@@ -23,12 +23,13 @@ const DAY_MILLIS: i64 = 86_400_000;
 #[command(after_help = help(
     "Only the fields you specify change: --cta keeps the action and the description, --title keeps the rest of the \
      preview, and --meta keeps the other metadata. With --replace, the agent context (--action, --cta, --description), \
-     the preview (--title, --og-description, --image) and the metadata are each replaced as a whole. --tag and \
-     --meta-json always replace all tags and all metadata; dl links tag adds and removes individual tags.",
+     the preview (--title, --og-description, --image) and the metadata are each replaced as a whole. --tag, \
+     --alias and --meta-json always replace all tags, all aliases and all metadata; dl links tag adds and removes individual tags.",
     &[
     "dl links update spring-42 --cta \"Buy now\"",
     "dl links update spring-42 --web https://example.com/p/43",
     "dl links update spring-42 --unset agent_context --meta season=spring",
+    "dl links update spring-42 --alias spring --alias l/2024/spring",
 ]
 ))]
 pub(crate) struct Update {
@@ -71,6 +72,8 @@ enum Field {
     ExpiredUrl,
     #[value(name = "tags", alias = "tag")]
     Tags,
+    #[value(name = "aliases", alias = "alias")]
+    Aliases,
 }
 
 impl Field {
@@ -89,6 +92,7 @@ impl Field {
             Self::ExpiresAt => clear(&mut update.expires_at),
             Self::ExpiredUrl => clear(&mut update.expired_url),
             Self::Tags => clear(&mut update.tags),
+            Self::Aliases => clear(&mut update.aliases),
         }
     }
 }

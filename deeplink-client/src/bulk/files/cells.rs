@@ -50,7 +50,8 @@ impl Draft {
             Field::Enabled => link.enabled = text.map(switch).transpose()?,
             Field::ExpiresAt => link.expires_at = owned,
             Field::ExpiredUrl => link.expired_url = owned,
-            Field::Tags => link.tags = text.map(tags),
+            Field::Tags => link.tags = text.map(listed),
+            Field::Aliases => link.aliases = text.map(listed),
             Field::Metadata => link.metadata = text.map(metadata).transpose()?,
             Field::MetaKey(key, kind) => {
                 let value = text.map_or(Ok("null".to_owned()), |text| meta_value(key, *kind, text))?;
@@ -84,6 +85,10 @@ impl Draft {
 
     pub(super) fn tags(&mut self, tags: Option<Vec<String>>) {
         self.link.tags = tags;
+    }
+
+    pub(super) fn aliases(&mut self, aliases: Option<Vec<String>>) {
+        self.link.aliases = aliases;
     }
 
     pub(super) fn metadata(&mut self, metadata: Option<Metadata>) {
@@ -138,9 +143,9 @@ fn switch(text: &str) -> Result<bool, Invalid> {
     })
 }
 
-/// Tags with commas between them.
-fn tags(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+/// Tags or aliases with commas between them.
+fn listed(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
 }
 
 fn metadata(text: &str) -> Result<Metadata, Invalid> {

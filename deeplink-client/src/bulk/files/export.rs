@@ -8,7 +8,7 @@ use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
 
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "link_id",
     "url",
     "ios_deep_link",
@@ -33,6 +33,7 @@ const COLUMNS: [&str; 24] = [
     "owner_expires_at",
     "expired_url",
     "tags",
+    "aliases",
 ];
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
@@ -154,6 +155,7 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
         owner_end,
         own(&link.expired_url),
         escape(&link.tags.join(",")),
+        link.aliases.join(","),
     ]
 }
 

@@ -29,6 +29,7 @@ pub(super) enum Field {
     ExpiresAt,
     ExpiredUrl,
     Tags,
+    Aliases,
     Ignored,
 }
 
@@ -77,6 +78,7 @@ const NAMES: &[(&str, Field)] = &[
     ("owner_expires_at", F::ExpiresAt),
     ("expired_url", F::ExpiredUrl),
     ("tags", F::Tags),
+    ("aliases", F::Aliases),
     ("status", F::Ignored),
     ("created_at", F::Ignored),
     ("updated_at", F::Ignored),

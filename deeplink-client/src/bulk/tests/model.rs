@@ -7,7 +7,7 @@ use bytes::Bytes;
 use deeplink_core::bulk::{Batch, BatchRefused, BulkCreate, BulkCreated, BulkLink, RowError};
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::link::{
-    CreateLink, CreatedLink, LinkDetail, LinkList, LinkStatus, NewLink, UpdateLink, generate_id,
+    Alias, CreateLink, CreatedLink, LinkDetail, LinkList, LinkStatus, NewLink, UpdateLink, generate_id,
 };
 use deeplink_core::secret::Random;
 use deeplink_core::tag::Tag;
@@ -190,6 +190,7 @@ pub(crate) fn detail(id: &str, link: NewLink) -> LinkDetail {
         owner_expires_at: link.expires_at,
         expired_url: link.expired_url,
         tags: link.tags.into_iter().map(Tag::into_text).collect(),
+        aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
     }
 }
 

@@ -140,6 +140,7 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
             link.expires_at = end.map(|end| Timestamp::from_millis(end).to_string());
             link.expired_url = affiliate.then(|| "https://example.com/over?a=1,2".to_owned());
             link.tags = Some(tags);
+            link.aliases = affiliate.then(|| vec!["-old_1".to_owned(), "l/été/x.html".to_owned()]);
             model::detail(&id, link.check().expect("valid"))
         },
     )
