@@ -37,7 +37,7 @@ impl FormError {
             }
             _ => return Err(error),
         };
-        let faults = body.field.map(|field| (field, text.clone())).into_iter().collect();
+        let faults = body.field.map(|field| (name_of(&field).to_owned(), text.clone())).into_iter().collect();
         Ok(Self { outcome: Outcome { status, retry_after }, text, faults })
     }
 
@@ -58,11 +58,12 @@ impl FormError {
         let mut rest = form.clone();
         let mut faults: Vec<(String, String)> = Vec::new();
         while let Err(Invalid { code, field: Some(field), message }) = check(&rest) {
-            if faults.iter().any(|(known, _)| *known == *field) {
+            let name = name_of(&field);
+            if faults.iter().any(|(known, _)| known == name) {
                 break;
             }
-            faults.push((field.to_string(), text_of(&code, Some(&field), &message)));
-            let (name, value) = stand_in(&field).unwrap_or((&*field, ""));
+            faults.push((name.to_owned(), text_of(&code, Some(&field), &message)));
+            let (name, value) = stand_in(name).unwrap_or((name, ""));
             rest.set(name, value);
         }
         let (_, text) = faults.first()?;
@@ -87,6 +88,11 @@ impl FormError {
 /// The status of a page that shows a form with this error.
 pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
     error.map_or(StatusCode::OK.into(), |error| error.outcome)
+}
+
+/// The name of the form's field for a field of a request: one field has all elements of a list.
+fn name_of(field: &str) -> &str {
+    field.split_once('[').map_or(field, |(name, _)| name)
 }
 
 /// An error message for people.
@@ -150,6 +156,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use deeplink_core::app::CreateApp;
+    use deeplink_core::link::CreateLink;
 
     use super::*;
 
@@ -206,5 +213,9 @@ mod tests {
         // A field that nothing stands in for is named once.
         let error = FormError::all(&values("x", "icon", ""), |_| None, check).expect("a fault");
         assert_eq!(error.faults.len(), 1);
+        // A list is one field.
+        let check = |form: &Form| CreateLink::new().aliases(form.filled("aliases")).validate();
+        let error = FormError::all(&Form::with([("aliases", Some("a b"))]), |_| None, check).expect("a fault");
+        assert!(error.at("aliases").is_some_and(|text| text.starts_with("Use an ID, or up to 3 path segments")));
     }
 }

@@ -90,6 +90,7 @@ fn changed_fields(before: &LinkContent, after: &LinkContent) -> Option<String> {
         ("agent context", before.agent_context != after.agent_context),
         ("name", before.name != after.name),
         ("tags", before.tags != after.tags),
+        ("aliases", before.aliases != after.aliases),
         ("status", before.enabled != after.enabled),
         ("expiry", before.expires_at != after.expires_at),
         ("redirect after expiry", before.expired_url != after.expired_url),

@@ -102,7 +102,8 @@ fn link_in(form: &Form, zone: &Zone) -> CreateLink {
     link.enabled = form.filled("enabled").map(|word| word == "true");
     link.expires_at = form.filled("expires_at").map(|text| moment_in(text, zone));
     link.expired_url = form.filled("expired_url");
-    link.tags = tags::in_form(form);
+    link.tags = tags::in_form(form, "tags");
+    link.aliases = tags::in_form(form, "aliases");
     link
 }
 
@@ -204,6 +205,7 @@ fn owner_group(app: &App, zone: &Zone) -> Group {
     let fields = vec![
         Field::line("name", "Name", "Only you and your team see it.").max_length(MAX_NAME),
         tags::field(),
+        tags::aliases_field(),
         Field::choice("enabled", "Status", "People who open a disabled link see a notice.", states),
         Field::minute("expires_at", "Expires", expiry),
         Field::url(
@@ -212,7 +214,7 @@ fn owner_group(app: &App, zone: &Zone) -> Group {
             "Where visitors go after the link expires. Without one, they see a notice.",
         ),
     ];
-    Group::new("Name, tags, status and expiry", "", fields).folded()
+    Group::new("Name, tags, aliases, status and expiry", "", fields).folded()
 }
 
 fn label_of(action: &Action) -> &'static str {
@@ -349,6 +351,7 @@ fn form_of(link: &LinkDetail, zone: &Zone) -> Form {
         ("expires_at", link.owner_expires_at.map(|at| minute_of(at, zone)).as_deref()),
         ("expired_url", link.expired_url.as_deref()),
         ("tags", Some(&tags::text_of(&link.tags))),
+        ("aliases", Some(&tags::text_of(&link.aliases))),
     ])
 }
 
@@ -411,7 +414,8 @@ fn update_in(form: &Form, now: &LinkDetail, zone: &Zone) -> UpdateLink {
         update.agent_context = context.map_or(Patch::Clear, Patch::Set);
     }
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
-    update.tags = tags::change_in(form, now);
+    update.tags = tags::change_in(form, "tags", &now.tags);
+    update.aliases = tags::change_in(form, "aliases", &now.aliases);
     // The form shows minutes: one that was not changed keeps its seconds.
     update.expires_at = patch("expires_at").map(|text| moment_in(text, zone));
     if let Patch::Set(word) = patch("enabled") {

@@ -1,6 +1,5 @@
-//! Tags on the pages of links.
+//! Tags and aliases on the pages of links: lists that a form shows as one text.
 
-use deeplink_core::link::LinkDetail;
 use deeplink_core::patch::Patch;
 
 use super::form::{Field, Form};
@@ -16,23 +15,33 @@ pub(super) fn field() -> Field {
     .placeholder("spring, poster")
 }
 
-/// The text of the field for these tags.
-pub(super) fn text_of(tags: &[String]) -> String {
-    tags.join(", ")
+/// The field for aliases.
+pub(super) fn aliases_field() -> Field {
+    Field::line(
+        "aliases",
+        "Aliases",
+        "Up to five more IDs or paths that lead here, such as those of printed short links. Paths such as l/2024/spring work on your own domains. Separate aliases with commas.",
+    )
+    .placeholder("spring_sale, l/2024/spring")
 }
 
-/// The tags in a form; `None` if there are none.
-pub(super) fn in_form(form: &Form) -> Option<Vec<String>> {
-    let text = form.filled("tags")?;
-    Some(text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect())
+/// The text of the field for these tags or aliases.
+pub(super) fn text_of(list: &[String]) -> String {
+    list.join(", ")
 }
 
-/// The change of a link's tags by a form.
-pub(super) fn change_in(form: &Form, now: &LinkDetail) -> Patch<Vec<String>> {
-    if !form.has("tags") || form.value("tags") == text_of(&now.tags) {
+/// The tags or aliases in a form; `None` if there are none.
+pub(super) fn in_form(form: &Form, name: &str) -> Option<Vec<String>> {
+    let text = form.filled(name)?;
+    Some(text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect())
+}
+
+/// The change of a link's tags or aliases by a form.
+pub(super) fn change_in(form: &Form, name: &str, now: &[String]) -> Patch<Vec<String>> {
+    if !form.has(name) || form.value(name) == text_of(now) {
         return Patch::Keep;
     }
-    in_form(form).map_or(Patch::Clear, Patch::Set)
+    in_form(form, name).map_or(Patch::Clear, Patch::Set)
 }
 
 /// A tag that links to the list of links with it.
