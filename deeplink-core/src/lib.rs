@@ -43,6 +43,7 @@ pub mod health;
 pub mod id;
 pub mod lifecycle;
 pub mod link;
+pub mod long_link;
 pub mod metadata;
 mod object;
 pub mod page;

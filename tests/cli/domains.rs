@@ -124,11 +124,16 @@ fn update_changes_only_what_is_named() {
     cname_target<TAB>links.example.com
     root_url<TAB>
     not_found_url<TAB>
+    long_links<TAB>false
+    allowed_hosts<TAB>
     --- stderr
     note: go.example.com is not verified, so visitors are not redirected yet
     ");
     dl.run("domains update go.example.com --unset root_url").ok();
     dl.run("domains update go.example.com --root-url https://www.example.com --unset not-found-url").ok();
+    let hosts = "--allowed-host www.example.com --allowed-host apps.apple.com";
+    dl.run(&format!("domains update go.example.com --long-links true {hosts}")).ok();
+    dl.run("domains update go.example.com --long-links false --unset allowed_hosts").ok();
     let bodies: Vec<_> = double.requests().iter().map(Request::json).collect();
     let root = "https://www.example.com";
     assert_eq!(
@@ -137,6 +142,8 @@ fn update_changes_only_what_is_named() {
             json!({"root_url": root, "not_found_url": "https://www.example.com/help"}),
             json!({"root_url": null}),
             json!({"root_url": root, "not_found_url": null}),
+            json!({"long_links": true, "allowed_hosts": ["www.example.com", "apps.apple.com"]}),
+            json!({"long_links": false, "allowed_hosts": null}),
         ]
     );
     for (line, code, what) in [
@@ -147,13 +154,19 @@ fn update_changes_only_what_is_named() {
             "root_url is both set and unset",
         ),
         ("domains update go.example.com --unset role", 2, "role"),
+        (
+            "domains update go.example.com --allowed-host a.example.com --unset allowed_hosts",
+            2,
+            "allowed_hosts is both set and unset",
+        ),
+        ("domains update go.example.com --allowed-host https://a.example.com", 3, "allowed_hosts[0]"),
         ("domains update go.example.com --root-url www.example.com", 3, "root_url: not an absolute URL"),
         ("domains update 'bad domain' --unset root_url", 3, "not a host name"),
     ] {
         let ran = dl.run(line);
         assert!(ran.fails(code).contains(what), "{line}: {ran}");
     }
-    assert_eq!(double.requests().len(), 3, "nothing of these is sent");
+    assert_eq!(double.requests().len(), 5, "nothing of these is sent");
     let missing = dl.run("domains update www.example.com --unset root_url");
     assert!(missing.fails(5).contains("dl domains list shows the account's domains"), "{missing}");
 }
@@ -206,7 +219,7 @@ fn a_list_shows_what_still_waits() {
     assert_eq!(dl.run("domains list -o id").ok(), "go.example.com\ngo.example.com\n");
     assert_eq!(
         dl.run("domains list -o csv").ok().lines().next(),
-        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target,root_url,not_found_url")
+        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target,root_url,not_found_url,long_links,allowed_hosts")
     );
 }
 

@@ -199,7 +199,8 @@ nouns! {
     /// Domains.
     DOMAINS("domains", id: "domain", created: "domain") {
         fields: "domain", "role", "verified": Flag, "created_at": Moment, "txt_record", "verification_token",
-            "cname_target", "root_url": Destination, "not_found_url": Destination;
+            "cname_target", "root_url": Destination, "not_found_url": Destination, "long_links": Flag,
+            "allowed_hosts": Words;
         columns: "DOMAIN" = "domain", "ROLE" = "role", "VERIFIED" = "verified", "CREATED" = "created_at",
             "ROOT URL" = (Spare "root_url"), "NOT FOUND URL" = (Spare "not_found_url");
     }

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use crate::url::is_localhost;
 use crate::words::{setters, words};
 
-pub use update::{DomainChange, UpdateDomain, leads_to};
+pub use update::{DomainChange, MAX_ALLOWED_HOSTS, UpdateDomain, leads_to};
 
 /// Maximum domains of an account, on any plan, including unverified ones.
 pub const MAX_DOMAINS: i64 = 1_000;
@@ -221,6 +221,12 @@ pub struct DomainDetail {
     pub root_url: Option<String>,
     /// URL that visitors to a nonexistent link on the domain are redirected to; if null, they see a page.
     pub not_found_url: Option<String>,
+    /// Whether the domain follows the long links of Firebase Dynamic Links.
+    #[serde(default)]
+    pub long_links: bool,
+    /// The hosts that long links may lead to, in alphabetical order.
+    #[serde(default)]
+    pub allowed_hosts: Vec<String>,
 }
 
 /// How DNS brings visits to the service.

@@ -83,6 +83,9 @@ pub(super) fn play_referrer<'a>(store: &'a str, link_id: &str, query: &Query<'_>
     let is_referrer = |pair: &&str| name_of(pair) == "referrer";
     let stored = cut.pairs().find(is_referrer);
     let value = referrer(stored, link_id, query);
+    if stored.is_none() && value == "referrer=" {
+        return Cow::Borrowed(store);
+    }
     let mut pairs = Vec::new();
     let mut placed = false;
     for pair in cut.pairs() {
@@ -102,13 +105,17 @@ pub(super) fn play_referrer<'a>(store: &'a str, link_id: &str, query: &Query<'_>
     Cow::Owned(cut.with_query(&pairs))
 }
 
-/// The pair `referrer=…`: the stored value, then the link, then the visit's campaign parameters that fit.
+/// The pair `referrer=…`: the stored value, then the link, then the visit's campaign parameters that fit. A long link has
+/// no ID.
 fn referrer(stored: Option<&str>, link_id: &str, query: &Query<'_>) -> String {
     let stored = stored.and_then(|pair| form_urlencoded::parse(pair.as_bytes()).next());
     let stored = stored.map(|(_, value)| value).unwrap_or_default();
     let kept = || form_urlencoded::parse(stored.as_bytes()).filter(|(name, _)| name != "dl_link");
     let mut inner = form_urlencoded::Serializer::new(String::new());
-    inner.extend_pairs(kept()).append_pair("dl_link", link_id);
+    inner.extend_pairs(kept());
+    if !link_id.is_empty() {
+        inner.append_pair("dl_link", link_id);
+    }
     let mut inner = inner.finish();
     for name in REFERRER_NAMES {
         let Some(value) = query.campaign(name) else { continue };

@@ -92,6 +92,8 @@ fn detail(domain: Domain, target: String) -> DomainDetail {
         cname_target: Some(target),
         root_url: domain.root_url,
         not_found_url: domain.not_found_url,
+        long_links: domain.long_links,
+        allowed_hosts: domain.allowed_hosts,
     }
 }
 
@@ -158,6 +160,8 @@ pub(crate) async fn create_for(
         created_at: now,
         root_url: None,
         not_found_url: None,
+        long_links: false,
+        allowed_hosts: Vec::new(),
     };
     let entry = app.audited(caller, AuditAction::DomainCreated).of(&domain.name, None);
     let answer = app.once(once, Create { app: Arc::clone(app), domain, proving, entry }).await?;
@@ -231,11 +235,16 @@ pub(super) fn alternate_limit() -> ApiError {
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
-/// Updates where a domain redirects visitors without a valid link.
+/// Updates where a domain redirects visitors without a valid link, and whether it follows long links.
 ///
 /// Absent fields keep their values, and `null` clears a field, so that visitors see a page. API clients, which do not
 /// request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is later added to
 /// the threat list, or if one of the account's links to it is taken down.
+///
+/// With `long_links`, the domain follows long links of Firebase Dynamic Links: `/?link=…` with `apn`, `isi`, `afl`, `ifl`, `st`,
+/// `sd`, `si` and `efr`. `link`, `afl` and `ifl` must be http or https URLs on one of the `allowed_hosts`; otherwise, the response
+/// is that for a nonexistent link. Store pages are used only if `apps.apple.com` or `play.google.com` is one of them. Visits to
+/// long links are not counted.
 #[utoipa::path(
     patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
     params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),
@@ -243,7 +252,7 @@ pub(super) fn alternate_limit() -> ApiError {
     responses(
         (status = 200, description = "The changed domain", body = DomainDetail),
         FullKey, JsonBody, NotFound,
-        (status = 400, description = "A URL is invalid (`invalid_url`) or blocked (`threat_detected`), or no field is specified (`empty_update`)", body = ErrorBody),
+        (status = 400, description = "A URL or host is invalid (`invalid_url`, `invalid_domain`) or blocked (`threat_detected`), or no field is specified (`empty_update`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(

@@ -24,6 +24,9 @@ pub(crate) struct Domain {
     pub(crate) root_url: Option<String>,
     /// Where people who open a link that does not exist are sent.
     pub(crate) not_found_url: Option<String>,
+    /// Whether it follows long links, and the hosts that they may lead to.
+    pub(crate) long_links: bool,
+    pub(crate) allowed_hosts: Vec<String>,
 }
 
 #[derive(FromRow)]
@@ -37,6 +40,8 @@ pub(super) struct Row {
     created_at: i64,
     root_url: Option<String>,
     not_found_url: Option<String>,
+    long_links: bool,
+    allowed_hosts: Option<String>,
 }
 
 impl TryFrom<Row> for Domain {
@@ -54,8 +59,15 @@ impl TryFrom<Row> for Domain {
             token: row.verification_token,
             root_url: row.root_url,
             not_found_url: row.not_found_url,
+            long_links: row.long_links,
+            allowed_hosts: hosts_of(row.allowed_hosts.as_deref()).ok_or_else(|| corrupt("allowed_hosts"))?,
         })
     }
+}
+
+/// The hosts of a column.
+pub(super) fn hosts_of(json: Option<&str>) -> Option<Vec<String>> {
+    json.map_or_else(|| Some(Vec::new()), |json| serde_json::from_str(json).ok())
 }
 
 /// The account's verified primary domain, or the oldest of several.
@@ -107,7 +119,8 @@ pub(crate) async fn insert(db: &mut Conn<'_>, new: &Domain) -> Result<bool, DbEr
 /// An account's domains, newest first.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> Result<Vec<Domain>, DbError> {
     const SQL: &str = newest_first!(
-        "SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url
+        "SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url,
+            long_links, allowed_hosts
         FROM domains WHERE tenant_id = $3"
     );
     let rows: Vec<Row> = pages::read(db, SQL, DomainId::PREFIX, &[tenant.as_str()], span).await?;
@@ -117,14 +130,15 @@ pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId, span: &Span) -> R
 /// An account's domain by name.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, name: &DomainName) -> Result<Option<Domain>, DbError> {
     const SQL: &str = "
-        SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url
+        SELECT id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url,
+            long_links, allowed_hosts
         FROM domains WHERE tenant_id = $1 AND domain = $2";
     let row: Option<Row> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(c).await)?;
     row.map(Domain::try_from).transpose()
 }
 
-/// Changes where a domain sends people who open no link; gives the changed domain. `None`: the account has no such domain.
+/// Changes where a domain sends people who open no link, and its long links; gives the changed domain. `None`: the account has no such domain.
 pub(crate) async fn update(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -133,13 +147,18 @@ pub(crate) async fn update(
 ) -> Result<Option<Domain>, DbError> {
     const SQL: &str = "
         UPDATE domains SET root_url = CASE WHEN $3 THEN $4 ELSE root_url END,
-            not_found_url = CASE WHEN $5 THEN $6 ELSE not_found_url END
+            not_found_url = CASE WHEN $5 THEN $6 ELSE not_found_url END,
+            long_links = COALESCE($7, long_links), allowed_hosts = COALESCE($8, allowed_hosts)
         WHERE tenant_id = $1 AND domain = $2
-        RETURNING id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url";
+        RETURNING id, tenant_id, domain, role, verified_at, verification_token, created_at, root_url, not_found_url,
+            long_links, allowed_hosts";
+    let hosts = change.allowed_hosts.as_ref().map(serde_json::to_string).transpose();
+    let hosts = hosts.map_err(|_| DbError::corrupt("domains", "allowed_hosts", name.as_str()))?;
     let [root, not_found] = [&change.root_url, &change.not_found_url].map(assignment);
     let row: Option<Row> = on!(db, c => sqlx::query_as(SQL)
         .bind(tenant.as_str()).bind(name.as_str())
         .bind(root.0).bind(root.1).bind(not_found.0).bind(not_found.1)
+        .bind(change.long_links).bind(hosts)
         .fetch_optional(c).await)?;
     row.map(Domain::try_from).transpose()
 }

@@ -3,6 +3,7 @@
 use deeplink_core::id::TenantId;
 use sqlx::FromRow;
 
+use super::domains::hosts_of;
 use super::{Conn, DbError, on, suspensions, takedowns};
 
 /// A verified custom host.
@@ -15,6 +16,8 @@ pub(crate) struct Host {
     pub(crate) root_url: Option<String>,
     /// Where people who open a link that does not exist are sent.
     pub(crate) not_found_url: Option<String>,
+    /// The hosts that long links may lead to; `None`: they are not followed.
+    pub(crate) long_links: Option<Vec<String>>,
 }
 
 #[derive(FromRow)]
@@ -23,13 +26,16 @@ struct HostRow {
     role: String,
     root_url: Option<String>,
     not_found_url: Option<String>,
+    long_links: bool,
+    allowed_hosts: Option<String>,
 }
 
 /// The tenant that has verified a host name, and where the host sends people who open no link: nowhere if the operator
 /// suspended the account, or took down a link that led there.
 pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, DbError> {
     const SQL: &str = "
-        SELECT tenant_id, role, root_url, not_found_url FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
+        SELECT tenant_id, role, root_url, not_found_url, long_links, allowed_hosts FROM domains
+        WHERE domain = $1 AND verified_at IS NOT NULL";
     let row: Option<HostRow> = on!(db, c => sqlx::query_as(SQL).bind(name).fetch_optional(c).await)?;
     let Some(row) = row else { return Ok(None) };
     let tenant: TenantId = row.tenant_id.parse().map_err(|_| DbError::corrupt("domains", "tenant_id", name))?;
@@ -42,7 +48,11 @@ pub(crate) async fn find(db: &mut Conn<'_>, name: &str) -> Result<Option<Host>, 
             url.take_if(|url| is_suspended || blocked.refuses(url));
         }
     }
-    Ok(Some(Host { tenant, name: name.to_owned(), alternate: row.role == "alternate", root_url, not_found_url }))
+    let allowed = hosts_of(row.allowed_hosts.as_deref());
+    let allowed = allowed.ok_or_else(|| DbError::corrupt("domains", "allowed_hosts", name))?;
+    let long_links = row.long_links.then_some(allowed);
+    let alternate = row.role == "alternate";
+    Ok(Some(Host { tenant, name: name.to_owned(), alternate, root_url, not_found_url, long_links }))
 }
 
 /// What the service shows of a link's tenant.

@@ -394,6 +394,8 @@ async fn the_oldest_verified_primary_domain_is_used() {
             created_at,
             root_url: None,
             not_found_url: None,
+            long_links: false,
+            allowed_hosts: Vec::new(),
         };
         let outcome = scratch.write(move |tx| {
             let claim = claim.clone();

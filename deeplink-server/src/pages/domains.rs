@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use deeplink_core::domain::{CreateDomain, DnsRoute, DomainDetail, DomainRole, UpdateDomain};
+use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
@@ -152,9 +153,24 @@ fn page(
             .placeholder("https://www.example.com"),
         Field::url("not_found_url", "Not found URL", "Where to send people who open a link that does not exist.")
             .placeholder("https://www.example.com/help"),
+        Field::choice(
+            "long_links",
+            "Firebase long links",
+            "Links with their destination in the query, such as /?link=https://www.example.com/sale. Visits to them are not counted.",
+            [("", "Not followed"), ("true", "Followed")],
+        ),
+        Field::area(
+            "allowed_hosts",
+            "Allowed hosts for long links",
+            "Long links lead only to these hosts, one per line. For app stores, add apps.apple.com and play.google.com.",
+        ),
     ];
-    let stored =
-        Form::with([("root_url", domain.root_url.as_deref()), ("not_found_url", domain.not_found_url.as_deref())]);
+    let stored = Form::with([
+        ("root_url", domain.root_url.as_deref()),
+        ("not_found_url", domain.not_found_url.as_deref()),
+        ("long_links", domain.long_links.then_some("true")),
+        ("allowed_hosts", Some(&domain.allowed_hosts.join("\n"))),
+    ]);
     let cname_target = domain.cname_target.clone().unwrap_or_default();
     let page = DomainPage {
         frame,
@@ -174,7 +190,7 @@ fn page(
     answer(app, outcome, frame, &page)
 }
 
-/// Changes where the domain sends people who open no link.
+/// Changes where the domain sends people who open no link, and its long links.
 pub(super) async fn update(
     State(app): State<Shared>,
     person: Person,
@@ -186,6 +202,13 @@ pub(super) async fn update(
         let mut asked = UpdateDomain::new();
         asked.root_url = form.filled("root_url").into();
         asked.not_found_url = form.filled("not_found_url").into();
+        if form.has("long_links") {
+            asked.long_links = Patch::Set(form.value("long_links") == "true");
+        }
+        if form.has("allowed_hosts") {
+            let hosts = form.value("allowed_hosts").split([',', ' ', '\n']).filter(|host| !host.is_empty());
+            asked = asked.allowed_hosts(hosts);
+        }
         asked
     };
     let view = match View::checked(&form, |_| None, |form| asked_in(form).check().map(drop)) {

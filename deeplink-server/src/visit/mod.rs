@@ -13,6 +13,7 @@ pub(crate) mod dom;
 pub(crate) mod explanation;
 mod json;
 pub(crate) mod landing;
+mod long_link;
 mod lookup;
 pub(crate) mod notice;
 pub(crate) mod page;
@@ -116,8 +117,14 @@ pub(crate) async fn answer_at(
         Ok(host) => host,
         Err(error) => return refused(app, &parts.headers, error, form),
     };
+    if let Some((host, allowed)) = long_link::on(&host, parts) {
+        return long_link::answer(app, peer, parts, host, allowed, form).boxed().await;
+    }
     match lookup::find(app, peer, parts, &host).await {
-        Ok(Some(link)) => respond(app, parts, &link, form, fetch, &host, peer).await,
+        Ok(Some(link)) => {
+            let alternate = matches!(&host, VisitedHost::Custom(host) if host.alternate);
+            respond(app, parts, parts.uri.query(), &link, form, fetch, alternate, peer).await
+        }
         Ok(None) => no_link(app, parts, &host, form),
         Err(error) => refused(app, &parts.headers, error, form),
     }
@@ -171,26 +178,28 @@ fn platform_hint(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok())
 }
 
+/// Answers a visit to a link, and counts it. `query` is that of the decision.
 async fn respond(
     app: &App,
     parts: &Parts,
+    query: Option<&str>,
     link: &CachedLink,
     form: Form,
     fetch: Fetch,
-    host: &VisitedHost,
+    on_alternate: bool,
     peer: IpAddr,
 ) -> Response {
     let now = app.clock.now();
     let status = link.status_at(now);
     let view = link.view(status == LinkStatus::Active);
-    let around = host_context(link, matches!(host, VisitedHost::Custom(host) if host.alternate));
+    let around = host_context(link, on_alternate);
     let texts = app.clicks.texts();
     let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
     let visitor = Visitor::new(agent.traits(), platform_hint(&parts.headers));
     let response = if form == Form::Json {
         json_response(json::render(link, &status))
     } else {
-        let decision = resolve::decide(&view, &around, visitor, parts.uri.query());
+        let decision = resolve::decide(&view, &around, visitor, query);
         carry_out(app, link, &status, &decision.outcome, &parts.headers).await
     };
     if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
@@ -257,10 +266,19 @@ fn json_response(body: String) -> Response {
 
 /// There is no such link: people on a tenant's host go where it sends them, others get the error.
 fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response {
-    let target = match host {
-        VisitedHost::Custom(host) if form == (Form::Html { explicit: true }) => instead(app, host, parts.uri.path()),
-        _ => None,
-    };
+    match host {
+        VisitedHost::Custom(host) => not_found(app, parts, host, parts.uri.path(), form),
+        _ => refused(app, &parts.headers, ApiError::not_found(), form),
+    }
+}
+
+/// A long link that is not followed is a link that does not exist, and not the host's own page.
+fn no_long_link(app: &App, parts: &Parts, host: &Host, form: Form) -> Response {
+    not_found(app, parts, host, "/?link", form)
+}
+
+fn not_found(app: &App, parts: &Parts, host: &Host, path: &str, form: Form) -> Response {
+    let target = if form == (Form::Html { explicit: true }) { instead(app, host, path) } else { None };
     target.map_or_else(|| refused(app, &parts.headers, ApiError::not_found(), form), redirect)
 }
 

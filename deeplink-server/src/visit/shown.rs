@@ -16,6 +16,9 @@ use crate::db::hosts::{AppBranding, TenantBranding};
 use crate::error::ApiError;
 use crate::state::App;
 
+/// Longest address in bytes that is shown as a QR code; only long links have longer ones.
+const MAX_QR_URL: usize = 600;
+
 /// The visitor's language. Only pages depend on it.
 pub(super) fn language_of(headers: &HeaderMap) -> Language {
     Language::preferred(headers.get_all(header::ACCEPT_LANGUAGE))
@@ -46,7 +49,9 @@ fn page_response(
 
 /// The landing page of a link.
 pub(super) async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>, language: Language) -> Response {
-    let qr = if plan.shows_qr() { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
+    // A longer address makes a code that cameras cannot read from a screen.
+    let shows_qr = plan.shows_qr() && plan.link.url.len() <= MAX_QR_URL;
+    let qr = if shows_qr { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
     let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
     let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());
     let page = LandingPage {

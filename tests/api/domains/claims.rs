@@ -34,6 +34,7 @@ async fn a_claim_says_what_to_write_into_dns() {
             "domain": "go.example.com", "role": "primary", "verified": false, "created_at": "2026-11-20T09:30:00.010Z",
             "verification_token": token, "txt_record": "_deeplink-verify.go.example.com",
             "cname_target": "edge.example.net", "root_url": null, "not_found_url": null,
+            "long_links": false, "allowed_hosts": [],
         })
     );
     assert_eq!(names(&world.b).await, [""; 0]);

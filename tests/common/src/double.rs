@@ -277,6 +277,7 @@ pub fn domain(verified: bool) -> serde_json::Value {
         "domain": "go.example.com", "role": "primary", "verified": verified, "created_at": "2026-11-20T09:30:00.000Z",
         "verification_token": TOKEN, "txt_record": "_deeplink-verify.go.example.com", "cname_target": "links.example.com",
         "root_url": if verified { Some("https://www.example.com/") } else { None }, "not_found_url": null,
+        "long_links": false, "allowed_hosts": [],
     })
 }
 

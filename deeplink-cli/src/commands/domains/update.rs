@@ -10,14 +10,17 @@ use crate::given;
 use crate::help::help;
 use crate::output;
 
-/// Change where visitors without a valid link are redirected
+/// Change where visitors without a valid link are redirected, and which long links work
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Only the fields you specify change. Without a URL, visitors see a short page; API clients always get 404.",
+    "Only the fields you specify change. Without a URL, visitors see a short page; API clients always get 404. Long links \
+     are those of Firebase Dynamic Links, such as https://go.example.com/?link=https://www.example.com/sale. They lead only \
+     to allowed hosts, and to app stores only if apps.apple.com or play.google.com is one of them.",
     &[
     "dl domains update go.example.com --root-url https://www.example.com",
     "dl domains update go.example.com --not-found-url https://www.example.com/help",
     "dl domains update go.example.com --unset root_url --unset not_found_url",
+    "dl domains update go.example.com --long-links true --allowed-host www.example.com --allowed-host apps.apple.com",
 ]
 ))]
 pub(crate) struct Update {
@@ -29,7 +32,13 @@ pub(crate) struct Update {
     /// URL for visitors who open a link that does not exist
     #[arg(long, value_name = "URL")]
     not_found_url: Option<String>,
-    /// Field to clear: root_url or not_found_url; may be repeated
+    /// Follow (true) or ignore (false) long links
+    #[arg(long, value_name = "BOOL")]
+    long_links: Option<bool>,
+    /// Host that long links may lead to; may be repeated, and replaces all allowed hosts
+    #[arg(long = "allowed-host", value_name = "HOST")]
+    allowed_hosts: Vec<String>,
+    /// Field to clear: root_url, not_found_url or allowed_hosts; may be repeated
     #[arg(long, value_name = "FIELD", hide_possible_values = true)]
     unset: Vec<Field>,
 }
@@ -41,6 +50,8 @@ enum Field {
     Root,
     #[value(name = "not_found_url", alias = "not-found-url")]
     NotFound,
+    #[value(name = "allowed_hosts", alias = "allowed-host")]
+    AllowedHosts,
 }
 
 impl Update {
@@ -54,18 +65,24 @@ impl Update {
         if let Some(url) = self.not_found_url {
             update = update.not_found_url(url);
         }
+        if let Some(follows) = self.long_links {
+            update = update.long_links(follows);
+        }
+        if !self.allowed_hosts.is_empty() {
+            update = update.allowed_hosts(self.allowed_hosts);
+        }
         for field in self.unset {
-            let (url, name) = match field {
-                Field::Root => (&mut update.root_url, "root_url"),
-                Field::NotFound => (&mut update.not_found_url, "not_found_url"),
+            let (is_clear, name) = match field {
+                Field::Root => (clear(&mut update.root_url), "root_url"),
+                Field::NotFound => (clear(&mut update.not_found_url), "not_found_url"),
+                Field::AllowedHosts => (clear(&mut update.allowed_hosts), "allowed_hosts"),
             };
-            if matches!(url, Patch::Set(_)) {
+            if !is_clear {
                 return Err(Failure::usage(format!("{name} is both set and unset")).into());
             }
-            *url = Patch::Clear;
         }
         if update == UpdateDomain::new() {
-            let hint = "--root-url URL, --not-found-url URL, --unset root_url";
+            let hint = "--root-url URL, --not-found-url URL, --long-links BOOL, --allowed-host HOST, --unset root_url";
             return Err(Failure::usage("nothing to change").hint(hint).into());
         }
         update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
@@ -77,4 +94,11 @@ impl Update {
         }
         Ok(())
     }
+}
+
+/// Empties a field; `false` if it has been given a value, too.
+fn clear<T>(field: &mut Patch<T>) -> bool {
+    let is_free = !matches!(field, Patch::Set(_));
+    *field = Patch::Clear;
+    is_free
 }
