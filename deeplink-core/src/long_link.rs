@@ -207,8 +207,10 @@ mod tests {
         assert_eq!((to.android_deep_link.as_deref(), to.ios_deep_link), (Some(page), None));
         assert_eq!(to.web_url.as_deref(), Some(page));
 
-        let with_fallbacks: Vec<_> =
-            all.into_iter().chain([("ifl", "https://www.example.com/i"), ("afl", "https://www.example.com/a")]).collect();
+        let with_fallbacks: Vec<_> = all
+            .into_iter()
+            .chain([("ifl", "https://www.example.com/i"), ("afl", "https://www.example.com/a")])
+            .collect();
         for (platform, web) in [
             (Platform::Ios, "https://www.example.com/i"),
             (Platform::Android, "https://www.example.com/a"),

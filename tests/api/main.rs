@@ -3,6 +3,7 @@
 
 mod account;
 mod affiliates;
+mod aliases;
 mod apps;
 mod audit;
 mod auth;

@@ -219,7 +219,9 @@ fn a_list_shows_what_still_waits() {
     assert_eq!(dl.run("domains list -o id").ok(), "go.example.com\ngo.example.com\n");
     assert_eq!(
         dl.run("domains list -o csv").ok().lines().next(),
-        Some("domain,role,verified,created_at,txt_record,verification_token,cname_target,root_url,not_found_url,long_links,allowed_hosts")
+        Some(
+            "domain,role,verified,created_at,txt_record,verification_token,cname_target,root_url,not_found_url,long_links,allowed_hosts"
+        )
     );
 }
 

@@ -163,7 +163,10 @@ fn own_id(field: String) -> Invalid {
 
 /// The refusal of aliases for several links at once.
 pub(crate) fn of_many(field: &'static str) -> Invalid {
-    wrong(field, format!("{field}: an alias belongs to a single link, so several links cannot be given the same aliases"))
+    wrong(
+        field,
+        format!("{field}: an alias belongs to a single link, so several links cannot be given the same aliases"),
+    )
 }
 
 /// The distinct aliases, in alphabetical order.

@@ -21,8 +21,10 @@ use crate::page::Page;
 use crate::time::Timestamp;
 use crate::words::{reply, shown_link, words};
 
-pub use alias::{Alias, MAX_ALIAS, MAX_ALIASES, canonical as canonical_path, check_not_own, decoded, set_of as alias_set};
 pub(crate) use alias::of_many as alias_of_many;
+pub use alias::{
+    Alias, MAX_ALIAS, MAX_ALIASES, canonical as canonical_path, check_not_own, decoded, set_of as alias_set,
+};
 pub use create::{CreateLink, NewLink};
 pub use description::{
     Action, AgentContext, MAX_AGENT_DESCRIPTION, MAX_CTA, MAX_PREVIEW_DESCRIPTION, MAX_PREVIEW_TITLE, SocialPreview,

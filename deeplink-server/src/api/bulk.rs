@@ -247,7 +247,8 @@ impl Create {
 
     /// Gives the rows their aliases, or lists those of which one is taken.
     async fn give_aliases(&self, tx: &mut Conn<'_>, rows: &[Link], primary: Option<&str>) -> Result<(), ApiError> {
-        let new = rows.iter().enumerate().flat_map(|(at, row)| row.content.aliases.iter().map(move |alias| (at, alias)));
+        let new =
+            rows.iter().enumerate().flat_map(|(at, row)| row.content.aliases.iter().map(move |alias| (at, alias)));
         let new: Vec<(usize, &Alias)> = new.collect();
         let given: Vec<_> = new.iter().map(|(at, alias)| (rows[*at].position, *alias)).collect();
         let account = (&self.caller.tenant, primary);

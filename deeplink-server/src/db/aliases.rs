@@ -72,12 +72,7 @@ pub(crate) async fn give<D: Fn(usize) -> Vec<i64>>(
 }
 
 /// Inserts those rows that nothing is in the way of, and returns their positions.
-async fn insert(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    rows: &[Row<'_>],
-    now: Timestamp,
-) -> Result<Vec<i64>, DbError> {
+async fn insert(db: &mut Conn<'_>, tenant: &TenantId, rows: &[Row<'_>], now: Timestamp) -> Result<Vec<i64>, DbError> {
     const SQLITE: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, alias_of, created_at, updated_at, deleted_at)
         SELECT $1, value ->> 'alias', value ->> 'position', value ->> 'is_claimed', value ->> 'link', $2, $2, $2

@@ -17,8 +17,7 @@ pub(crate) enum Visited {
 /// What visitors of a tenant's hosts find under a name.
 pub(crate) async fn find(db: &mut Conn<'_>, tenant: &TenantId, name: &str) -> Result<Option<Visited>, DbError> {
     const SQL: &str = select_where!(visited: "tenant_id = $1 AND link_id = $2");
-    let row: Option<Row> =
-        on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(name).fetch_optional(c).await)?;
+    let row: Option<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(name).fetch_optional(c).await)?;
     of(db, row).await
 }
 

@@ -38,9 +38,9 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
+pub(crate) use self::lookup::known;
 use self::notice::Notice;
 use self::shown::{landing_page, language_of, notice_of, notice_page};
-pub(crate) use self::lookup::known;
 use crate::cache::CachedLink;
 use crate::clicks::Click;
 use crate::db::DbError;
