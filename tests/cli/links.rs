@@ -202,11 +202,12 @@ fn a_links_url_is_opened_or_copied() {
 fn links_are_switched_renamed_and_given_an_end() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster").ok();
+    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster --alias 3xYz9Ab --alias l/spring_sale").ok();
     let created = double.only().json();
     let expected = json!({
         "web_url": "https://example.com", "name": "Spring", "enabled": false, "expires_at": "2099-01-01T00:00:00.000Z",
         "expired_url": "https://example.com/over", "tags": ["Spring sale", "poster"],
+        "aliases": ["3xYz9Ab", "l/spring_sale"],
     });
     assert_eq!(created, expected);
     for (line, ids, body) in [
@@ -225,6 +226,8 @@ fn links_are_switched_renamed_and_given_an_end() {
         ),
         ("links update spring-1 --tag a --tag b", vec!["spring-1"], json!({"tags": ["a", "b"]})),
         ("links update spring-1 --unset tags", vec!["spring-1"], json!({"tags": null})),
+        ("links update spring-1 --alias a/b --alias c_d", vec!["spring-1"], json!({"aliases": ["a/b", "c_d"]})),
+        ("links update spring-1 --unset aliases", vec!["spring-1"], json!({"aliases": null})),
     ] {
         let before = double.requests().len();
         dl.run(line).ok();

@@ -4,6 +4,7 @@ mod claims;
 mod expiry;
 mod hosts;
 mod local;
+mod long_links;
 mod proofs;
 mod races;
 mod rechecks;

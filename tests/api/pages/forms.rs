@@ -84,6 +84,32 @@ async fn a_domains_redirects_are_edited() {
     assert_eq!(visitor.post("/account/domains/no.example.com/edit", &both).await.status, 404);
 }
 
+/// The long links of a domain: a form without these fields keeps them.
+#[tokio::test]
+async fn a_domains_long_links_are_edited() {
+    let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let edit = "/account/domains/go.example.com/edit";
+    let stored = async || {
+        let domain = world.a.get("/v1/domains").await.json()[0].clone();
+        (domain["long_links"] == true, domain["allowed_hosts"].to_string())
+    };
+    let hosts = "www.example.com\r\n apps.apple.com, www.example.com\r\n";
+    let saved = visitor.post(edit, &[("long_links", "true"), ("allowed_hosts", hosts)]).await;
+    assert_eq!(went(&saved), (303, "/account/domains/go.example.com?done=domain-saved"));
+    let set = (true, r#"["apps.apple.com","www.example.com"]"#.to_owned());
+    assert_eq!(stored().await, set);
+    let shown = visitor.get("/account/domains/go.example.com").await.text();
+    assert!(shown.contains("apps.apple.com\nwww.example.com"), "{shown}");
+    let refused = visitor.post(edit, &[("long_links", ""), ("allowed_hosts", "https://www.example.com/")]).await;
+    assert!(refused.status == 400 && refused.text().contains("id=\"allowed-hosts-error\""), "{}", refused.text());
+    assert_eq!(went(&visitor.post(edit, &[("root_url", "https://www.example.com")]).await).0, 303);
+    assert_eq!(stored().await, set);
+    assert_eq!(went(&visitor.post(edit, &[("long_links", ""), ("allowed_hosts", "")]).await).0, 303);
+    assert_eq!(stored().await, (false, "[]".to_owned()));
+}
+
 /// On a service that is on this machine only, the page asks for no record that cannot work, and a name under .localhost
 /// needs none.
 #[tokio::test]

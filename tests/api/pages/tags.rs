@@ -64,3 +64,43 @@ async fn links_are_tagged_and_listed_by_tag() {
     assert_eq!(visitor.post(edit, &[("tags", "")]).await.status, 303);
     assert_eq!(stored().await, json!([]));
 }
+
+#[tokio::test]
+async fn aliases_of_links_are_shown_and_edited() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let id = visitor.form_id("/account/new-link").await;
+    let fields = [
+        ("form", &*id),
+        ("custom_id", "spring"),
+        ("web_url", "https://example.com/"),
+        ("aliases", " Spring_Sale,, /l/2024/spring "),
+    ];
+    assert_eq!(went(&visitor.post("/account/new-link", &fields).await).0, 303);
+    let stored = async || world.a.get("/v1/links/spring").await.json()["aliases"].clone();
+    assert_eq!(stored().await, json!(["Spring_Sale", "l/2024/spring"]));
+    let page = visitor.get("/account/links/spring").await.text();
+    assert!(page.contains("<code>Spring_Sale</code>, <code>l/2024/spring</code>"), "{page}");
+
+    let edit = "/account/links/spring/edit";
+    let form = visitor.get(edit).await.text();
+    assert!(form.contains("name=\"aliases\"") && form.contains("value=\"Spring_Sale, l/2024/spring\""), "{form}");
+    world.a.make("taken").await;
+    for (aliases, status, text) in [
+        ("ok, a b", 400, "Use an ID, or up to 3 path segments"),
+        ("docs", 400, "This path is reserved."),
+        ("spring", 400, "This is the link&#39;s own ID."),
+        ("a,b,c,d,e,f", 400, "Must contain at most 5 aliases."),
+        ("taken", 409, "The alias &#34;taken&#34; is already in use."),
+    ] {
+        let refused = visitor.post(edit, &[("aliases", aliases)]).await;
+        let page = refused.text();
+        assert!(refused.status == status && page.contains(&format!("id=\"aliases-error\">{text}")), "{aliases}: {page}");
+    }
+    assert_eq!(visitor.post(edit, &[("name", "Named")]).await.status, 303);
+    assert_eq!(stored().await, json!(["Spring_Sale", "l/2024/spring"]), "a form without the field keeps them");
+    assert_eq!(visitor.post(edit, &[("aliases", "")]).await.status, 303);
+    assert_eq!(stored().await, json!([]));
+    let history = text_of(&visitor.get("/account/links/spring/history").await);
+    assert!(history.contains("Aliases changed"), "{history}");
+}
