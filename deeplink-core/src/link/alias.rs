@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserializer;
 
 use super::id::{RESERVED_WORDS, is_link_id, served_words};
 use crate::error::{ErrorCode, Invalid};
@@ -15,7 +15,7 @@ pub const MAX_ALIASES: usize = 5;
 /// Maximum characters of an alias.
 pub const MAX_ALIAS: usize = 200;
 /// Maximum segments of an alias.
-pub const MAX_SEGMENTS: usize = 3;
+const MAX_SEGMENTS: usize = 3;
 
 /// A valid alias: a link ID, or a path of up to three segments, decoded, in Unicode normalization form NFC, without a
 /// slash at either end. Aliases are case-sensitive, as IDs are.
@@ -150,10 +150,8 @@ pub(super) fn check(aliases: &[String], custom_id: Option<&str>) -> Result<Vec<A
 
 /// Refuses a link's own ID among its aliases.
 pub fn check_not_own(aliases: &[Alias], link_id: &str) -> Result<(), Invalid> {
-    match aliases.iter().position(|alias| alias.as_str() == link_id) {
-        Some(_) => Err(own_id("aliases".to_owned())),
-        None => Ok(()),
-    }
+    let has_own = aliases.iter().any(|alias| alias.as_str() == link_id);
+    if has_own { Err(own_id("aliases".to_owned())) } else { Ok(()) }
 }
 
 fn own_id(field: String) -> Invalid {

@@ -29,7 +29,7 @@ pub(crate) struct Giving<'a, D> {
 /// A link, by its position, and an alias for it.
 pub(crate) type NewAlias<'a> = (i64, &'a Alias);
 
-/// A row as a JSON array.
+/// A new row.
 #[derive(Serialize)]
 struct Row<'a> {
     alias: &'a str,

@@ -26,7 +26,7 @@ pub(super) fn on<'h>(host: &'h VisitedHost, parts: &Parts) -> Option<(&'h Host, 
     let VisitedHost::Custom(host) = host else { return None };
     let allowed = host.long_links.as_deref()?;
     let has_link = |query: &str| query.split('&').any(|pair| pair.starts_with("link="));
-    (parts.uri.path() == "/" && parts.uri.query().is_some_and(has_link)).then_some((host, allowed))
+    (parts.uri.path() == "/" && parts.uri.query().is_some_and(has_link)).then_some((&**host, allowed))
 }
 
 /// Answers a visit to a long link.
