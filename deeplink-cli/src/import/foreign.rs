@@ -98,7 +98,7 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
     if notes.others > 0 {
         let links = counted(notes.others, "link");
         ctx.console.note(&format!(
-            "{links} {} additional short links, which are not imported and will stop working when the domain moves; they are \
+            "{links} {} additional short links that cannot be aliases and will stop working when the domain moves; they are \
              kept in the metadata as imported_other_urls",
             have(notes.others)
         ));

@@ -95,7 +95,10 @@ async fn aliases_of_links_are_shown_and_edited() {
     ] {
         let refused = visitor.post(edit, &[("aliases", aliases)]).await;
         let page = refused.text();
-        assert!(refused.status == status && page.contains(&format!("id=\"aliases-error\">{text}")), "{aliases}: {page}");
+        assert!(
+            refused.status == status && page.contains(&format!("id=\"aliases-error\">{text}")),
+            "{aliases}: {page}"
+        );
     }
     assert_eq!(visitor.post(edit, &[("name", "Named")]).await.status, 303);
     assert_eq!(stored().await, json!(["Spring_Sale", "l/2024/spring"]), "a form without the field keeps them");

@@ -58,7 +58,6 @@ fn everything_that_changes_is_counted() {
     --- stderr
     warning: 1 link is imported as disabled because of a password, start date, click limit or status in the other service: bitly.csv:2
     note: 1 short link has a path with several segments; the new short link has only the last one
-    note: 1 link has additional short links, which are not imported and will stop working when the domain moves; they are kept in the metadata as imported_other_urls
     note: 1 name is truncated to 120 characters
     note: 1 link has expired (bitly.csv:2); expired links are accepted only if the account already has them
     1 row in bitly.csv: all valid; nothing was sent
@@ -100,6 +99,12 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
     assert_eq!((ids[0], ids[1], ids[2].len(), ids[3]), ("a-b", "c-d", 8, "fine"));
     let originals: Vec<&Value> = links.iter().map(|link| &link["metadata"]["imported_id"]).collect();
     assert_eq!(originals, [&json!("a_b"), &json!("c/d"), &json!("é"), &Value::Null]);
+    let aliases: Vec<&Value> = links.iter().map(|link| &link["aliases"]).collect();
+    assert_eq!(
+        aliases,
+        [&json!(["a_b"]), &json!(["c/d"]), &json!(["é"]), &Value::Null],
+        "the old addresses go on working"
+    );
     // In a later export, the rows have another order and other counts.
     let generated = |rows: &str| {
         let double = service();

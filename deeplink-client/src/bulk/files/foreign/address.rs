@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::check_custom_id;
+use deeplink_core::link::{Alias, MAX_ALIASES, check_custom_id};
 use percent_encoding::percent_decode_str;
 
 use super::row::RowCells;
@@ -42,10 +42,29 @@ impl Address {
         Self { id, url, others }
     }
 
-    /// Whether another short link on the same host is not created.
-    pub(super) fn loses_another(&self) -> bool {
+    /// The paths of other short links on the same host.
+    fn other_paths(&self) -> impl Iterator<Item = String> {
         let host = self.url.as_deref().map(host);
-        self.others.iter().any(|other| Some(self::host(other)) == host)
+        self.others.iter().filter(move |other| Some(self::host(other)) == host).filter_map(|other| path(other))
+    }
+
+    /// The paths on the same host that lead to the link, but are not its ID, as aliases; at most as many as a link can have.
+    pub(super) fn aliases(&self, id: Option<&str>) -> Vec<Alias> {
+        let paths = self.id.iter().cloned().chain(self.other_paths()).filter(|path| Some(path.as_str()) != id);
+        // They are decoded already.
+        let aliases = paths.filter(|path| !path.contains('%')).filter_map(|path| Alias::parse(&path).ok());
+        let mut all: Vec<Alias> = Vec::new();
+        for alias in aliases {
+            if all.len() < MAX_ALIASES && !all.contains(&alias) {
+                all.push(alias);
+            }
+        }
+        all
+    }
+
+    /// Whether another short link on the same host is none of these aliases, and so will stop working.
+    pub(super) fn loses_another(&self, aliases: &[Alias]) -> bool {
+        self.other_paths().any(|path| aliases.iter().all(|alias| alias.as_str() != path))
     }
 
     /// What tells the link apart from all others, in every export: its short link without the scheme.
@@ -166,6 +185,28 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(path(link).as_deref(), id, "{link}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_id_becomes_an_alias() {
+        let address = |id: &str, others: &[&str]| Address {
+            id: Some(id.to_owned()),
+            url: Some(format!("https://go.example.com/{id}")),
+            others: others.iter().map(|&other| other.to_owned()).collect(),
+        };
+        let two = ["https://GO.example.com/two", "https://bit.ly/3x"];
+        for (id, others, is_now, aliases, loses) in [
+            ("one", &two[..], "one", &["two"][..], false),
+            ("l/o_e", &two, "o-e", &["l/o_e", "two"], false),
+            ("docs", &[], "docs-1", &[], false),
+            ("100%", &["https://go.example.com/a%20b"], "100", &[], true),
+            ("a", &["https://go.example.com/a/b/c/d", "https://go.example.com/a"], "x", &["a"], true),
+        ] {
+            let address = address(id, others);
+            let found = address.aliases(Some(is_now));
+            assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), aliases, "{id}");
+            assert_eq!(address.loses_another(&found), loses, "{id}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is kept in the metadata, which everybody who asks for a link's JSON can read.
 
 use deeplink_core::error::Invalid;
-use deeplink_core::link::CreateLink;
+use deeplink_core::link::{Alias, CreateLink};
 use serde_json::Value;
 
 use super::super::cells::{members, merge};
@@ -18,8 +18,8 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Keeps the addresses by which the link is recognized.
-    pub(super) fn new(address: &Address, original: Option<String>, has_details: bool) -> Self {
-        let mut kept = Self { keys: Vec::new(), has_details, loses_another: address.loses_another() };
+    pub(super) fn new(address: &Address, original: Option<String>, aliases: &[Alias], has_details: bool) -> Self {
+        let mut kept = Self { keys: Vec::new(), has_details, loses_another: address.loses_another(aliases) };
         if let Some(url) = &address.url {
             kept.set("imported_url", url.as_str());
         }

@@ -14,15 +14,17 @@ mod profiles;
 mod row;
 mod state;
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::CreateLink;
+use deeplink_core::link::{Alias, CreateLink};
 use deeplink_core::time::Timestamp;
 
 use super::Mapping;
 use super::cells::Draft;
 use super::fields::{Field, fold};
+use crate::bulk::template::hash;
 use address::Address;
 use kept::Kept;
 pub(super) use member::{Member, flatten};
@@ -221,11 +223,13 @@ pub(super) struct Foreign {
     profile: &'static Profile,
     reading: Reading,
     notes: Mutex<ForeignNotes>,
+    /// Hashes of the aliases of the rows that were read in this pass.
+    given: Mutex<HashSet<u64>>,
 }
 
 impl Foreign {
     pub(super) fn new(provider: Provider, reading: Reading) -> Self {
-        Self { profile: provider.profile(), reading, notes: Mutex::default() }
+        Self { profile: provider.profile(), reading, notes: Mutex::default(), given: Mutex::default() }
     }
 
     /// Where its JSON has the list of links; an error if its exports are tables.
@@ -245,6 +249,7 @@ impl Foreign {
 
     /// Begins a pass.
     pub(super) fn begin(&self) {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut notes = self.notes();
         *notes = ForeignNotes { page: notes.page, ..ForeignNotes::default() };
     }
@@ -297,12 +302,19 @@ impl Foreign {
             Ok(ids) => ids,
             Err(invalid) => return Err(Box::new(Refused { id: address.id, column: None, invalid })),
         };
-        let link = self.content(mapping, line, &row, &address, original, &mut notes);
+        let aliases = self.new_aliases(address.aliases(id.as_deref()));
+        let link = self.content(mapping, line, &row, &address, (original, &aliases), &mut notes);
         let link = link.map_err(|(column, invalid)| {
             Box::new(Refused { id: id.clone().or(address.id.clone()), column, invalid })
         })?;
         let key = if id.is_none() { address.key() } else { None };
         Ok(Some(Found { id, key, link }))
+    }
+
+    /// Those of these aliases that no earlier row has: two domains may have the same path.
+    fn new_aliases(&self, aliases: Vec<Alias>) -> Vec<Alias> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        aliases.into_iter().filter(|alias| given.insert(hash(alias.as_str().as_bytes()))).collect()
     }
 
     fn content(
@@ -311,11 +323,14 @@ impl Foreign {
         line: u64,
         row: &RowCells<'_>,
         address: &Address,
-        original: Option<String>,
+        (original, aliases): (Option<String>, &[Alias]),
         notes: &mut ForeignNotes,
     ) -> Result<CreateLink, Fault> {
         let mut draft = Draft::new(&mapping.template);
-        let mut kept = Kept::new(address, original, self.reading.keep_details);
+        let mut kept = Kept::new(address, original, aliases, self.reading.keep_details);
+        if !aliases.is_empty() {
+            draft.aliases(Some(aliases.iter().cloned().map(Alias::into_text).collect()));
+        }
         destinations::set(row, &mut draft, &mut kept, notes)?;
         self.describe(row, &mut draft, notes)?;
         self.state(row, line, &mut draft, notes)?;

@@ -42,7 +42,7 @@ pub struct ForeignNotes {
     pub replaced: u64,
     /// Short links with a path of several segments, of which the last is the ID.
     pub shortened: u64,
-    /// Links with another short link on the same host, which is not created.
+    /// Links with another short link on the same host, which is neither created nor an alias.
     pub others: u64,
     /// Links with a deep link that has no scheme, which is not imported.
     pub paths: u64,

@@ -20,7 +20,7 @@ fn every_pass_has_the_same_rows_and_notes() {
     assert_eq!(
         first,
         [
-            r#"2 a-b {"web_url":"https://example.com/1","metadata":{"imported_id":"a_b"}}"#,
+            r#"2 a-b {"web_url":"https://example.com/1","metadata":{"imported_id":"a_b"},"aliases":["a_b"]}"#,
             r#"3 abc {"web_url":"https://example.com/2"}"#,
         ]
     );

@@ -90,6 +90,7 @@ fn a_path_of_several_segments_is_no_id_unless_its_last_one_is_wanted() {
         );
         let (rows, notes) = noted(FileOptions::new().last_segment(true), provider, file);
         assert!(rows[0].starts_with("2 abc {") && notes.shortened == 1, "{rows:?} {notes:?}");
+        assert!(rows[0].ends_with(r#""aliases":["l/abc"]}"#), "{rows:?}");
         let (rows, notes) = noted(FileOptions::new().sanitize_ids(true), provider, file);
         assert!(rows[0].starts_with("2 l-abc {") && notes.sanitized == 1, "{rows:?} {notes:?}");
     }
@@ -103,16 +104,20 @@ fn a_path_of_several_segments_is_no_id_unless_its_last_one_is_wanted() {
 }
 
 #[test]
-fn other_short_links_on_the_same_host_are_counted() {
+fn other_short_links_on_the_same_host_are_aliases() {
     let (rows, notes) = plain(
         Provider::Bitly,
         "Link,Custom Link,Long URL\nhttps://bit.ly/3x,https://go.example.com/one;https://GO.example.com/two,https://example.com\n\
          https://bit.ly/4x,https://go.example.com/three,https://example.com\n\
-         https://go.example.com/four,go.example.com/four/,https://example.com\n",
+         https://go.example.com/four,go.example.com/four/,https://example.com\n\
+         https://bit.ly/5x,https://go.example.com/five;https://go.example.com/a/b/c/d;https://go.example.com/two,https://example.com\n",
     );
     assert!(rows[0].contains(r#""imported_other_urls":"https://GO.example.com/two https://bit.ly/3x""#), "{rows:?}");
     assert!(rows[1].contains(r#""imported_other_urls":"https://bit.ly/4x""#), "{rows:?}");
     assert!(!rows[2].contains("imported_other_urls"), "{rows:?}");
+    let aliases: Vec<_> = rows.iter().map(|row| row.split_once("\"aliases\":").map(|(_, aliases)| aliases)).collect();
+    // The last row has a path that cannot be one, and one that is an earlier row's.
+    assert_eq!(aliases, [Some(r#"["two"]}"#), None, None, None]);
     assert_eq!(notes.others, 1);
 }
 
