@@ -9,8 +9,9 @@ use deeplink_core::visitor::{AgentTraits, Form, Visitor, wants_json};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use super::lookup::load_link;
 use super::page::host_of;
-use super::{carry_out, host_context, json, json_response, load, platform_hint, refused};
+use super::{carry_out, host_context, json, json_response, platform_hint, refused};
 use crate::cache::CachedLink;
 use crate::db::Conn;
 use crate::db::hosts::{self, Host};
@@ -67,7 +68,7 @@ impl Address {
         let now = app.clock.monotonic_millis();
         if app.is_service_host(&name) {
             address.url = app.link_url(&link.link_id, None);
-            let there = load(app, db, None, &link.link_id, now).await?;
+            let there = load_link(app, db, None, &link.link_id, now).await?;
             address.link = there.filter(|there| there.position == link.position);
             address.missing = address.link.is_none().then_some(Missing::OnService);
             return Ok(address);
@@ -76,7 +77,7 @@ impl Address {
             Some(Host { tenant, name, alternate, .. }) => {
                 address.url = app.link_url(&link.link_id, Some(&name));
                 address.on_alternate = alternate;
-                address.link = load(app, db, Some(&tenant), &link.link_id, now).await?;
+                address.link = load_link(app, db, Some(&tenant), &link.link_id, now).await?;
                 // It was deleted in the meantime.
                 if address.link.is_none() {
                     return Err(ApiError::not_found());

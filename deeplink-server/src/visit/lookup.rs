@@ -117,6 +117,20 @@ async fn named(
     }
 }
 
+/// A link by its own ID, from the database.
+pub(super) async fn load_link(
+    app: &App,
+    db: &mut Conn<'_>,
+    owner: Option<&TenantId>,
+    link_id: &str,
+    now: u64,
+) -> Result<Option<Arc<CachedLink>>, DbError> {
+    Ok(match load(app, db, owner, link_id, now).await? {
+        Some(Named::Link(link)) => Some(link),
+        Some(Named::Alias(_)) | None => None,
+    })
+}
+
 async fn load(
     app: &App,
     db: &mut Conn<'_>,
