@@ -6,8 +6,9 @@ use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
     completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
     import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open,
-    ping::Ping, pk::Pk, profile::ProfileCommand, sdk::Sdk, session::Session, signup::Signup, sources::Sources,
-    stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown, whoami::Whoami,
+    ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session, signup::Signup,
+    sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown,
+    whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -40,6 +41,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Links(Links),
     Tags(Tags),
+    QrLogos(QrLogos),
     Stats(Stats),
     Events(Events),
     Import(Box<Import>),

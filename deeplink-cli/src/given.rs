@@ -84,6 +84,11 @@ pub(crate) fn link_id(text: &str) -> Outcome {
     .into())
 }
 
+/// The name of an uploaded logo.
+pub(crate) fn logo_name(text: &str) -> Outcome {
+    Ok(deeplink_core::qr_logo::check_logo_name(text)?)
+}
+
 /// A tag that links may have.
 pub(crate) fn tag(text: &str) -> Outcome<Tag> {
     Tag::parse(text).map_err(|message| invalid_tag(format!("tag: {message}")))

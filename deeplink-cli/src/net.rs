@@ -85,6 +85,7 @@ impl Context {
             Stop::Failed(mut failure) if failure.exit == Exit::NotFound && !hints::is_foreign(error) => {
                 let shown = match group {
                     "pk" | "team" | "affiliates creds" => "the valid IDs".to_owned(),
+                    "qr-logos" => "the account's logos".to_owned(),
                     _ => format!("the account's {group}"),
                 };
                 failure.hint = Some(format!("dl {group} list shows {shown}"));
@@ -206,7 +207,10 @@ impl Transport for Hold {
         let held = Held {
             method: request.method().to_string(),
             path: mask::secrets(path).into_owned(),
-            body: mask::secrets(&String::from_utf8_lossy(request.body())).into_owned(),
+            body: match std::str::from_utf8(request.body()) {
+                Ok(text) => mask::secrets(text).into_owned(),
+                Err(_) => format!("({} bytes)", request.body().len()),
+            },
         };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
         Box::pin(async { Err(TransportError::new(Attempt::Broken, "not sent: --dry-run")) })

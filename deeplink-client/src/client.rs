@@ -4,7 +4,7 @@ use url::Url;
 
 use crate::api::{
     AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Domains, Events, Keys, Lifecycle, Links, Public,
-    PublishableKeys, Sessions, Sources, Tags, Team, Webhooks,
+    PublishableKeys, QrLogos, Sessions, Sources, Tags, Team, Webhooks,
 };
 use crate::auth::{Auth, AuthKind};
 use crate::builder::ClientBuilder;
@@ -87,6 +87,11 @@ impl Client {
     /// Tags, which group links.
     pub fn tags(&self) -> Tags {
         Tags(self.0.clone())
+    }
+
+    /// Uploaded logos for QR codes.
+    pub fn qr_logos(&self) -> QrLogos {
+        QrLogos(self.0.clone())
     }
 
     /// Apps that open the links.

@@ -1,6 +1,6 @@
-//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases,
-//! whether the owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent, `null` and `{}`
-//! are the same; metadata is compared as JSON, numbers by their text.
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases, the look of
+//! QR codes, whether the owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent,
+//! `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -59,7 +59,7 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content([Option<String>; FIELDS.len()]);
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "ios_deep_link",
     "ios_store_url",
     "android_deep_link",
@@ -74,6 +74,7 @@ const FIELDS: [&str; 15] = [
     "expired_url",
     "tags",
     "aliases",
+    "qr",
     "affiliate_id",
 ];
 
@@ -98,6 +99,7 @@ impl Content {
             link.expired_url,
             (!link.tags.is_empty()).then(|| link.tags.iter().map(Tag::key).collect::<Vec<_>>().join(",")),
             (!link.aliases.is_empty()).then(|| link.aliases.iter().map(Alias::as_str).collect::<Vec<_>>().join(",")),
+            link.qr.and_then(|qr| serde_json::to_string(&qr).ok()),
             link.affiliate_id.map(|id| id.as_str().to_owned()),
         ])
     }
@@ -115,6 +117,7 @@ impl Content {
         content.expired_url.clone_from(&link.expired_url);
         content.tags = set_of(link.tags.iter().cloned().map(Tag::of_stored));
         content.aliases = alias_set(link.aliases.iter().cloned().map(Alias::of_stored));
+        content.qr.clone_from(&link.qr);
         Self::wanted(content)
     }
 
@@ -182,6 +185,9 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     }
     if differs("aliases") {
         update.aliases = Patch::Set(wanted.aliases.into_iter().map(Alias::into_text).collect());
+    }
+    if differs("qr") {
+        update.qr = wanted.qr.into();
     }
     update
 }
@@ -271,6 +277,11 @@ mod tests {
         assert_eq!(content(r#"{"tags":[]}"#), empty);
         assert_eq!(content(r#"{"aliases":["l/b","a"]}"#), content(r#"{"aliases":["a","/l/b","a"]}"#));
         assert_eq!(content(r#"{"aliases":[]}"#), empty);
+        assert_eq!(content(r#"{"qr":{}}"#), empty);
+        assert_eq!(
+            content(r#"{"qr":{"fgColor":"03C","level":"h"}}"#),
+            content(r##"{"qr":{"level":"H","fgColor":"#0033cc"}}"##)
+        );
     }
 
     #[cfg(feature = "bulk")]

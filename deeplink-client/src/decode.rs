@@ -58,14 +58,13 @@ pub(crate) fn csv(reply: &Reply) -> Result<String> {
     }
 }
 
-/// A success with an image as its body.
+/// A success with an image as its body, or with a page that is one.
 pub(crate) fn image(reply: &Reply) -> Result<Bytes> {
     success(reply)?;
     let kind = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    match kind.get(..6) {
-        Some(kind) if kind.eq_ignore_ascii_case("image/") && !reply.body.is_empty() => Ok(reply.body.clone()),
-        _ => Err(foreign(reply, "an image")),
-    }
+    let kind = kind.to_ascii_lowercase();
+    let is_image = ["image/", "application/pdf", "application/postscript"].iter().any(|start| kind.starts_with(start));
+    if is_image && !reply.body.is_empty() { Ok(reply.body.clone()) } else { Err(foreign(reply, "an image")) }
 }
 
 /// Where a form leads: the `Location` of a 303.

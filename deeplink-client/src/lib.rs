@@ -56,8 +56,8 @@ pub mod webhook;
 pub use {
     api::{
         Acceptance, AccountSettings, Affiliates, Analytics, Apps, Audit, Billing, Credentials, Domains, EventStream,
-        Events, Ids, Keys, Legacy, Lifecycle, Links, Public, PublishableKeys, Resolution, Sessions, SignIn, Sources,
-        StreamState, Tags, Team, Webhooks,
+        Events, Ids, Keys, Legacy, Lifecycle, Links, Public, PublishableKeys, QrLogos, Resolution, Sessions, SignIn,
+        Sources, StreamState, Tags, Team, Webhooks,
     },
     auth::{Auth, AuthKind, CredentialProvider},
     builder::ClientBuilder,
@@ -118,6 +118,7 @@ pub use deeplink_core::publishable_key::{
     CreatePublishableKey, CreatedPublishableKey, PublishableKeyDetail, PublishableKeyList,
 };
 pub use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle};
+pub use deeplink_core::qr_logo::{QrLogo, QrLogoList};
 pub use deeplink_core::secret::{PublishableKey, SecretKey, Token};
 pub use deeplink_core::secret_key::{
     CodeSent, ConfirmSecretKey, CreatedSecretKey, RequestSecretKey, SecretKeyDetail, SecretKeyList,

@@ -66,6 +66,10 @@ words! {
         AppSaved = "app.saved",
         /// An app was deleted.
         AppDeleted = "app.deleted",
+        /// A logo for QR codes was uploaded, or replaced.
+        QrLogoSaved = "qr_logo.saved",
+        /// A logo for QR codes was deleted.
+        QrLogoDeleted = "qr_logo.deleted",
         /// A source was created.
         SourceCreated = "source.created",
         /// A source was deleted.
@@ -123,7 +127,7 @@ reply! {
         /// Who did it: a key prefix, as in lists of keys, a team member's email address, or a wallet address; `null`
         /// for the operator and the service.
         actor: Option<String>,
-        /// The resource that was affected: an ID, or a domain name.
+        /// The resource that was affected: an ID, or the name of a domain or logo.
         target: Option<String>,
         /// A name, an address or a reason, depending on the action. For a webhook, the origin of its URL.
         detail: Option<String>,

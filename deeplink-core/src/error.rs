@@ -196,10 +196,12 @@ codes! {
     InvalidIconUrl = "invalid_icon_url", 400;
     /// The color is not `#` followed by 3 or 6 hex digits.
     InvalidThemeColor = "invalid_theme_color", 400;
-    /// The format of a QR code is neither `png` nor `svg`.
+    /// The format of a QR code is not `png`, `svg`, `pdf` or `eps`.
     InvalidQrFormat = "invalid_qr_format", 400;
     /// An option of a QR code is malformed, out of range or conflicts with another option.
     InvalidQrOptions = "invalid_qr_options", 400;
+    /// An uploaded logo is not a PNG, JPEG or WebP image, or has too many pixels.
+    InvalidLogo = "invalid_logo", 400;
     /// Another source of the account has this name.
     NameTaken = "name_taken", 409;
     /// The type of a source is not `custom`.

@@ -28,6 +28,8 @@ words! {
         Source = "source",
         /// A webhook.
         Webhook = "webhook",
+        /// An uploaded logo, without the image.
+        QrLogo = "qr_logo",
         /// A link.
         Link = "link",
         /// An entry of the audit log.

@@ -11,7 +11,7 @@
 //! | [`url`] | which URLs may be stored |
 //! | [`link`], [`destinations`], [`bulk`], [`metadata`], [`tag`] | links, batches of them, their metadata and tags |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
-//! | [`qr`], [`colour`] | what a QR code may look like |
+//! | [`qr`], [`qr_logo`], [`colour`] | what a QR code may look like, and the logos uploaded for it |
 //! | [`visitor`], [`resolve`], [`explanation`] | who asks, where the tap goes, and why |
 //! | [`user`], [`session`] | people, their team, signing in |
 //! | [`secret_key`], [`publishable_key`], [`affiliate`], [`whoami`] | keys, partners with their own keys, who a key acts for |
@@ -51,6 +51,7 @@ pub mod patch;
 pub mod plan;
 pub mod publishable_key;
 pub mod qr;
+pub mod qr_logo;
 pub mod resolve;
 pub mod routes;
 pub mod secret;

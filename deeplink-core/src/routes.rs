@@ -156,6 +156,14 @@ routes! {
     DELETE_TAG = "delete_tag" DELETE "/v1/tags/{tag}" SecretKey;
     /// Returns a QR code for a link.
     LINK_QR = "link_qr" GET "/v1/links/{link_id}/qr.{format}" LinkWriter;
+    /// Lists the uploaded logos.
+    LIST_QR_LOGOS = "list_qr_logos" GET "/v1/qr-logos" SecretKey;
+    /// Uploads a logo for QR codes.
+    PUT_QR_LOGO = "put_qr_logo" PUT "/v1/qr-logos/{name}" SecretKey;
+    /// Returns an uploaded logo as a PNG.
+    GET_QR_LOGO = "get_qr_logo" GET "/v1/qr-logos/{name}" SecretKey;
+    /// Deletes an uploaded logo.
+    DELETE_QR_LOGO = "delete_qr_logo" DELETE "/v1/qr-logos/{name}" SecretKey;
     /// Lists the versions of a link.
     LINK_HISTORY = "link_history" GET "/v1/links/{link_id}/history" SecretKey;
     /// Restores an earlier version of a link, or a deleted link.

@@ -61,7 +61,12 @@ impl Random {
 
 /// Lowercase hex of the SHA-256 of a text: how high-entropy tokens are stored.
 pub fn sha256_hex(text: &str) -> String {
-    hex::encode(Sha256::digest(text.as_bytes()))
+    sha256_hex_of(text.as_bytes())
+}
+
+/// The same of bytes.
+pub fn sha256_hex_of(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
 }
 
 macro_rules! keys {

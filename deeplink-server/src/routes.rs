@@ -17,8 +17,8 @@ use utoipa_axum::routes;
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, bulk_change, callback, credentials, deliveries,
     domain_verify, domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites,
-    key_requests, lifecycle, link_history, link_list, links, oauth, publishable_keys, qr, sdk, secret_keys, sessions,
-    signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
+    key_requests, lifecycle, link_history, link_list, links, oauth, publishable_keys, qr, qr_logos, sdk, secret_keys,
+    sessions, signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
 use crate::error::ApiError;
 use crate::http::{missing, x402};
@@ -90,6 +90,8 @@ fn table() -> OpenApiRouter<Shared> {
         .routes(routes!(credentials::delete))
         .routes(routes!(apps::list, apps::create))
         .routes(routes!(apps::delete))
+        .routes(routes!(qr_logos::list))
+        .routes(routes!(qr_logos::get, qr_logos::put, qr_logos::delete))
         .routes(routes!(tags::list))
         .routes(routes!(tags::rename, tags::delete))
         .routes(routes!(sources::list, sources::create))

@@ -119,6 +119,7 @@ async fn an_export_has_everything_but_secrets() {
         a.make(&format!("export-{number:03}")).await;
     }
     a.put("/v1/links/export-005", &json!({"tags": ["Spring sale"]})).await;
+    crate::qr_logos::upload(a, "acme", crate::outbound::png()).await;
     let hook = a.post("/v1/webhooks", &json!({"url": "https://1.1.1.1/hook", "events": ["conversion"]})).await;
     let source = a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await;
     let page_key = a.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
@@ -149,6 +150,7 @@ async fn an_export_has_everything_but_secrets() {
         (RecordType::Affiliate, 2),
         (RecordType::Source, 1),
         (RecordType::Webhook, 1),
+        (RecordType::QrLogo, 1),
         (RecordType::Link, 130),
         (RecordType::Event, 3),
     ] {

@@ -161,6 +161,12 @@ async fn each_change_is_one_entry() {
     }
     assert_eq!(a.delete(&format!("/v1/apps/{id}")).await.status, 204);
     told.expect(AuditAction::AppDeleted, &id, Some("com.example.app")).await;
+    for _ in 0..2 {
+        crate::qr_logos::upload(a, "acme", crate::outbound::png()).await;
+        told.expect(AuditAction::QrLogoSaved, "acme", None).await;
+    }
+    assert_eq!(a.delete("/v1/qr-logos/acme").await.status, 204);
+    told.expect(AuditAction::QrLogoDeleted, "acme", None).await;
     let source = a.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id");
     told.expect(AuditAction::SourceCreated, &source, Some("Shop")).await;
     assert_eq!(a.delete(&format!("/v1/sources/{source}")).await.status, 204);

@@ -8,6 +8,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::lifecycle::page_of;
+use crate::outbound::png;
+use crate::qr_logos::upload;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Ask, Caller, Role, World, code_in, eventually, spawn};
 
@@ -25,6 +27,8 @@ fn reads(world: &World, of_a: &Things) -> Vec<Ask> {
         ask("/v1/links/spring-42/explain"),
         ask("/v1/links/spring-42/history"),
         ask("/v1/tags"),
+        ask("/v1/qr-logos"),
+        ask("/v1/qr-logos/before"),
         ask("/v1/domains"),
         ask("/v1/apps"),
         ask("/v1/auth/secret-keys"),
@@ -204,6 +208,8 @@ fn writes(world: &World, app: &str, of_a: &Things) -> Vec<Ask> {
         world.a.ask(Method::DELETE, "/v1/links/bulk").json(&json!({"link_ids": ["made-meanwhile"]})),
         world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),
         world.a.ask(Method::DELETE, "/v1/tags/summer"),
+        world.a.ask(Method::PUT, "/v1/qr-logos/meanwhile").body_as("image/png", png()),
+        world.a.ask(Method::DELETE, "/v1/qr-logos/before"),
         world.a.ask(Method::DELETE, "/v1/links/spring-42"),
         world.a.ask(Method::POST, "/v1/domains").json(&json!({"domain": "meanwhile.example.com"})),
         world.a.ask(Method::POST, "/v1/domains/go.example.com/verify"),
@@ -228,6 +234,7 @@ async fn known_links_lead_on_and_nothing_else_is_promised() {
     world.a.make("spring-42").await;
     world.a.put("/v1/links/spring-42", &json!({"tags": ["spring"]})).await;
     world.claim_domain(&world.a, "go.example.com", Role::Primary).await;
+    upload(&world.a, "before", png()).await;
     // Cached before: a host, what it serves, and a link on it.
     world.own_domain(&world.b, "b.example.com", Role::Primary).await;
     world.b.make("of-b").await;

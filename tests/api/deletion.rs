@@ -240,6 +240,7 @@ async fn full_account(world: &World) -> Caller {
     ] {
         world.db.execute(sql).await;
     }
+    crate::qr_logos::upload(&c, "acme", crate::outbound::png()).await;
     let hook = c.get("/v1/webhooks").await.json()["webhooks"][0]["id"].as_str().expect("an id").to_owned();
     settled_delivery(world, &c, &hook).await;
     let far = now + (1 << 40);

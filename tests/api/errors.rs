@@ -293,6 +293,8 @@ async fn a_404_says_what_is_missing() {
         (Method::DELETE, "/v1/auth/secret-keys/key_1", "no secret key key_1"),
         (Method::DELETE, &key, "no such secret key"),
         (Method::DELETE, "/v1/tags/Sommer%2026", "no tag \"Sommer 26\""),
+        (Method::GET, "/v1/qr-logos/nope", "no logo nope"),
+        (Method::DELETE, "/v1/qr-logos/No%2E", "no such logo"),
         (Method::GET, "/v1/nope", "not found"),
     ] {
         let ask = world.a.ask(method.clone(), path);

@@ -63,7 +63,7 @@ async fn the_first_check_that_fails_answers() {
 }
 
 #[tokio::test]
-async fn there_are_two_formats() {
+async fn formats_are_named_in_lowercase() {
     let world = spawn().await;
     world.a.make("spring-42").await;
     for format in ["PNG", "Svg", "jpg", "gif", "webp", "png.svg", "png%20", "%70n", ""] {

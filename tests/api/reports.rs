@@ -5,10 +5,12 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
+use crate::outbound::png;
+use crate::qr_logos::upload;
 use deeplink_testing::{Caller, Reply, World, operations, spawn};
 
 /// Operations with a key that read lists.
-const LISTS: [&str; 20] = [
+const LISTS: [&str; 21] = [
     "billing_status",
     "export_account",
     "funnel",
@@ -24,6 +26,7 @@ const LISTS: [&str; 20] = [
     "list_events",
     "list_links",
     "list_publishable_keys",
+    "list_qr_logos",
     "list_secret_keys",
     "list_sources",
     "list_tags",
@@ -32,10 +35,11 @@ const LISTS: [&str; 20] = [
 ];
 
 /// Pages that do so.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "/account",
     "/account/links",
     "/account/links/spring-42/history",
+    "/account/links/spring-42/qr",
     "/account/deleted-links",
     "/account/domains",
     "/account/apps",
@@ -56,6 +60,7 @@ struct Things {
     webhook: String,
     source: String,
     session: String,
+    logo: String,
 }
 
 async fn things(world: &World, of: &Caller) -> Things {
@@ -66,6 +71,7 @@ async fn things(world: &World, of: &Caller) -> Things {
         webhook: of.post("/v1/webhooks", &webhook).await.member("id"),
         source: of.post("/v1/sources", &json!({"name": "Shop", "source_type": "custom"})).await.member("id"),
         session: world.session_of(of).await,
+        logo: upload(of, "spring", png()).await.member("name"),
     }
 }
 
@@ -85,6 +91,7 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
         ("/v1/affiliates/", &of_a.affiliate),
         ("/v1/webhooks/", &of_a.webhook),
         ("/v1/sources/", &of_a.source),
+        ("/v1/qr-logos/", &of_a.logo),
     ];
     let mut paths = Vec::new();
     for operation in
@@ -98,7 +105,7 @@ async fn r3_every_list_takes_a_place_of_its_accounts_share() {
         }
     }
     let lists = paths.iter().filter(|(id, _)| LISTS.contains(id)).count();
-    assert_eq!((lists, paths.len()), (LISTS.len(), LISTS.len() + 7), "a new operation reads a list, or one row");
+    assert_eq!((lists, paths.len()), (LISTS.len(), LISTS.len() + 8), "a new operation reads a list, or one row");
 
     let held = world.node(0).hold_reports(&world.a.tenant, true);
     for (id, path) in &paths {

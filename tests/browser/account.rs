@@ -250,6 +250,7 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
             ("link", "/account/links/spring-sale?done=link-made".to_owned()),
             ("edit", "/account/links/spring-sale/edit".to_owned()),
             ("delete", "/account/links/spring-sale/delete".to_owned()),
+            ("link-qr", "/account/links/spring-sale/qr?qr.dotType=classy".to_owned()),
             ("link-history", "/account/links/spring-sale/history".to_owned()),
             ("deleted-links", "/account/deleted-links".to_owned()),
             ("domains", "/account/domains".to_owned()),

@@ -111,6 +111,9 @@ fn every_example_works() {
             &serde_json::json!({"links": [deeplink_testing::double::link("spring-42")], "next_cursor": null}),
         ),
         (_, "/health" | "/ready") => Answer::new(200, r#"{"status":"ok"}"#),
+        ("GET", "/v1/qr-logos") => Answer::json(200, &json!({"logos": [fixtures::qr_logo("acme")]})),
+        ("PUT", path) if path.starts_with("/v1/qr-logos/") => Answer::json(200, &json!(fixtures::qr_logo("acme"))),
+        (_, path) if path.starts_with("/v1/qr-logos/") => qr_code(QrFormat::Png),
         (_, path) if path.starts_with("/v1/tags/") => Answer::json(200, &json!(fixtures::tag_detail("Spring sale"))),
         (_, path) if path.ends_with("/timeseries") => Answer::json(
             200,
@@ -140,6 +143,7 @@ fn every_example_works() {
                 std::fs::remove_file(dl.config("config.toml")).expect("it is there");
             }
             for (name, content) in [
+                ("logo.png", "a picture"),
                 ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
                 ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
                 ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
@@ -273,6 +277,10 @@ fn every_route_has_a_command() {
         "list_tags" => "tags list",
         "rename_tag" => "tags rename spring summer",
         "delete_tag" => "tags delete spring --yes",
+        "list_qr_logos" => "qr-logos list",
+        "put_qr_logo" => "qr-logos put acme logo.png",
+        "get_qr_logo" => "qr-logos get acme",
+        "delete_qr_logo" => "qr-logos delete acme --yes",
         // Without -q it gets the link too, to warn of an expired one.
         "link_qr" => "links qr spring-42 -q",
         "link_history" => "links history spring-42",
@@ -350,6 +358,7 @@ fn every_route_has_a_command() {
         });
         let dl = Dl::at(&double.url).env("DL_RETRIES", "0").env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
         dl.file("t.json", "{}");
+        dl.file("logo.png", "a picture");
         dl.secret_file("session.txt", SESSION);
         dl.run_with(line(route.operation), &stdin(route.operation, &double.url));
         let wanted = [
@@ -360,6 +369,7 @@ fn every_route_has_a_command() {
             ("{token}", SECRET),
             ("{domain}", "go.example.com"),
             ("{tag}", "spring"),
+            ("{name}", "acme"),
             ("{format}", "png"),
             ("{app_id}", "app_0123456789abcdef01234567"),
             ("{user_id}", "usr_0123456789abcdef01234567"),

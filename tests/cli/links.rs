@@ -202,12 +202,13 @@ fn a_links_url_is_opened_or_copied() {
 fn links_are_switched_renamed_and_given_an_end() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster --alias 3xYz9Ab --alias l/spring_sale").ok();
+    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster --alias 3xYz9Ab --alias l/spring_sale --qr dotType=classy --qr fg-color=0a7cff").ok();
     let created = double.only().json();
     let expected = json!({
         "web_url": "https://example.com", "name": "Spring", "enabled": false, "expires_at": "2099-01-01T00:00:00.000Z",
         "expired_url": "https://example.com/over", "tags": ["Spring sale", "poster"],
         "aliases": ["3xYz9Ab", "l/spring_sale"],
+        "qr": {"dotType": "classy", "fgColor": "#0a7cff"},
     });
     assert_eq!(created, expected);
     for (line, ids, body) in [
@@ -228,6 +229,8 @@ fn links_are_switched_renamed_and_given_an_end() {
         ("links update spring-1 --unset tags", vec!["spring-1"], json!({"tags": null})),
         ("links update spring-1 --alias a/b --alias c_d", vec!["spring-1"], json!({"aliases": ["a/b", "c_d"]})),
         ("links update spring-1 --unset aliases", vec!["spring-1"], json!({"aliases": null})),
+        ("links update spring-1 --unset qr", vec!["spring-1"], json!({"qr": null})),
+        ("links update spring-1 --replace --qr level=q", vec!["spring-1"], json!({"qr": {"level": "Q"}})),
     ] {
         let before = double.requests().len();
         dl.run(line).ok();

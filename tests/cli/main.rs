@@ -36,6 +36,7 @@ mod ping;
 mod qr;
 mod qr_batch;
 mod qr_flags;
+mod qr_logos;
 mod qr_screen;
 mod qr_signals;
 mod replacing;

@@ -24,6 +24,8 @@ pub(crate) fn answer(request: &Request) -> Answer {
         _ if request.path().contains("gone") => Answer::error(404, "not_found", "there is no such link"),
         Some((_, "qr.png")) => qr_code(QrFormat::Png),
         Some((_, "qr.svg")) => qr_code(QrFormat::Svg),
+        Some((_, "qr.pdf")) => qr_code(QrFormat::Pdf),
+        Some((_, "qr.eps")) => qr_code(QrFormat::Eps),
         Some((_, path)) => panic!("unexpected request for {path}"),
         None => Answer::json(200, &link(request.path().trim_start_matches("/v1/links/"))),
     }
@@ -51,6 +53,8 @@ fn a_pipe_gets_the_bytes_of_the_service() {
         ("links qr spring-42", QrFormat::Png),
         ("links qr spring-42 --format svg", QrFormat::Svg),
         ("links qr spring-42 --format SVG --out -", QrFormat::Svg),
+        ("links qr spring-42 --format pdf --verify", QrFormat::Pdf),
+        ("links qr spring-42 --format eps", QrFormat::Eps),
         ("links qr spring-42 --verify", QrFormat::Png),
         ("links qr spring-42 --format svg --verify", QrFormat::Svg),
         // Settings for lists in the profile or environment do not affect an image.

@@ -70,7 +70,10 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--include-margin", "unexpected argument"),
         ("--format svg --out a.png", "--format svg contradicts --out a.png"),
         ("--format png --out a.SVG", "omit --format, or use a file name ending in .png"),
-        ("--out a.jpg", "--out: unsupported file type .jpg hint: use a file name ending in .png or .svg, or --format"),
+        (
+            "--out a.jpg",
+            "--out: unsupported file type .jpg hint: use a file name ending in .png, .svg, .pdf or .eps, or --format",
+        ),
         ("--out a.b.", "--out: unsupported file type . "),
         ("--skip-existing", "--skip-existing works only with --dir DIR"),
         ("--skip-existing --out a.png", "--skip-existing works only with --dir DIR"),
@@ -152,17 +155,16 @@ fn what_the_service_refuses_is_named_by_its_flag_with_what_it_takes() {
         let several = Dl::at(&double.url).run("links qr spring-42 other-1 --dir x -o json").error();
         assert_eq!((&several["items"][1]["status"], &several["items"][1]["field"]), (&400.into(), &field.into()));
     }
-    // A value that is never sent has the same hint, and the name of a file a better one.
+    // A value that is never sent has the same hint.
     let double = service();
     let dl = Dl::at(&double.url);
-    dl.file("here.png", "");
     assert!(
         dl.run("links qr spring-42 --out x.png --logo there.png")
             .fails(3)
             .contains("hint: the service fetches it: use a")
     );
-    let here = dl.run("links qr spring-42 --out x.png --logo here.png");
-    assert!(here.fails(3).contains("hint: the service fetches it from a URL; local files cannot be sent"), "{here}");
+    let nowhere = dl.run("links qr spring-42 --out x.png --logo ./there.png");
+    assert!(nowhere.fails(2).contains("cannot read ./there.png"), "{nowhere}");
     assert!(double.requests().is_empty());
 }
 
@@ -172,9 +174,10 @@ fn help_says_what_a_print_needs() {
     let help = help.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
         "For print, use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module.",
-        "SVGs are verified by rendering the same style as PNG",
+        "Other formats are verified by rendering the same style as PNG",
         "circle surrounds the code with decorative dots",
         "Background color, without #",
+        "in the look that the link keeps (dl links update --qr), or, with any style flag, in that style alone",
     ] {
         assert!(help.contains(says), "{says}: {help}");
     }

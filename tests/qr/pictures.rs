@@ -20,6 +20,7 @@ pub(crate) fn in_colour(case: &Case) -> Vec<RgbImage> {
     match case.format {
         QrFormat::Png => vec![decoded(&file)],
         QrFormat::Svg => [1, 2].map(|scale| rasterised(&file, scale)).into(),
+        QrFormat::Pdf | QrFormat::Eps => panic!("only PNG and SVG are read back"),
     }
 }
 

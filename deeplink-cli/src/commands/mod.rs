@@ -49,6 +49,7 @@ pub(crate) mod open;
 pub(crate) mod ping;
 pub(crate) mod pk;
 pub(crate) mod profile;
+pub(crate) mod qr_logos;
 pub(crate) mod sdk;
 pub(crate) mod session;
 pub(crate) mod signup;
@@ -102,6 +103,7 @@ impl Command {
             Self::Events(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
+            Self::QrLogos(command) => command.run(ctx).await,
             Self::Tags(command) => command.run(ctx).await,
             Self::Webhooks(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,

@@ -160,7 +160,7 @@ nouns! {
             "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
             "owner_expires_at": Moment, "expired_url": Destination, "tags": Words,
-            "aliases": Words;
+            "aliases": Words, "qr";
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags"),
             "ALIASES" = (Extra "aliases");
@@ -186,6 +186,18 @@ nouns! {
     TAGS("tags", id: "tag", created: "tag") {
         fields: "tag", "links": Count;
         columns: "TAG" = "tag", "LINKS" = "links";
+    }
+
+    /// Logos for QR codes.
+    QR_LOGOS("logos", id: "name", created: "name") {
+        fields: "name", "width": Count, "height": Count, "bytes": Count, "created_at": Moment;
+        columns: "NAME" = "name", "WIDTH" = "width", "HEIGHT" = "height", "BYTES" = "bytes", "CREATED" = "created_at";
+    }
+
+    /// A downloaded logo.
+    LOGO_FILES("files", id: "file", created: "file") {
+        fields: "name", "file", "bytes": Count;
+        columns: "FILE" = "file";
     }
 
     /// Apps.

@@ -7,6 +7,7 @@ use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
+use crate::qr::QrOptions;
 use crate::tag::{self, Tag};
 use crate::time::Timestamp;
 use crate::words::setters;
@@ -82,6 +83,9 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "alias::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 5))]
     pub aliases: Option<Vec<String>>,
+    /// How the link's QR codes look if a request for one has no options.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
+    pub qr: Option<QrOptions>,
 }
 
 impl CreateLink {
@@ -119,6 +123,8 @@ impl CreateLink {
         expires_at: impl Into<String>,
         /// Sets the URL that visitors are redirected to after the link has expired.
         expired_url: impl Into<String>,
+        /// Sets how the link's QR codes look.
+        qr: QrOptions,
     }
 
     /// Sets the tags.
@@ -179,6 +185,7 @@ impl CreateLink {
             expired_url: self.expired_url.as_deref().map(|text| owner::EXPIRED_URL.check(text)).transpose()?,
             tags: tag::check(self.tags.as_deref().unwrap_or_default())?,
             aliases: alias::check(self.aliases.as_deref().unwrap_or_default(), self.custom_id.as_deref())?,
+            qr: self.qr.as_ref().map_or(Ok(None), QrOptions::check_look)?,
         })
     }
 }
@@ -211,6 +218,8 @@ pub struct NewLink {
     pub tags: Vec<Tag>,
     /// More IDs and paths that lead to it: distinct and sorted.
     pub aliases: Vec<Alias>,
+    /// How its QR codes look. [`QrOptions::check_reach`] checks where the logo is.
+    pub qr: Option<QrOptions>,
 }
 
 impl NewLink {

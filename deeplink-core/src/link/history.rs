@@ -8,6 +8,7 @@ use crate::destinations::{Destinations, of};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
 use crate::patch::Patch;
+use crate::qr::QrOptions;
 use crate::tag::{Tag, set_of};
 use crate::time::Timestamp;
 use crate::words::{paged, reply, words};
@@ -72,6 +73,8 @@ pub struct LinkContent {
     pub tags: Vec<String>,
     /// More IDs and paths that lead to the link, in alphabetical order.
     pub aliases: Vec<String>,
+    /// How its QR codes look.
+    pub qr: Option<QrOptions>,
 }
 
 impl From<NewLink> for LinkContent {
@@ -93,6 +96,7 @@ impl From<NewLink> for LinkContent {
             expired_url: link.expired_url,
             tags: link.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
+            qr: link.qr,
         }
     }
 }
@@ -123,8 +127,8 @@ impl LinkContent {
         (link.metadata, link.agent_context, link.social_preview) =
             (self.metadata, self.agent_context, self.social_preview);
         (link.affiliate_id, link.name) = (self.affiliate_id, self.name);
-        (link.expires_at, link.expired_url) = (self.expires_at, self.expired_url);
         link.aliases = self.aliases.into_iter().map(Alias::of_stored).collect();
+        (link.expires_at, link.expired_url, link.qr) = (self.expires_at, self.expired_url, self.qr);
         link
     }
 }
@@ -146,6 +150,7 @@ impl LinkPatch {
             expired_url: set(stored.expired_url),
             tags: Some(stored.tags),
             aliases: Some(stored.aliases),
+            qr: set(stored.qr),
         }
     }
 
@@ -224,10 +229,10 @@ mod tests {
 
     #[test]
     fn content_is_stored_and_read_without_loss() {
-        let full = r#"{"ios_deep_link":"app://a","web_url":"https://example.com/a","metadata":{"b":1,"a":[]},
+        let full = r##"{"ios_deep_link":"app://a","web_url":"https://example.com/a","metadata":{"b":1,"a":[]},
             "agent_context":{"cta":"Buy"},"social_preview":{"title":"A"},"affiliate_id":"aff_0123456789abcdef01234567",
             "name":"Spring","enabled":false,"expires_at":"2099-01-01T00:00:00Z","expired_url":"https://example.com/over",
-            "tags":["b","A"],"aliases":["old-1","l/old"]}"#;
+            "tags":["b","A"],"aliases":["old-1","l/old"],"qr":{"size":300,"fgColor":"#0a7cff","logo":"name:acme"}}"##;
         for json in [full, "{}"] {
             let link: CreateLink = serde_json::from_str(json).expect("a request");
             let stored = link.check().expect("a valid link");
@@ -246,6 +251,7 @@ mod tests {
             (r#"{"enabled":false}"#, LinkChange::Disabled),
             (r#"{"enabled":false,"name":null}"#, LinkChange::Updated),
             (r#"{"tags":[]}"#, LinkChange::Updated),
+            (r#"{"enabled":true,"qr":{"level":"Q"}}"#, LinkChange::Updated),
         ] {
             let update: UpdateLink = serde_json::from_str(json).expect("a request");
             assert_eq!(update.check().expect("a valid update").change(), change, "{json}");

@@ -18,6 +18,7 @@ use crate::destinations::{Destinations, of};
 use crate::id::AffiliateId;
 use crate::metadata::Metadata;
 use crate::page::Page;
+use crate::qr::QrOptions;
 use crate::time::Timestamp;
 use crate::words::{reply, shown_link, words};
 
@@ -111,6 +112,9 @@ shown_link! {
         /// More IDs and paths that lead to the link, in alphabetical order.
         #[serde(default)]
         pub aliases: Vec<String>,
+        /// How the link's QR codes look if a request for one has no options; null for the default style.
+        #[serde(default)]
+        pub qr: Option<QrOptions>,
     }
 }
 
@@ -231,6 +235,7 @@ mod tests {
             (r#"{"expires_at":""}"#.into(), "invalid_expires_at", "expires_at"),
             (r#"{"expired_url":"myapp://x"}"#.into(), "invalid_url", "expired_url"),
             (r#"{"tags":["a","b,c"]}"#.into(), "invalid_tag", "tags"),
+            (r#"{"qr":{"size":0}}"#.into(), "invalid_qr_options", "qr.size"),
             (format!(r#"{{"tags":[{}"x"]}}"#, "\"x\",".repeat(5_000)), "invalid_tag", "tags"),
             (r#"{"aliases":["old-1","a b"]}"#.into(), "invalid_alias", "aliases[1]"),
             (r#"{"custom_id":"new-1","aliases":["new-1"]}"#.into(), "invalid_alias", "aliases[0]"),
@@ -249,6 +254,8 @@ mod tests {
             r#"{"tags":[]}"#.into(),
             r#"{"custom_id":"new-1","aliases":["old-1","l/old_2","/l/old_2"]}"#.into(),
             r#"{"aliases":null}"#.into(),
+            r#"{"qr":{"logo":"name:acme"}}"#.into(),
+            r#"{"qr":{}}"#.into(),
         ] {
             assert_eq!(refusal(&json), None, "{json}");
         }

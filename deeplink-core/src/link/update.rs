@@ -7,6 +7,7 @@ use crate::destinations::{Destinations, of};
 use crate::error::{ErrorCode, Invalid};
 use crate::metadata::Metadata;
 use crate::patch::Patch;
+use crate::qr::QrOptions;
 use crate::tag::{self, Tag};
 use crate::time::Timestamp;
 
@@ -73,6 +74,10 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "alias::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 5))]
     pub aliases: Patch<Vec<String>>,
+    /// How the link's QR codes look if a request for one has no options; replaced as a whole.
+    #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QrOptions>, required = false))]
+    pub qr: Patch<QrOptions>,
 }
 
 impl UpdateLink {
@@ -134,6 +139,12 @@ impl UpdateLink {
                 Patch::Clear => Some(Vec::new()),
                 Patch::Set(aliases) => Some(alias::check(aliases, None)?),
             },
+            // A look without options is none.
+            qr: match self.qr.as_ref().try_map(QrOptions::check_look)? {
+                Patch::Set(None) | Patch::Clear => Patch::Clear,
+                Patch::Set(Some(look)) => Patch::Set(look),
+                Patch::Keep => Patch::Keep,
+            },
         })
     }
 }
@@ -162,6 +173,8 @@ pub struct LinkPatch {
     pub tags: Option<Vec<Tag>>,
     /// All aliases that it will have.
     pub aliases: Option<Vec<Alias>>,
+    /// How its QR codes look. [`QrOptions::check_reach`] checks where the logo is.
+    pub qr: Patch<QrOptions>,
 }
 
 impl LinkPatch {

@@ -50,6 +50,10 @@ choices! {
         Png = "png",
         /// Paths, sharp at any size.
         Svg = "svg",
+        /// The same paths on a page for print.
+        Pdf = "pdf",
+        /// The same for software that needs PostScript.
+        Eps = "eps",
     }
 }
 
@@ -59,6 +63,8 @@ impl QrFormat {
         match self {
             Self::Png => "image/png",
             Self::Svg => "image/svg+xml; charset=utf-8",
+            Self::Pdf => "application/pdf",
+            Self::Eps => "application/postscript",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Options of a QR code, and the style that results from them. The service draws.
 
 mod choices;
+mod json;
 mod query;
+mod read;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +14,8 @@ use crate::error::{ErrorCode, Invalid};
 use crate::words::setters;
 
 pub use choices::{CornerDotType, CornerSquareType, DotType, NotListed, QrFormat, QrLevel, QrShape};
-use query::check_logo;
+pub use read::NAMES as OPTION_NAMES;
+use read::check_logo;
 
 /// Maximum width and height in pixels.
 pub const MAX_SIZE: u32 = 2_048;
@@ -28,20 +31,38 @@ pub const MIN_CONTRAST: f64 = 2.0;
 /// Minimum difference in brightness ([`Rgb::luma`]) between the background and each part: readers convert an image to
 /// grayscale and fail below 24.
 pub const MIN_LUMA: u8 = 32;
+/// What `logo` begins with if it names an uploaded logo. No URL of a logo begins like this.
+pub const UPLOADED: &str = "name:";
+/// Maximum characters of an uploaded logo's name.
+pub const MAX_LOGO_NAME: usize = 40;
+
+/// The name in a `logo` that refers to an uploaded logo; `None` if it is a URL.
+pub fn uploaded(logo: &str) -> Option<&str> {
+    logo.strip_prefix(UPLOADED)
+}
+
+/// Whether an uploaded logo may have this name: 1 to 40 lowercase letters, digits and hyphens.
+pub fn is_logo_name(name: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=MAX_LOGO_NAME).contains(&name.len()) && name.bytes().all(is_known)
+}
 
 /// Options of a QR code; all are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct QrOptions {
     /// Width and height in pixels, including the margin, 1 to 2048; 600 by default. A PNG needs 2 pixels per module.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub size: Option<u32>,
     /// Error correction level; by default, `H` with a logo, otherwise `L`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<QrLevel>,
     /// Margin in modules, 0 to 16; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 16))]
     pub margin: Option<u32>,
     /// Style of the modules; `rounded` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,28 +78,38 @@ pub struct QrOptions {
     pub shape: Option<QrShape>,
     /// Color of every part without a color of its own; black by default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub fg_color: Option<Rgb>,
     /// Background color; white by default.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub bg_color: Option<Rgb>,
     /// Color of the dots.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub dot_color: Option<Rgb>,
     /// Color of the corner squares.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub corner_square_color: Option<Rgb>,
     /// Color of the corner dots.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub corner_dot_color: Option<Rgb>,
     /// Omits the logo and ignores `logo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
-    /// Web address of a PNG, JPEG or WebP image to put in the middle: at most 512 KiB, 4,096 px a side, 16 megapixels,
+    /// An uploaded logo to put in the middle, as `name:` followed by its name, or the web address of a PNG, JPEG or WebP
+    /// image: at most 512 KiB, 4,096 px a side, 16 megapixels,
     /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colors), a WebP
     /// (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency.
     /// The service fetches it; it must be reachable on the public internet, without a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub logo: Option<String>,
+    /// What is wrong with the JSON that they were read from.
+    #[serde(skip)]
+    refused: Option<Box<Invalid>>,
 }
 
 impl QrOptions {
@@ -118,8 +149,34 @@ impl QrOptions {
         logo: impl Into<String>,
     }
 
+    /// These options, and `other`'s where they have none. A logo is not hidden by another's `hideLogo`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let hide_logo = if self.logo.is_some() { self.hide_logo } else { self.hide_logo.or(other.hide_logo) };
+        Self {
+            size: self.size.or(other.size),
+            level: self.level.or(other.level),
+            margin: self.margin.or(other.margin),
+            dot_type: self.dot_type.or(other.dot_type),
+            corner_square_type: self.corner_square_type.or(other.corner_square_type),
+            corner_dot_type: self.corner_dot_type.or(other.corner_dot_type),
+            shape: self.shape.or(other.shape),
+            fg_color: self.fg_color.or(other.fg_color),
+            bg_color: self.bg_color.or(other.bg_color),
+            dot_color: self.dot_color.or(other.dot_color),
+            corner_square_color: self.corner_square_color.or(other.corner_square_color),
+            corner_dot_color: self.corner_dot_color.or(other.corner_dot_color),
+            hide_logo,
+            logo: self.logo.or(other.logo),
+            refused: self.refused.or(other.refused),
+        }
+    }
+
     /// Applies defaults and rules. Only the form of a logo's URL is checked here, not its host.
     pub fn check(&self) -> Result<QrStyle, Invalid> {
+        if let Some(refused) = &self.refused {
+            return Err((**refused).clone());
+        }
         let within = |name, value: Option<u32>, least, most| match value {
             Some(value) if !(least..=most).contains(&value) => Err(wrong(name, &out_of_range(least, most))),
             _ => Ok(()),
@@ -218,7 +275,7 @@ pub struct QrStyle {
     pub frames: Rgb,
     /// Color of the corner dots.
     pub pupils: Rgb,
-    /// URL of the logo to draw.
+    /// The logo to draw: its URL, or the reference to an uploaded one.
     pub logo: Option<String>,
 }
 

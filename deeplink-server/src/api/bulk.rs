@@ -11,6 +11,7 @@ use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::links::{affiliate_not_found, check_affiliate, check_owned, new_link, within};
+use super::qr_logos::Looks;
 use super::{aliases, tags};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link};
@@ -126,6 +127,11 @@ impl Work for Create {
             check_end(template.expires_at, self.now)?;
             self.app.threats.check(template.urls())?;
         }
+        let looks =
+            Looks::of(&self.app, tx, &self.caller.tenant, self.contents().filter_map(|link| link.qr.as_ref())).await?;
+        if let Batch::Named { template, .. } | Batch::Generated { template, .. } = &self.judged.batch {
+            looks.check(template.qr.as_ref())?;
+        }
         // Lock the tenant's row before its other rows, as everywhere: otherwise a batch and a create of one of its ids
         // would deadlock, and a first primary domain could be verified between its look-up and the insert. The plan's
         // limit is reported after errors in rows.
@@ -138,7 +144,7 @@ impl Work for Create {
         }
         let primary = domains::primary_of(tx, &self.caller.tenant).await?;
         let mut rows = self.rows(tx, primary.as_deref()).await?;
-        self.refuse_bad_rows(tx, &rows, &blocked, primary.is_none()).await?;
+        self.refuse_bad_rows(tx, &rows, (&blocked, &looks), primary.is_none()).await?;
         let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
         let tagged: Vec<_> = rows.iter().map(|row| (row.position, &*row.content.tags)).collect();
         tags::give(&self.app, tx, &self.caller.tenant, &tagged, self.now).await?;
@@ -160,13 +166,18 @@ impl Work for Create {
 }
 
 impl Create {
-    /// The URLs of the rows.
-    fn urls(&self) -> impl Iterator<Item = &str> {
+    /// What the rows contain.
+    fn contents(&self) -> impl Iterator<Item = &NewLink> {
         let (template, links) = match &self.judged.batch {
             Batch::Named { template, .. } | Batch::Generated { template, .. } => (Some(template), &[][..]),
             Batch::Different(links) => (None, &links[..]),
         };
-        template.into_iter().chain(links).flat_map(|link| link.urls().map(|(_, url)| url))
+        template.into_iter().chain(links)
+    }
+
+    /// The URLs of the rows.
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.contents().flat_map(|link| link.urls().map(|(_, url)| url))
     }
 
     /// The links to store, in the order of the request, after checking that their affiliates are the tenant's.
@@ -196,7 +207,7 @@ impl Create {
         &self,
         tx: &mut Conn<'_>,
         rows: &[Link],
-        blocked: &Blocked,
+        (blocked, looks): (&Blocked, &Looks<'_>),
         must_claim: bool,
     ) -> Result<(), ApiError> {
         let mut errors = self.judged.errors.clone();
@@ -205,6 +216,7 @@ impl Create {
             for (index, row) in self.judged.indexes.iter().zip(rows) {
                 let checked = check_end(row.content.expires_at, self.now)
                     .and_then(|()| self.app.threats.check(row.content.urls()))
+                    .and_then(|()| looks.check(row.content.qr.as_ref()))
                     .and_then(|()| blocked.check(row.content.urls()));
                 if let Err(refused_by) = checked {
                     errors.push(RowError::new(*index, refused_by, row.content.custom_id.clone()));

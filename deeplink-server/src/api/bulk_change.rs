@@ -11,7 +11,7 @@ use deeplink_core::link::{LinkChange, LinkDetail, LinkPatch, is_link_id};
 use deeplink_core::tag::{MAX_TAGS, Tag, set_of};
 use deeplink_core::time::Timestamp;
 
-use super::links::{check_patch, may_open, taken_down};
+use super::links::{check_look, check_patch, may_open, taken_down};
 use crate::caller::Caller;
 use crate::db::link_history::{self, Change};
 use crate::db::links::{self, Link};
@@ -100,6 +100,7 @@ impl Work for Update {
         let tenant = &self.caller.tenant;
         let set = self.change.set.clone().unwrap_or_default();
         check_patch(&self.app, &set, self.now)?;
+        check_look(&self.app, tx, &self.caller, &set.qr).await?;
         // The account's row before any link's, as everywhere, so that no two writes deadlock.
         tenants::lock(tx, tenant).await?;
         let ids: Vec<&str> =

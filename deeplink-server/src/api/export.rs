@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    account, affiliates, apps, audit, domains, event_log, link_list, publishable_keys, secret_keys, sources, users,
-    webhooks,
+    account, affiliates, apps, audit, domains, event_log, link_list, publishable_keys, qr_logos, secret_keys, sources,
+    users, webhooks,
 };
 use crate::caller::Caller;
 use crate::db::tenants;
@@ -27,8 +27,8 @@ use crate::state::{App, Shared};
 /// Exports the account's data, record by record.
 ///
 /// Returns the settings first, then each record of each list, in the format of that list, and all stored
-/// events. Secrets are omitted: keys, webhook secrets and source URLs. Report totals, deliveries and payments
-/// are not included. A page may be short or empty and still have a `next_cursor`.
+/// events. Secrets are omitted: keys, webhook secrets and source URLs. Images of logos, report totals, deliveries and
+/// payments are not included. A page may be short or empty and still have a `next_cursor`.
 #[utoipa::path(
     get, path = "/v1/account/export", operation_id = "export_account", tag = "account", security(("secret_key" = [])),
     params(
@@ -125,6 +125,7 @@ async fn records(app: &App, caller: &Caller, at: &ExportCursor, limit: u32) -> R
             page(list)
         }
         RecordType::Webhook => page(webhooks::list_for(app, caller, request).await?),
+        RecordType::QrLogo => Ok((values(qr_logos::list_for(app, caller).await?)?, None)),
         RecordType::Link => {
             page(link_list::list_for(app, caller, LinkFilter::new(), cursor, limit.min(MAX_LIMIT)).await?)
         }

@@ -11,11 +11,13 @@ use deeplink_core::link::{
     generate_id, is_link_id,
 };
 use deeplink_core::patch::Patch;
+use deeplink_core::qr::QrOptions;
 use deeplink_core::tag::Tag;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use http::StatusCode;
 
+use super::qr_logos::Looks;
 use super::{aliases, tags};
 use crate::caller::Caller;
 use crate::db::links::{self, Inserted, Link, Updated};
@@ -137,6 +139,7 @@ impl Work for Create {
         let (caller, app) = (&self.caller, &self.app);
         check_end(self.link.expires_at, self.now)?;
         app.threats.check(self.link.urls())?;
+        Looks::of(app, tx, &caller.tenant, &self.link.qr).await?.check(self.link.qr.as_ref())?;
         check_affiliate(tx, caller, self.link.affiliate_id.as_ref()).await?;
         within(tenants::count_links(tx, &caller.tenant, 1, app.quotas_at(self.now)).await?)?;
         refuse_taken_down(tx, &caller.tenant, self.link.urls()).await?;
@@ -252,6 +255,7 @@ impl App {
             expired_url: link.content.expired_url,
             tags: link.content.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.content.aliases.into_iter().map(Alias::into_text).collect(),
+            qr: link.content.qr,
         }
     }
 }
@@ -336,6 +340,7 @@ pub(crate) async fn update_for(
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
+                check_look(app, tx, caller, &patch.qr).await?;
                 let gives = patch.tags.is_some() || patch.aliases.is_some();
                 if may_open(patch) || gives || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
@@ -380,6 +385,17 @@ pub(super) fn check_patch(app: &App, patch: &LinkPatch, now: Timestamp) -> Resul
         check_end(Some(end), now)?;
     }
     app.threats.check(patch.urls())
+}
+
+/// Refuses a look with a logo that cannot be drawn.
+pub(super) async fn check_look(
+    app: &App,
+    tx: &mut Conn<'_>,
+    caller: &Caller,
+    look: &Patch<QrOptions>,
+) -> Result<(), ApiError> {
+    let Patch::Set(look) = look else { return Ok(()) };
+    Ok(Looks::of(app, tx, &caller.tenant, [look]).await?.check(Some(look))?)
 }
 
 /// Whether a change may make a link work that did not.

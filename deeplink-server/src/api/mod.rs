@@ -31,6 +31,7 @@ pub(crate) mod oauth;
 pub(crate) mod one_time_links;
 pub(crate) mod publishable_keys;
 pub(crate) mod qr;
+pub(crate) mod qr_logos;
 pub(crate) mod sdk;
 pub(crate) mod secret_keys;
 pub(crate) mod sessions;

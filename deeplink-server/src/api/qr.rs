@@ -1,11 +1,16 @@
 //! Links as QR codes.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
-use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle};
+use deeplink_core::id::TenantId;
+use deeplink_core::qr::{
+    CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle, uploaded,
+};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{StatusCode, Uri};
 use sha2::{Digest, Sha256};
@@ -13,7 +18,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
 use crate::caller::Caller;
-use crate::db::domains;
+use crate::db::{domains, qr_logos};
 use crate::error::{ApiError, Stop};
 use crate::http::auth::LinkWriter;
 use crate::http::documented::{AnyKey, NotFound};
@@ -24,7 +29,7 @@ use crate::state::{App, Shared};
 
 /// A link's address may change when a domain is verified, and the link may be deleted.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=300");
-const VARY: HeaderValue = HeaderValue::from_static("Authorization");
+pub(super) const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// Returns a QR code for a link.
 ///
@@ -34,6 +39,10 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 /// `cornerSquareType=square`; scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
 /// ones.
 ///
+/// Without any option, the code has the look that the link keeps in `qr`, or the default style if it keeps none. If any
+/// option is given, the link's own look is not used: options that are not given have their defaults. A link whose look
+/// names an uploaded logo that was deleted is drawn without a logo.
+///
 /// Enumerated values are case-insensitive. Known parameters that are repeated or empty are rejected; unknown
 /// parameters are ignored.
 #[utoipa::path(
@@ -41,7 +50,7 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
     params(
         ("link_id" = String, Path, description = "The link's ID"),
         ("format" = QrFormat, Path, description = "File format"),
-        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. In a PDF or EPS, 300 pixels are an inch: 600 are 50.8 mm", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` means `margin=0` if `margin` is absent"),
@@ -56,14 +65,14 @@ const VARY: HeaderValue = HeaderValue::from_static("Authorization");
         ("cornerDotColor" = Option<String>, Query, description = "Color of the corner dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("If-None-Match" = Option<String>, Header, description = "`ETag` of a cached image; if it matches, the response is 304 without the image"),
         ("hideLogo" = Option<bool>, Query, description = "Omits the logo and ignores `logo`"),
-        ("logo" = Option<String>, Query, description = "Public URL of a PNG, JPEG or WebP image to show in the middle: at most 512 KiB, 4,096 px per side and 16 megapixels; less if decoding needs more memory, as for a progressive JPEG (2 megapixels, 4 with chroma subsampling), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", format = Uri, max_length = 2048),
+        ("logo" = Option<String>, Query, description = "An uploaded logo to show in the middle, as `name:` followed by its name, or the public URL of a PNG, JPEG or WebP image: at most 512 KiB, 4,096 px per side and 16 megapixels; less if decoding needs more memory, as for a progressive JPEG (2 megapixels, 4 with chroma subsampling), a WebP (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency. Redirects are not followed", max_length = 2048),
     ),
     responses(
-        (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml")),
+        (status = 200, description = "The image", content((inline(Pixels) = "image/png"), (String = "image/svg+xml"), (inline(Pixels) = "application/pdf"), (String = "application/postscript")),
             headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
         (status = 304, description = "`If-None-Match` matches the image's current `ETag`"),
         AnyKey, NotFound,
-        (status = 400, description = "The format is neither `png` nor `svg` (`invalid_qr_format`), or the option in `field` is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
+        (status = 400, description = "The format is not `png`, `svg`, `pdf` or `eps` (`invalid_qr_format`), or the option in `field` is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
         (status = 503, description = "Too many codes are being generated or logos fetched, or the database cannot be read; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -74,35 +83,48 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    draw_for(&app, &caller, (&link_id, &format), uri.query().unwrap_or_default(), &headers).await
+    draw_for(&app, &caller, (&link_id, &format), (uri.query().unwrap_or_default(), ""), &headers).await
 }
 
-/// Draws a link of the caller.
+/// Draws a link of the caller, with the options in the query, else with the link's own look, else with these others.
 pub(crate) async fn draw_for(
     app: &Shared,
     caller: &Caller,
     (link_id, format): (&str, &str),
-    query: &str,
+    (query, others): (&str, &str),
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
-    let url = if caller.is_known() { Some(address(app, caller, link_id).await?) } else { None };
+    let link = if caller.is_known() { Some(address(app, caller, link_id).await?) } else { None };
     let is_allowed = |address| app.config.outbound_allow.contains(address);
     let style = QrOptions::from_query(query, is_allowed)?.check()?;
-    let Some(url) = url else { return Err(ApiError::Stopped(Stop::FormIsValid)) };
+    let Some((url, look)) = link else { return Err(ApiError::Stopped(Stop::FormIsValid)) };
+    // Options replace the link's own look as a whole.
+    let (style, digest) = match look {
+        _ if QrOptions::are_in_query(query) => {
+            let digest = digest_of(app, &caller.tenant, &style).await?;
+            (style, digest)
+        }
+        Some(look) => style_of(app, &caller.tenant, look).await?,
+        None => (QrOptions::from_query(others, is_allowed)?.check()?, None),
+    };
     let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
     let file = File { link_id, format, has_logo: style.logo.is_some() };
-    let logo = match &style.logo {
-        Some(logo) => Some(app.logos.get(&caller.tenant, caller.turn(), logo).await?),
+    let artwork = match &style.logo {
+        Some(logo) => Some(Artwork::of(app, caller, logo, digest).await?),
         None => None,
     };
-    let tag = tag(&style, format, &url, logo.as_deref());
+    let tag = tag(&style, format, &url, artwork.as_ref().map(Artwork::digest).as_deref());
     if etag::matches(headers, &tag) {
         return file.answer(StatusCode::NOT_MODIFIED, &tag, Bytes::new());
     }
     if let Some(image) = app.codes.cached(&tag) {
         return file.answer(StatusCode::OK, &tag, image);
     }
+    let logo = match artwork {
+        Some(artwork) => Some(artwork.decoded(app, caller).await?),
+        None => None,
+    };
     let image = app.codes.run(caller.turn(), move || draw(&layout, &style, &url, logo.as_deref())).await?;
     let image = Bytes::from(image);
     app.codes.insert(tag.clone(), image.clone());
@@ -115,30 +137,97 @@ pub(crate) async fn without_format(LinkWriter(_): LinkWriter) -> ApiError {
 }
 
 fn unknown_format() -> ApiError {
-    Invalid::whole(ErrorCode::InvalidQrFormat, "the format must be png or svg, as in qr.png").into()
+    Invalid::whole(ErrorCode::InvalidQrFormat, "the format must be png, svg, pdf or eps, as in qr.png").into()
 }
 
-/// The address of one of the caller's links, as in its detail.
-async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<String, ApiError> {
+fn no_logo() -> ApiError {
+    let message = "logo: this account has no uploaded logo with this name";
+    Invalid::field(ErrorCode::InvalidQrOptions, "logo", message).into()
+}
+
+/// The address of one of the caller's links, as in its detail, and the look that it keeps.
+async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<(String, Option<QrOptions>), ApiError> {
     let mut reader = app.db.read().await?;
     let link = super::links::find(&mut reader.conn(), caller, link_id).await?;
     let primary = domains::primary_of(&mut reader.conn(), &caller.tenant).await?;
-    Ok(app.url_of(&link, primary.as_deref()))
+    let url = app.url_of(&link, primary.as_deref());
+    Ok((url, link.content.qr))
+}
+
+/// The style of a link's own look, and the digest of its uploaded logo. Without the logo, if that was deleted.
+async fn style_of(app: &App, tenant: &TenantId, look: QrOptions) -> Result<(QrStyle, Option<String>), ApiError> {
+    let style = look.check()?;
+    let digest = digest_of(app, tenant, &style).await?;
+    if digest.is_none() && style.logo.as_deref().and_then(uploaded).is_some() {
+        return Ok((look.hide_logo(true).check()?, None));
+    }
+    Ok((style, digest))
+}
+
+/// The digest of the uploaded logo that a style names. `None` if it names none, or none that is there.
+async fn digest_of(app: &App, tenant: &TenantId, style: &QrStyle) -> Result<Option<String>, ApiError> {
+    let Some(name) = style.logo.as_deref().and_then(uploaded) else { return Ok(None) };
+    Ok(qr_logos::digest(&mut app.db.read().await?.conn(), tenant, name).await?)
+}
+
+/// A logo to draw.
+enum Artwork {
+    /// From a URL.
+    Fetched(Arc<Logo>),
+    /// Uploaded. It is decoded only for a code that is not cached.
+    Uploaded { name: String, digest: String },
+}
+
+impl Artwork {
+    async fn of(app: &App, caller: &Caller, logo: &str, digest: Option<String>) -> Result<Self, ApiError> {
+        match (uploaded(logo), digest) {
+            (Some(name), Some(digest)) => Ok(Self::Uploaded { name: name.to_owned(), digest }),
+            (Some(_), None) => Err(no_logo()),
+            (None, _) => Ok(Self::Fetched(app.logos.get(&caller.tenant, caller.turn(), logo).await?)),
+        }
+    }
+
+    /// SHA-256 of its file in hex.
+    fn digest(&self) -> String {
+        match self {
+            Self::Fetched(logo) => hex::encode(logo.digest()),
+            Self::Uploaded { digest, .. } => digest.clone(),
+        }
+    }
+
+    async fn decoded(self, app: &App, caller: &Caller) -> Result<Arc<Logo>, ApiError> {
+        match self {
+            Self::Fetched(logo) => Ok(logo),
+            Self::Uploaded { name, digest } => {
+                let read = async {
+                    let found = qr_logos::image(&mut app.db.read().await?.conn(), &caller.tenant, &name).await?;
+                    match found {
+                        Some((of, image)) if of == digest => Ok(Bytes::from(image)),
+                        _ => {
+                            let message = "the logo was replaced meanwhile; try again";
+                            Err(ApiError::Plain(ErrorCode::Overloaded, message))
+                        }
+                    }
+                };
+                app.logos.uploaded(&caller.tenant, caller.turn(), &digest, read).await
+            }
+        }
+    }
 }
 
 /// One tag for all spellings of one picture.
-fn tag(style: &QrStyle, format: QrFormat, url: &str, logo: Option<&Logo>) -> String {
+fn tag(style: &QrStyle, format: QrFormat, url: &str, logo: Option<&str>) -> String {
     let QrStyle { size, level, margin, dot_type, corner_square_type, corner_dot_type, shape, .. } = style;
     let QrStyle { background, dots, frames, pupils, .. } = style;
-    let logo = logo.map_or("-".to_owned(), |logo| hex::encode(logo.digest()));
+    let logo = logo.unwrap_or("-");
     etag::tag_of(Sha256::new_with_prefix(format!(
         "{RENDERER_VERSION}\n{format}\n{url}\n{size}\n{level}\n{margin}\n{shape}\n{dot_type}\n{corner_square_type}\n\
          {corner_dot_type}\n{background}\n{dots}\n{frames}\n{pupils}\n{logo}\n"
     )))
 }
 
-/// A PNG in the OpenAPI description.
-enum Pixels {}
+/// A binary file in the OpenAPI description.
+pub(super) enum Pixels {}
 
 impl utoipa::PartialSchema for Pixels {
     fn schema() -> RefOr<Schema> {

@@ -56,6 +56,7 @@ const GROUPS: [Group; 7] = [
         ("events", OF_ACCOUNT),
         ("sources", OF_ACCOUNT),
         ("apps", OF_ACCOUNT),
+        ("qr_logos", OF_ACCOUNT),
         ("domains", OF_ACCOUNT),
         ("wallets", OF_ACCOUNT),
         ("conversion_keys", OF_ACCOUNT),

@@ -58,6 +58,7 @@ pub(crate) mod payments;
 pub(crate) mod people;
 pub(crate) mod public_url;
 pub(crate) mod publishable_keys;
+pub(crate) mod qr_logos;
 pub(crate) mod replies;
 pub(crate) mod sealed;
 pub(crate) mod sessions;

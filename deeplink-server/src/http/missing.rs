@@ -16,7 +16,7 @@ const MAX_HOST: usize = 253;
 
 /// The kinds of things: how the path of one begins, what it is called, and what it belongs to. Of two that fit, the first
 /// applies.
-const KINDS: [(&str, &str, &str); 12] = [
+const KINDS: [(&str, &str, &str); 13] = [
     ("/v1/affiliates/{affiliate_id}/credentials/{key_id}", "credential", " for this affiliate"),
     ("/v1/affiliates/{affiliate_id}", "affiliate", ""),
     ("/v1/apps/{app_id}", "app", ""),
@@ -25,6 +25,7 @@ const KINDS: [(&str, &str, &str); 12] = [
     ("/v1/auth/users/{user_id}", "user", ""),
     ("/v1/domains/{domain}", "domain", ""),
     ("/v1/links/{link_id}", "link", ""),
+    ("/v1/qr-logos/{name}", "logo", ""),
     ("/v1/sources/{id}", "source", ""),
     ("/v1/tags/{tag}", "tag", ""),
     ("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "delivery", " for this webhook"),

@@ -39,6 +39,7 @@ use crate::state::Shared;
         (name = "resolve", description = "Resolving links"),
         (name = "links", description = "Creating and managing links"),
         (name = "tags", description = "Tags that group links"),
+        (name = "qr-logos", description = "Uploaded logos for QR codes"),
         (name = "lifecycle", description = "Reporting clicks, installs, users and conversions"),
         (name = "apps", description = "Apps that open links"),
         (name = "domains", description = "Custom domains"),

@@ -87,8 +87,11 @@ fn is_named(action: &AuditAction, has_detail: bool) -> bool {
 
 /// An action as people read it, such as "Secret key created".
 fn words_of(action: &AuditAction) -> String {
-    if *action == AuditAction::AppSaved {
-        return "App added or changed".to_owned();
+    match action {
+        AuditAction::AppSaved => return "App added or changed".to_owned(),
+        AuditAction::QrLogoSaved => return "QR logo uploaded".to_owned(),
+        AuditAction::QrLogoDeleted => return "QR logo deleted".to_owned(),
+        _ => {}
     }
     capitalised(&action.as_str().replace(['.', '_'], " ").replace("sign in link", "sign-in link"))
 }
@@ -128,6 +131,7 @@ mod tests {
             (AuditAction::SecretKeyCreated, "Secret key created"),
             (AuditAction::UserSignedIn, "User signed in"),
             (AuditAction::AppSaved, "App added or changed"),
+            (AuditAction::QrLogoSaved, "QR logo uploaded"),
             (AuditAction::from("new.thing"), "New thing"),
         ] {
             assert_eq!(words_of(&action), words);

@@ -71,7 +71,8 @@ impl Form {
         Self::of(form_body(request, limit).await?.pairs())
     }
 
-    fn of(sent: &[(String, String)]) -> Result<Self, ApiError> {
+    /// Reads the fields that were sent.
+    pub(super) fn of(sent: &[(String, String)]) -> Result<Self, ApiError> {
         let mut form = Self::default();
         for (name, value) in sent {
             if form.pairs.len() == MAX_FIELDS || form.pairs.iter().any(|(known, _)| known == name) {

@@ -12,8 +12,6 @@ use deeplink_core::link::{
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
-use http::HeaderMap;
-use http::header::{CONTENT_DISPOSITION, HeaderValue};
 
 use super::chart::Report;
 use super::confirm::Question;
@@ -23,11 +21,10 @@ use super::headers::{after_deletion, see_other};
 use super::person::Person;
 use super::range::Range;
 use super::tags::{self, TagLink};
-use super::{PageResult, explanations, time};
+use super::{PageResult, explanations, qr_look, time};
 use crate::api;
 use crate::api::explanations::takedown_of;
 use crate::db::domains;
-use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::once::Once;
 use crate::state::{App, Shared};
@@ -276,7 +273,11 @@ pub(super) async fn show(
         (app.detail(link, primary.as_deref(), now), is_taken_down, takedown, address)
     };
     // Nobody should print a code that leads to a notice.
-    let qr = if is_taken_down { None } else { app.codes.on_page(person.caller.tenant.as_str(), &link.url).await };
+    let qr = match &link.qr {
+        _ if is_taken_down => None,
+        Some(_) => Some(qr_look::shown(&link).into()),
+        None => app.codes.on_page(person.caller.tenant.as_str(), &link.url).await,
+    };
     let destinations = [
         ("Web page", &link.web_url),
         ("iOS app", &link.ios_deep_link),
@@ -307,21 +308,6 @@ pub(super) async fn show(
         qr,
     };
     Ok(answer(&app, status, &frame, &page))
-}
-
-/// The link's QR code as a download.
-pub(super) async fn qr(
-    State(app): State<Shared>,
-    person: Person,
-    Path((id, format)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> PageResult {
-    // Large enough for a poster, with error correction that tolerates some dirt.
-    let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), "size=1024&level=M", &headers).await?;
-    let name = format!("attachment; filename=\"{id}.{format}\"");
-    let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
-    response.headers_mut().insert(CONTENT_DISPOSITION, name);
-    Ok(response)
 }
 
 /// The form that changes a link.

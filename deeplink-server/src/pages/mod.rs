@@ -34,6 +34,7 @@ mod notice;
 mod one_time;
 mod person;
 mod plan;
+mod qr_look;
 mod range;
 mod secret;
 mod settings;
@@ -80,7 +81,8 @@ table! {
     .route("/account/links/{link_id}/delete", get(links::confirm).post(links::delete))
     .route("/account/links/{link_id}/history", get(link_history::show).post(link_history::restore))
     .route("/account/deleted-links", get(link_history::deleted))
-    .route("/account/links/{link_id}/qr.{format}", get(links::qr))
+    .route("/account/links/{link_id}/qr", get(qr_look::show).post(qr_look::save))
+    .route("/account/links/{link_id}/qr.{format}", get(qr_look::download))
     .route("/account/domains", get(domains::list).post(domains::create))
     .route("/account/domains/{domain}", get(domains::show).post(domains::verify))
     .route("/account/domains/{domain}/edit", get(domains::back).post(domains::update))

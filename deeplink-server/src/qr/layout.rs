@@ -76,7 +76,7 @@ impl Layout {
         let layout = Self { format, size: style.size, level: style.level, version, margin: style.margin, ring };
         let least = match format {
             QrFormat::Png => MIN_SCALE * layout.span(),
-            QrFormat::Svg => 1,
+            QrFormat::Svg | QrFormat::Pdf | QrFormat::Eps => 1,
         };
         if style.size < least { Err(CannotDraw::TooSmall { least }) } else { Ok(layout) }
     }

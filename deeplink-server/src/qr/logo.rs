@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::picture::{NotALogo, Picture};
+use super::png;
 
 /// A decoded picture.
 pub struct Logo {
@@ -27,6 +28,11 @@ impl Logo {
     /// but the pixels is dropped.
     pub fn decode(file: &[u8]) -> Result<Self, NotALogo> {
         Picture::read(Bytes::copy_from_slice(file))?.decode()
+    }
+
+    /// The picture as a PNG.
+    pub fn to_png(&self) -> Vec<u8> {
+        png::encode_logo(self, self.width.max(self.height))
     }
 
     /// Width in pixels.

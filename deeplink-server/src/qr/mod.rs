@@ -12,9 +12,11 @@ mod layout;
 mod logo;
 pub(crate) mod logos;
 mod matrix;
+mod number;
 mod outline;
 mod picture;
 mod png;
+mod print;
 mod scale;
 mod svg;
 
@@ -31,7 +33,7 @@ use matrix::Field;
 /// The renderer's version, a part of every `ETag`, so that cached images of an older one are not used.
 pub const RENDERER_VERSION: u32 = 1;
 
-/// The finished file: a PNG, or an SVG in UTF-8. `layout` must be made for the same style and content.
+/// The finished file. `layout` must be made for the same style and content.
 ///
 /// # Panics
 ///
@@ -42,6 +44,8 @@ pub fn draw(layout: &Layout, style: &QrStyle, content: &str, logo: Option<&Logo>
     match layout.format() {
         QrFormat::Png => png::draw(layout, style, &field, logo),
         QrFormat::Svg => svg::draw(layout, style, &field, logo).into_bytes(),
+        QrFormat::Pdf => print::pdf(layout, style, &field, logo),
+        QrFormat::Eps => print::eps(layout, style, &field, logo).into_bytes(),
     }
 }
 
@@ -105,7 +109,12 @@ mod tests {
                     let logo = logo.as_ref().filter(|_| style.logo.is_some());
                     let file = draw(&layout, &style, &content, logo);
                     prop_assert_eq!(&file, &draw(&layout, &style, &content, logo));
-                    let begins: &[u8] = if format == QrFormat::Png { b"\x89PNG" } else { b"<svg " };
+                    let begins: &[u8] = match format {
+                        QrFormat::Png => b"\x89PNG",
+                        QrFormat::Svg => b"<svg ",
+                        QrFormat::Pdf => b"%PDF-1.4\n",
+                        QrFormat::Eps => b"%!PS-Adobe-3.0 EPSF-3.0\n",
+                    };
                     prop_assert!(file.starts_with(begins));
                 }
             }

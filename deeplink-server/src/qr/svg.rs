@@ -10,11 +10,12 @@ use deeplink_core::qr::QrStyle;
 use super::hole::Hole;
 use super::layout::Layout;
 use super::matrix::Field;
-use super::outline::Pen;
-use super::{Logo, eyes, png};
+use super::number::Thousandths;
+use super::outline::{self, PathData};
+use super::{Logo, png};
 
 /// Longest edge of an embedded logo in pixels.
-const MAX_LOGO_EDGE: u32 = 512;
+pub(super) const MAX_LOGO_EDGE: u32 = 512;
 
 /// The whole file.
 pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option<(&Logo, Hole)>) -> String {
@@ -26,21 +27,11 @@ pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option
          <rect width=\"{span}\" height=\"{span}\" fill=\"{}\"/>",
         style.background
     );
-    let (mut dots, mut frames, mut pupils) = (Pen::default(), Pen::default(), Pen::default());
-    dots.dots(field, style.dot_type, layout.margin());
-    let origin = layout.margin() + layout.ring();
-    let (outer, inner) = eyes::frame(style.corner_square_type);
-    let pupil = eyes::pupil(style.corner_dot_type, style.corner_square_type);
-    for (row, column) in eyes::positions(layout.modules()) {
-        let (row, column) = (origin + row, origin + column);
-        frames.square(row, column, outer);
-        frames.square(row, column, inner);
-        pupils.square(row, column, pupil);
-    }
-    for (pen, colour, rule) in
+    let [dots, frames, pupils] = outline::parts::<PathData>(layout, style, field);
+    for (path, colour, rule) in
         [(dots, style.dots, ""), (frames, style.frames, " fill-rule=\"evenodd\""), (pupils, style.pupils, "")]
     {
-        push(&mut svg, format_args!("<path fill=\"{colour}\"{rule} d=\"{}\"/>", pen.into_data()));
+        push(&mut svg, format_args!("<path fill=\"{colour}\"{rule} d=\"{}\"/>", path.into_text()));
     }
     if let Some((logo, hole)) = logo {
         embed(&mut svg, layout, logo, hole);
@@ -69,16 +60,6 @@ fn embed(svg: &mut String, layout: &Layout, logo: &Logo, hole: Hole) {
 fn push(svg: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = svg.write_fmt(text);
-}
-
-/// A number with at most three decimals, without trailing zeros.
-struct Thousandths(u32);
-
-impl std::fmt::Display for Thousandths {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
-        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
-    }
 }
 
 #[cfg(test)]
@@ -165,14 +146,5 @@ mod tests {
         assert_eq!((layout.span(), hole.width, hole.height), (41, 17, 7));
         let place = "<image x=\"12.5\" y=\"17.834\" width=\"16\" height=\"5.333\" preserveAspectRatio=\"none\" href=";
         assert!(svg(&style, Some(&logo)).contains(place));
-    }
-
-    #[test]
-    fn numbers_have_no_trailing_zeros() {
-        for (thousandths, text) in
-            [(0, "0"), (1, "0.001"), (500, "0.5"), (1_000, "1"), (10_250, "10.25"), (7_333, "7.333")]
-        {
-            assert_eq!(Thousandths(thousandths).to_string(), text);
-        }
     }
 }

@@ -135,6 +135,11 @@ pub(super) fn matrix() -> Vec<Row> {
         row("explain_link", LINK),
         row("link_history", OF_A),
         with("restore_link", json!({}), OF_A),
+        row("list_qr_logos", FULL),
+        // The body is a picture.
+        row("put_qr_logo", FULL),
+        row("get_qr_logo", OF_A),
+        row("delete_qr_logo", OF_A),
         row("list_tags", FULL),
         with("rename_tag", json!({"tag": "of A"}), OF_A),
         row("delete_tag", OF_A),

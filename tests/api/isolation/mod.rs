@@ -10,6 +10,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::matrix::{OWN, PUBLIC, Row, matrix};
+use crate::outbound::png;
+use crate::qr_logos::upload;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::operations::{self, Operation};
 use deeplink_testing::{Ask, Caller, Reply, Role, World, code_in, eventually, spawn};
@@ -41,6 +43,7 @@ impl Who {
         let ask = self.ask(operation, &thing.ids);
         match &thing.body {
             Some(body) => ask.json(body).send().await,
+            None if operation.id == "put_qr_logo" => ask.body_as("image/png", png()).send().await,
             None if operation.has_form => ask.body_as("application/x-www-form-urlencoded", "token=0").send().await,
             None => ask.send().await,
         }
@@ -114,6 +117,9 @@ async fn thing_of_a(world: &World, row: &Row, operation: &Operation) -> Thing {
         let address = made.member("webhook_url");
         let token = address.rsplit('/').next().expect("a token").to_owned();
         vec![if path.contains("{token}") { token } else { made.member("id") }]
+    } else if path.contains("{name}") {
+        upload(a, &name, png()).await;
+        vec![name]
     } else if path.contains("{tag}") {
         a.make_of(&json!({"custom_id": name, "tags": [name]})).await;
         vec![name]
@@ -320,6 +326,7 @@ async fn i1_and_the_other_way_round() {
     let world = spawn().await;
     world.b.make_of(&json!({"custom_id": "of-b", "tags": ["tag of B"]})).await;
     world.b1.make("of-b1").await;
+    upload(&world.b, "logo-of-b", png()).await;
     world.own_domain(&world.b, "go.example.com", Role::Primary).await;
     world.claim_domain(&world.b, "claimed.example.com", Role::Primary).await;
     let made = world.b.post("/v1/auth/publishable-keys", &json!({"domain": "go.example.com"})).await;
@@ -338,6 +345,7 @@ async fn i1_and_the_other_way_round() {
             ("/{link_id}", vec![text("of-b")]),
             ("/{link_id}", vec![text("of-b1")]),
             ("/{tag}", vec![text("tag%20of%20B")]),
+            ("/{name}", vec![text("logo-of-b")]),
             ("/{domain}", vec![text("go.example.com")]),
             ("/{domain}", vec![text("claimed.example.com")]),
             ("/sources/{id}", vec![source.clone()]),
@@ -348,7 +356,9 @@ async fn i1_and_the_other_way_round() {
             ("/{affiliate_id}", vec![partner.clone(), credential.clone()]),
             ("/credentials/{key_id}", vec![own_partner.clone(), credential.clone()]),
         ] {
-            let of_kind = |operation: &&Operation| operation.path.contains(kind) && !operation.is_public;
+            // A name is free in each account.
+            let names_it = |operation: &Operation| operation.path.contains(kind) && operation.id != "put_qr_logo";
+            let of_kind = |operation: &&Operation| names_it(operation) && !operation.is_public;
             for operation in operations::all().iter().filter(of_kind) {
                 let body = operation.has_body.then(|| json!({"web_url": null, "root_url": null, "tag": "new"}));
                 let reply = who.call(operation, &Thing { ids: ids.clone(), body }).await;

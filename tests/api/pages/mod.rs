@@ -8,6 +8,7 @@ mod links;
 mod lists;
 mod numbers;
 mod plan;
+mod qr_look;
 mod signin;
 mod suspended;
 mod tags;
@@ -140,6 +141,7 @@ async fn all_pages(world: &World, caller: &Caller) -> Vec<String> {
     pages.extend([
         format!("/account/links/{link}"),
         format!("/account/links/{link}/edit"),
+        format!("/account/links/{link}/qr"),
         format!("/account/links/{link}/delete"),
         "/account/domains/go.example.com".to_owned(),
         "/account/domains/go.example.com/delete".to_owned(),
@@ -186,6 +188,8 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
     for page in pages {
         let fields = if page.ends_with("/edit") {
             vec![("web_url", "https://example.com/elsewhere")]
+        } else if page.ends_with("/qr") {
+            vec![("qr.level", "M")]
         } else if page.ends_with("/delete") || page.ends_with("/remove") || page.starts_with("/account/domains/") {
             vec![]
         } else if page.contains("/deliveries/") {

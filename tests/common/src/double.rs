@@ -20,7 +20,7 @@ pub struct Request {
     pub target: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, as text.
+    /// The body, as text; a file is not UTF-8 and reads as it would be shown.
     pub body: String,
 }
 
@@ -205,7 +205,7 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { method, target, headers, body: String::from_utf8(body).ok()? })
+    Some(Request { method, target, headers, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
 fn write(mut stream: &TcpStream, request: &Request, answer: &Answer) -> std::io::Result<()> {
@@ -229,7 +229,7 @@ pub fn link(id: &str) -> serde_json::Value {
         "android_deep_link": null, "android_store_url": null, "created_at": "2026-11-20T09:30:00.000Z",
         "enabled": true, "expired_url": null, "expires_at": null, "ios_deep_link": null, "ios_store_url": null,
         "link_id": id, "metadata": {"season": "spring"}, "name": null, "owner_expires_at": null,
-        "social_preview": null, "status": "active", "tags": [],
+        "qr": null, "social_preview": null, "status": "active", "tags": [],
         "updated_at": "2026-11-20T09:30:00.000Z", "url": format!("https://go.example.com/{id}"),
         "web_url": format!("https://example.com/p/{id}"),
     })

@@ -5,6 +5,7 @@ use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview, Updat
 use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 
+use super::looks;
 use super::utm::Utm;
 use crate::clock::parse_later;
 use crate::context::Context;
@@ -69,6 +70,9 @@ pub(crate) struct Content {
     /// Another ID or path that leads to the link, such as that of a printed short link; may be repeated
     #[arg(long = "alias", value_name = "PATH")]
     aliases: Vec<String>,
+    /// Option of the link's QR codes, as in dl links qr, such as dotType=classy; may be repeated
+    #[arg(long, value_name = "OPTION=VALUE")]
+    qr: Vec<String>,
     #[command(flatten)]
     pub(crate) utm: Utm,
 }
@@ -100,6 +104,7 @@ impl Content {
         if !self.aliases.is_empty() {
             link.aliases = Some(self.aliases);
         }
+        link.qr = looks::read(&self.qr)?.or_else(|| link.qr.take());
         Ok(())
     }
 
@@ -127,6 +132,7 @@ impl Content {
         set(&mut update.metadata, read);
         set(&mut update.agent_context, agent);
         set(&mut update.social_preview, social);
+        set(&mut update.qr, looks::read(&self.qr)?);
         set(&mut update.tags, (!self.tags.is_empty()).then_some(self.tags));
         set(&mut update.aliases, (!self.aliases.is_empty()).then_some(self.aliases));
         Ok(())

@@ -22,9 +22,10 @@ const DAY_MILLIS: i64 = 86_400_000;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only the fields you specify change: --cta keeps the action and the description, --title keeps the rest of the \
-     preview, and --meta keeps the other metadata. With --replace, the agent context (--action, --cta, --description), \
-     the preview (--title, --og-description, --image) and the metadata are each replaced as a whole. --tag, \
-     --alias and --meta-json always replace all tags, all aliases and all metadata; dl links tag adds and removes individual tags.",
+     preview, --meta keeps the other metadata, and --qr keeps the other options of the QR codes. With --replace, the \
+     agent context (--action, --cta, --description), the preview (--title, --og-description, --image), the metadata and \
+     the QR options are each replaced as a whole. --tag, --alias and --meta-json always replace all tags, all aliases and \
+     all metadata; dl links tag adds and removes individual tags.",
     &[
     "dl links update spring-42 --cta \"Buy now\"",
     "dl links update spring-42 --web https://example.com/p/43",
@@ -38,7 +39,7 @@ pub(crate) struct Update {
     /// Field to clear; may be repeated
     #[arg(long, value_name = "FIELD")]
     unset: Vec<Field>,
-    /// Replace the agent context, the preview and the metadata as a whole
+    /// Replace the agent context, the preview, the metadata and the QR options as a whole
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -74,6 +75,8 @@ enum Field {
     Tags,
     #[value(name = "aliases", alias = "alias")]
     Aliases,
+    #[value(name = "qr")]
+    Qr,
 }
 
 impl Field {
@@ -93,6 +96,7 @@ impl Field {
             Self::ExpiredUrl => clear(&mut update.expired_url),
             Self::Tags => clear(&mut update.tags),
             Self::Aliases => clear(&mut update.aliases),
+            Self::Qr => clear(&mut update.qr),
         }
     }
 }
@@ -115,7 +119,12 @@ impl Update {
                 return Err(Failure::usage(format!("{name} is both set and unset")).into());
             }
         }
-        if update.is_empty() && utm.is_empty() {
+        // Options that the link has may make a look right that is wrong alone.
+        let look = match &update.qr {
+            Patch::Set(_) if !self.replace => std::mem::take(&mut update.qr),
+            _ => Patch::Keep,
+        };
+        if update.is_empty() && utm.is_empty() && look.is_keep() {
             let hint = "such as --web https://example.com, or --unset metadata";
             return Err(Failure::usage("nothing to change: specify at least one field").hint(hint).into());
         }
@@ -128,7 +137,7 @@ impl Update {
             update.validate().map_err(|invalid| given::invalid(invalid, &update))?;
         }
         let is_part = matches!(update.agent_context, Patch::Set(_)) || matches!(update.social_preview, Patch::Set(_));
-        let merges = !self.replace && (is_part || has_entries);
+        let merges = !look.is_keep() || !self.replace && (is_part || has_entries);
         let adds = keeps_page && !utm.is_empty();
         // What is sent then depends on the link, so a dry run reads it too.
         let reads = if merges || adds { Reads::Sent } else { Reads::Held };
@@ -136,6 +145,10 @@ impl Update {
         if merges || adds {
             let found = client.links().get(&self.id).await.map_err(|error| ctx.stop(&error).naming_link(&self.id))?;
             if merges {
+                update.qr = match look {
+                    Patch::Set(look) => Patch::Set(look.or(found.qr.clone().unwrap_or_default())),
+                    _ => update.qr,
+                };
                 merge(&mut update, &found, has_entries);
             }
             if adds {

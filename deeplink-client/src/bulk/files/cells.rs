@@ -3,6 +3,7 @@
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview};
 use deeplink_core::metadata::Metadata;
+use deeplink_core::qr::QrOptions;
 use serde_json::value::RawValue;
 
 use super::fields::{Field, MetaKind};
@@ -52,6 +53,7 @@ impl Draft {
             Field::ExpiredUrl => link.expired_url = owned,
             Field::Tags => link.tags = text.map(listed),
             Field::Aliases => link.aliases = text.map(listed),
+            Field::Qr => link.qr = text.map(look).transpose()?,
             Field::Metadata => link.metadata = text.map(metadata).transpose()?,
             Field::MetaKey(key, kind) => {
                 let value = text.map_or(Ok("null".to_owned()), |text| meta_value(key, *kind, text))?;
@@ -89,6 +91,10 @@ impl Draft {
 
     pub(super) fn aliases(&mut self, aliases: Option<Vec<String>>) {
         self.link.aliases = aliases;
+    }
+
+    pub(super) fn qr(&mut self, qr: Option<QrOptions>) {
+        self.link.qr = qr;
     }
 
     pub(super) fn metadata(&mut self, metadata: Option<Metadata>) {
@@ -146,6 +152,14 @@ fn switch(text: &str) -> Result<bool, Invalid> {
 /// Tags or aliases with commas between them.
 fn listed(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+}
+
+/// What is wrong with an option is found with the link's other rules.
+fn look(text: &str) -> Result<QrOptions, Invalid> {
+    serde_json::from_str(text).map_err(|_| {
+        let message = "qr must be a JSON object, such as {\"dotType\":\"classy\"}";
+        Invalid::field(ErrorCode::InvalidQrOptions, "qr", message)
+    })
 }
 
 fn metadata(text: &str) -> Result<Metadata, Invalid> {

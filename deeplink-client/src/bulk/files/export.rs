@@ -8,7 +8,7 @@ use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "link_id",
     "url",
     "ios_deep_link",
@@ -34,6 +34,7 @@ const COLUMNS: [&str; 25] = [
     "expired_url",
     "tags",
     "aliases",
+    "qr",
 ];
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
@@ -156,6 +157,7 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
         own(&link.expired_url),
         escape(&link.tags.join(",")),
         link.aliases.join(","),
+        link.qr.as_ref().and_then(|qr| serde_json::to_string(qr).ok()).unwrap_or_default(),
     ]
 }
 

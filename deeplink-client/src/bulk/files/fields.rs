@@ -30,6 +30,8 @@ pub(super) enum Field {
     ExpiredUrl,
     Tags,
     Aliases,
+    /// The look of the link's QR codes, as JSON.
+    Qr,
     Ignored,
 }
 
@@ -79,6 +81,7 @@ const NAMES: &[(&str, Field)] = &[
     ("expired_url", F::ExpiredUrl),
     ("tags", F::Tags),
     ("aliases", F::Aliases),
+    ("qr", F::Qr),
     ("status", F::Ignored),
     ("created_at", F::Ignored),
     ("updated_at", F::Ignored),

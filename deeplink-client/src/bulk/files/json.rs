@@ -352,6 +352,7 @@ impl Objects {
                 Field::Enabled => draft.enabled(typed::<bool>(&field, json, "true or false")?),
                 Field::Tags => draft.tags(typed::<Vec<String>>(&field, json, "an array of strings")?),
                 Field::Aliases => draft.aliases(typed::<Vec<String>>(&field, json, "an array of strings")?),
+                Field::Qr => draft.qr(typed(&field, json, "an object")?),
                 Field::Metadata => draft.metadata(typed::<Metadata>(&field, json, "JSON")?),
                 Field::AgentContext => draft.agent_context(typed(&field, json, "an object of strings")?),
                 Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of strings")?),

@@ -191,6 +191,7 @@ pub(crate) fn detail(id: &str, link: NewLink) -> LinkDetail {
         expired_url: link.expired_url,
         tags: link.tags.into_iter().map(Tag::into_text).collect(),
         aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
+        qr: link.qr,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Logos: fetched, decoded and cached. Concurrent requests for one logo share its fetch, which does not depend on any single
-//! caller.
+//! Logos: fetched or uploaded, decoded and cached. Concurrent requests for one logo share its fetch, which does not depend on
+//! any single caller.
 
 mod cache;
 mod decoder;
@@ -11,6 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
+use deeplink_core::qr_logo::MAX_LOGO_BYTES;
+use deeplink_core::secret::sha256_hex_of;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::sync::watch;
@@ -43,7 +45,7 @@ const PIXELS_PER_ROW: usize = 512 * 512 / 8;
 /// How long a fetch may take, including the waits for its permit and for the decoder.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest file, in bytes.
-const MAX_BYTES: usize = 512 << 10;
+const MAX_BYTES: usize = MAX_LOGO_BYTES;
 
 /// Why there is no logo, as far as the caller may know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +76,17 @@ impl From<LogoError> for ApiError {
     }
 }
 
-/// Tenant and URL.
+impl LogoError {
+    /// The answer to an upload.
+    fn of_upload(self) -> ApiError {
+        match self {
+            Self::NotALogo(why) => Invalid::whole(ErrorCode::InvalidLogo, format!("logo: {why}")).into(),
+            other => other.into(),
+        }
+    }
+}
+
+/// Tenant, and the URL or, for a file of the tenant's own, its digest.
 type Key = (TenantId, String);
 type Outcome = Result<Arc<Logo>, LogoError>;
 /// Sends the outcome of a fetch to all waiters.
@@ -138,9 +150,55 @@ impl Logos {
         Ok(outcome.unwrap_or(Err(LogoError::NotFetched))?)
     }
 
+    /// Decodes a file that a tenant uploads.
+    pub(crate) async fn decode(self: &Arc<Self>, tenant: &TenantId, turn: Turn, file: Bytes) -> Result<Logo, ApiError> {
+        let key = own_key(tenant, &sha256_hex_of(&file));
+        self.decode_own(key, turn, async { Ok(file) }).await?.map_err(LogoError::of_upload)
+    }
+
+    /// The uploaded logo of a tenant whose file has this digest. `read` reads the file, which waits until it may be
+    /// decoded, so that few are in memory.
+    pub(crate) async fn uploaded(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        turn: Turn,
+        digest: &str,
+        read: impl Future<Output = Result<Bytes, ApiError>>,
+    ) -> Result<Arc<Logo>, ApiError> {
+        let key = own_key(tenant, digest);
+        let cached = self.state().cache.get(&key, self.clock.monotonic_millis());
+        match cached {
+            Some(logo) => Ok(Arc::new(logo)),
+            None => Ok(self.decode_own(key, turn, read).await?.map(Arc::new)?),
+        }
+    }
+
+    /// Decodes a file that needs no fetch, with the permit and the turn of one that does.
+    async fn decode_own(
+        self: &Arc<Self>,
+        key: Key,
+        turn: Turn,
+        read: impl Future<Output = Result<Bytes, ApiError>>,
+    ) -> Result<Result<Logo, LogoError>, ApiError> {
+        let end = Instant::now() + FETCH_TIMEOUT;
+        let permit = self.fetches.acquire_until(turn.clone(), MAX_WAITING, end).await;
+        let permit = permit.map_err(LogoError::Overloaded)?;
+        let held = HeldPermit { permit, since: Instant::now() };
+        let bytes = read.await?;
+        // Nobody joins it, so it is not in flight.
+        let sender = Arc::new(OutcomeSender::new(None));
+        let own = Fetch { logos: Arc::clone(self), key, turn, sender, is_done: true };
+        Ok(own.decode(bytes, held, end).await)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The key of a file of a tenant's own, which is no URL.
+fn own_key(tenant: &TenantId, digest: &str) -> Key {
+    (tenant.clone(), format!("sha256:{digest}"))
 }
 
 /// A fetch in flight.
@@ -214,10 +272,7 @@ impl Fetch {
         let mut held = HeldPermit { permit, since: Instant::now() };
         let Some(fetched) = held.during(self.logos.http.call(call)).await else { return Err(self.abandoned()) };
         match fetched {
-            Ok(file) => {
-                let picture = Picture::read(file).map_err(|why| self.refused(why.into()))?;
-                self.decode(File { picture, held }, terms.end()).await
-            }
+            Ok(file) => self.decode(file, held, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
                 Err(if matches!(error, CallError::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
@@ -231,7 +286,9 @@ impl Fetch {
     }
 
     /// Waits for a turn at the decoder by the number of pixels, which the headers name.
-    async fn decode(&self, mut file: File, end: Instant) -> Result<Logo, LogoError> {
+    async fn decode(&self, file: Bytes, held: HeldPermit, end: Instant) -> Result<Logo, LogoError> {
+        let picture = Picture::read(file).map_err(|why| self.refused(why.into()))?;
+        let mut file = File { picture, held };
         let turn = self.turn.clone().of_rows(file.picture.pixels().div_ceil(PIXELS_PER_ROW));
         let waiting = self.logos.decoder.turn(turn, end);
         let Some(turn) = file.held.during(waiting).await else { return Err(self.abandoned()) };

@@ -1,11 +1,15 @@
-//! Outlines as SVG path data, in few bytes. Lengths are quarters of a module, so that
-//! every number is exact.
+//! Outlines of what is drawn. Lengths are quarters of a module, so that every number is exact.
 
-use deeplink_core::qr::DotType;
+mod path_data;
+
+use deeplink_core::qr::{DotType, QrStyle};
 
 use super::dots::{self, Corners};
-use super::eyes::Square;
+use super::eyes::{self, Square};
+use super::layout::Layout;
 use super::matrix::Field;
+
+pub(super) use path_data::PathData;
 
 /// Quarters in a module.
 const UNIT: i32 = 4;
@@ -14,23 +18,28 @@ const UNIT: i32 = 4;
 const DIRECTIONS: [(i32, i32); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
 const TOP: usize = 0;
 
+/// What outlines are written in. Points are in quarters of a module, from the upper left corner.
+pub(super) trait Ink: Default {
+    /// Begins an outline at `to`. The last one began at `from`.
+    fn start(&mut self, from: (i32, i32), to: (i32, i32));
+
+    /// A line to the right, down, to the left or up.
+    fn line(&mut self, from: (i32, i32), to: (i32, i32));
+
+    /// A quarter of a circle or half of one, clockwise.
+    fn arc(&mut self, radius: i32, from: (i32, i32), to: (i32, i32));
+
+    /// Ends an outline with a straight line to where it began.
+    fn close(&mut self);
+}
+
 /// Writes outlines that run clockwise around filled areas.
 #[derive(Default)]
-pub(super) struct Pen {
-    data: String,
-    /// What was written last; determines the separator.
-    last: Last,
+pub(super) struct Pen<I> {
+    ink: I,
     at: (i32, i32),
     start: (i32, i32),
     pending: Option<Segment>,
-}
-
-#[derive(Default, PartialEq)]
-enum Last {
-    #[default]
-    Letter,
-    Whole,
-    Fraction,
 }
 
 #[derive(Clone, Copy)]
@@ -43,17 +52,31 @@ enum Segment {
     Half(i32, (i32, i32)),
 }
 
-impl Pen {
+/// The dots of a code, its frames and its pupils. A frame is what is between two outlines.
+pub(super) fn parts<I: Ink>(layout: &Layout, style: &QrStyle, field: &Field) -> [I; 3] {
+    let (mut dots, mut frames, mut pupils) = (Pen::default(), Pen::default(), Pen::default());
+    dots.dots(field, style.dot_type, layout.margin());
+    let origin = layout.margin() + layout.ring();
+    let (outer, inner) = eyes::frame(style.corner_square_type);
+    let pupil = eyes::pupil(style.corner_dot_type, style.corner_square_type);
+    for (row, column) in eyes::positions(layout.modules()) {
+        let (row, column) = (origin + row, origin + column);
+        frames.square(row, column, outer);
+        frames.square(row, column, inner);
+        pupils.square(row, column, pupil);
+    }
+    [dots, frames, pupils].map(Pen::into_ink)
+}
+
+impl<I: Ink> Pen<I> {
     /// The outlines so far.
-    pub(super) fn into_data(self) -> String {
-        self.data
+    pub(super) fn into_ink(self) -> I {
+        self.ink
     }
 
     fn start(&mut self, x: i32, y: i32) {
         // After closing an outline the pen is at its start.
-        self.letter('m');
-        self.number(x - self.at.0);
-        self.number(y - self.at.1);
+        self.ink.start(self.at, (x, y));
         self.at = (x, y);
         self.start = self.at;
     }
@@ -84,27 +107,21 @@ impl Pen {
     }
 
     fn write(&mut self) {
-        let (dx, dy) = match self.pending.take() {
+        let by = |(x, y): (i32, i32), (dx, dy): (i32, i32)| (x + dx, y + dy);
+        let to = match self.pending.take() {
             None => return,
             Some(Segment::Line(direction, length)) => {
-                let (dx, dy) = (DIRECTIONS[direction].0 * length, DIRECTIONS[direction].1 * length);
-                self.letter(if dy == 0 { 'h' } else { 'v' });
-                self.number(dx + dy);
-                (dx, dy)
+                let to = by(self.at, (DIRECTIONS[direction].0 * length, DIRECTIONS[direction].1 * length));
+                self.ink.line(self.at, to);
+                to
             }
             Some(Segment::Quarter(radius, _, end) | Segment::Half(radius, end)) => {
-                self.letter('a');
-                self.number(radius);
-                self.number(radius);
-                // No rotation, the short arc, clockwise.
-                self.data.push_str(" 0 0 1");
-                self.last = Last::Whole;
-                self.number(end.0);
-                self.number(end.1);
-                end
+                let to = by(self.at, end);
+                self.ink.arc(radius, self.at, to);
+                to
             }
         };
-        self.at = (self.at.0 + dx, self.at.1 + dy);
+        self.at = to;
     }
 
     fn close(&mut self) {
@@ -114,26 +131,7 @@ impl Pen {
         }
         self.pending = None;
         self.at = self.start;
-        self.letter('z');
-    }
-
-    fn letter(&mut self, letter: char) {
-        self.data.push(letter);
-        self.last = Last::Letter;
-    }
-
-    fn number(&mut self, quarters: i32) {
-        let (whole, part) = (quarters.unsigned_abs() / 4, quarters.unsigned_abs() % 4);
-        if quarters < 0 {
-            self.data.push('-');
-        } else if self.last == Last::Whole || self.last == Last::Fraction && (whole > 0 || part == 0) {
-            self.data.push(' ');
-        }
-        if whole > 0 || part == 0 {
-            self.data.push_str(&whole.to_string());
-        }
-        self.data.push_str(["", ".25", ".5", ".75"][part as usize]);
-        self.last = if part == 0 { Last::Whole } else { Last::Fraction };
+        self.ink.close();
     }
 
     /// A part of the eye whose upper left corner is at this module.
@@ -196,7 +194,7 @@ impl Walk<'_> {
     }
 
     /// Draws the outline that begins along the top of this dot.
-    fn outline(&mut self, pen: &mut Pen, first: usize, x: i32, y: i32) {
+    fn outline<I: Ink>(&mut self, pen: &mut Pen<I>, first: usize, x: i32, y: i32) {
         let mut corners = self.corners(first);
         let radius = |corners: Corners, corner: usize| corners[corner % 4].cast_signed();
         pen.start(x, y + radius(corners, 0));

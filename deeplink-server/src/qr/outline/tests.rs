@@ -12,9 +12,9 @@ fn field(rows: &[&str]) -> Field {
 }
 
 fn dots(rows: &[&str], dot_type: DotType) -> String {
-    let mut pen = Pen::default();
+    let mut pen = Pen::<PathData>::default();
     pen.dots(&field(rows), dot_type, 0);
-    pen.into_data()
+    pen.into_ink().into_text()
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn parts_of_eyes_are_squares_or_discs() {
         (3, "m2 2.75a.75.75 0 0 1 .75-.75h1.5a.75.75 0 0 1 .75.75v1.5a.75.75 0 0 1-.75.75h-1.5a.75.75 0 0 1-.75-.75z"),
         (6, "m2 3.5a1.5 1.5 0 0 1 3 0a1.5 1.5 0 0 1-3 0z"),
     ] {
-        let mut pen = Pen::default();
+        let mut pen = Pen::<PathData>::default();
         pen.square(0, 0, Square { edge: 3, radius });
-        assert_eq!(pen.into_data(), data);
+        assert_eq!(pen.into_ink().into_text(), data);
     }
 }
 
@@ -156,9 +156,9 @@ fn outlines_are_the_union_of_the_dots() {
                 .map(|at| (at / 7, at % 7))
                 .collect();
             let field = Field::with_dots(7, cells.iter().copied());
-            let mut pen = Pen::default();
+            let mut pen = Pen::<PathData>::default();
             pen.dots(&field, dot_type, 0);
-            let data = pen.into_data();
+            let data = pen.into_ink().into_text();
             let polygons = polygons(&data);
             for (row, column) in (0..49_u32).map(|at| (at / 7, at % 7)) {
                 for (dx, dy) in [(0.07, 0.06), (0.93, 0.08), (0.94, 0.92), (0.05, 0.94), (0.51, 0.49), (0.2, 0.77)] {

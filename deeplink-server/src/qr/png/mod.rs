@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use deeplink_core::qr::QrStyle;
 use png::{BitDepth, ColorType, Compression, Encoder, Filter};
 
+use super::Logo;
 use super::hole::Hole;
 use super::layout::Layout;
 use super::matrix::Field;
-use super::{Logo, scale};
+use super::scale::{self, Pixel};
 use canvas::Canvas;
 
 /// The whole file.
@@ -27,8 +28,8 @@ pub(super) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo: Option
     encode(size, ColorType::Indexed, Some(canvas.palette()), Filter::Up, canvas.pixels())
 }
 
-/// Encodes a logo as a PNG with at most `longest` pixels on an edge. It is never enlarged.
-pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
+/// A logo's pixels with at most `longest` on an edge, and how many there are. It is never enlarged.
+pub(super) fn fitted(logo: &Logo, longest: u32) -> (u32, u32, Vec<Pixel>) {
     let (width, height) = (logo.width(), logo.height());
     let edge = width.max(height);
     let fitted = |length: u32| {
@@ -36,7 +37,12 @@ pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
         u32::try_from((2 * length + edge) / (2 * edge)).unwrap_or(longest).max(1)
     };
     let (width, height) = if edge <= longest { (width, height) } else { (fitted(width), fitted(height)) };
-    let pixels = scale::resize(logo, width, height);
+    (width, height, scale::resize(logo, width, height))
+}
+
+/// Encodes a logo as a PNG with at most `longest` pixels on an edge. It is never enlarged.
+pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
+    let (width, height, pixels) = fitted(logo, longest);
     if pixels.iter().all(|pixel| byte(255.0 * pixel[3]) == 255) {
         let rgb: Vec<u8> = pixels.iter().flat_map(|&[red, green, blue, _]| [red, green, blue].map(byte)).collect();
         return encode((width, height), ColorType::Rgb, None, Filter::Adaptive, &rgb);
@@ -53,7 +59,7 @@ pub(super) fn encode_logo(logo: &Logo, longest: u32) -> Vec<u8> {
 
 /// Rounds to the nearest byte.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-fn byte(value: f32) -> u8 {
+pub(super) fn byte(value: f32) -> u8 {
     (value + 0.5) as u8
 }
 

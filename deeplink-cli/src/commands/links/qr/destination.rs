@@ -16,7 +16,7 @@ use crate::progress::counted;
 
 /// Where the files of the service go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     Stdout,
     File(PathBuf),
     Dir(PathBuf),
@@ -24,14 +24,14 @@ pub(super) enum Destination {
 
 impl Destination {
     /// What `--out` names.
-    pub(super) fn out(path: PathBuf) -> Self {
+    pub(crate) fn out(path: PathBuf) -> Self {
         // If stdout is a file, the shell has opened it, and it must not be replaced.
         let names_stdout = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name));
         if is_stdin(&path) || names_stdout { Self::Stdout } else { Self::File(path) }
     }
 
     /// The file of a link.
-    pub(super) fn path(&self, id: &str, format: QrFormat) -> PathBuf {
+    pub(crate) fn path(&self, id: &str, format: QrFormat) -> PathBuf {
         match self {
             Self::Stdout => PathBuf::from("-"),
             Self::File(path) => path.clone(),
@@ -40,7 +40,7 @@ impl Destination {
     }
 
     /// Refuses a destination that cannot be written, before any request.
-    pub(super) fn check(&self, ids: &[String], format: QrFormat, force: bool) -> Outcome {
+    pub(crate) fn check(&self, ids: &[String], format: QrFormat, force: bool) -> Outcome {
         match self {
             Self::Stdout => return Ok(()),
             Self::File(path) if path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator) => {
@@ -97,9 +97,9 @@ impl Destination {
     }
 
     /// Writes the file of a link completely or not at all.
-    pub(super) async fn write(&self, ctx: &Context, path: &Path, image: &Bytes, force: bool) -> Outcome {
+    pub(crate) async fn write(&self, ctx: &Context, path: &Path, image: &Bytes, force: bool) -> Outcome {
         if *self == Self::Stdout {
-            // On a terminal this is always an SVG; unexpected bytes are made printable.
+            // On a terminal this is always text; unexpected bytes are made printable.
             return if ctx.out.terminal {
                 ctx.out.line(String::from_utf8_lossy(image).trim_end_matches('\n'))
             } else {

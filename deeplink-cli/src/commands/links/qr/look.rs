@@ -1,12 +1,11 @@
 //! The style of a code: a flag for each parameter of the interface, checked by the service's own rules.
 
-use std::path::Path;
-
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrLevel, QrOptions, QrShape};
+use deeplink_core::qr::{CornerDotType, CornerSquareType, DotType, QrLevel, QrOptions, QrShape, UPLOADED};
 use url::form_urlencoded::Serializer;
 
+use super::upload::Upload;
 use crate::error::{Failure, Outcome};
 use crate::given;
 
@@ -61,14 +60,21 @@ pub(super) struct Look {
     /// Omit the logo
     #[arg(long)]
     hide_logo: bool,
-    /// URL of a PNG, JPEG or lossy WebP image for the center; the service fetches it
-    #[arg(long, value_name = "URL")]
+    /// PNG, JPEG or lossy WebP image for the center: a file, which is uploaded, name:NAME of an uploaded logo, or a URL
+    /// that the service fetches
+    #[arg(long, value_name = "FILE|name:NAME|URL")]
     logo: Option<String>,
 }
 
 impl Look {
+    /// The local file to upload as a logo, if `--logo` names one.
+    pub(super) fn upload(&self) -> Outcome<Option<Upload>> {
+        self.logo.as_deref().filter(|_| !self.hide_logo).map_or(Ok(None), Upload::of)
+    }
+
     /// The options in the service's form. Errors name the flag that breaks a rule.
-    pub(super) fn options(&self) -> Outcome<QrOptions> {
+    pub(super) fn options(&self, upload: Option<&Upload>) -> Outcome<QrOptions> {
+        let logo = upload.map(|upload| format!("{UPLOADED}{}", upload.name)).or_else(|| self.logo.clone());
         let mut query = Serializer::new(String::new());
         for (name, value) in [
             ("size", &self.size),
@@ -78,7 +84,7 @@ impl Look {
             ("dotColor", &self.dot_color),
             ("cornerSquareColor", &self.corner_square_color),
             ("cornerDotColor", &self.corner_dot_color),
-            ("logo", &self.logo),
+            ("logo", &logo),
         ] {
             if let Some(value) = value {
                 query.append_pair(name, value);
@@ -103,9 +109,6 @@ impl Look {
         let failure = by_flag(failure);
         match &self.logo {
             Some(logo) if failure.field.as_deref() == Some("logo") => {
-                if Path::new(logo).exists() {
-                    return failure.hint("the service fetches it from a URL; local files cannot be sent");
-                }
                 // A bare name is more likely that of a file.
                 match given::with_scheme("logo", logo).filter(|_| logo.contains('/')) {
                     Some(url) => failure.hint(format!("did you mean {url}?")),
@@ -164,6 +167,7 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
             "use a smaller --margin or a lower --level, or SVG, which can be any size"
         }
         "logo" if why.contains("fetched") => FETCHED,
+        "logo" if why.contains("uploaded logo") => "dl qr-logos list shows the account's logos",
         "logo" if why.contains("image too large") => {
             "the maximum is 4,096 px per side, 16 megapixels and 512 KiB, less for progressive JPEG, WebP and \
              interlaced PNG: save it as a baseline JPEG or a non-interlaced PNG"

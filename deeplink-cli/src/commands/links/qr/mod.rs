@@ -1,10 +1,11 @@
 //! `dl links qr`: codes on the terminal, drawn here, and codes in files, drawn by the service.
 
-mod destination;
+pub(crate) mod destination;
 mod fetch;
 mod look;
 mod report;
 mod screen;
+mod upload;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use self::destination::Destination;
 use self::fetch::{Need, Order, Wanted};
 use self::look::{Look, one_of};
 use self::report::Report;
+use self::upload::Upload;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
@@ -38,9 +40,11 @@ const GONE: usize = 3;
 /// Create QR codes for links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "On a terminal, a plain code is displayed. A pipe or file gets the image from the service, in the chosen style. \
+    "On a terminal, a plain code is displayed. A pipe or file gets the image from the service: in the look that the link \
+     keeps (dl links update --qr), or, with any style flag, in that style alone. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
-     use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. \
+     use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. In a \
+     PDF or EPS, 300 px are an inch: the default is 50.8 mm wide. \
      Warnings are shown for links that are not active and links that will expire.",
     &[
     "dl links qr spring-42",
@@ -51,7 +55,7 @@ pub(crate) struct Qr {
     /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// File format [default: that of the --out extension, .png or .svg; else png]
+    /// File format [default: that of the --out extension: .png, .svg, .pdf or .eps; else png]
     #[arg(long, value_name = "FORMAT", value_parser = one_of!(QrFormat), ignore_case = true)]
     format: Option<QrFormat>,
     /// File to write, or - for stdout
@@ -66,8 +70,8 @@ pub(crate) struct Qr {
     /// Skip links whose file already exists in the directory, to resume an interrupted run
     #[arg(long, conflicts_with = "force")]
     skip_existing: bool,
-    /// Decode each image, and keep it only if it contains the link's URL; otherwise exit with code 11. SVGs are
-    /// verified by rendering the same style as PNG
+    /// Decode each image, and keep it only if it contains the link's URL; otherwise exit with code 11. Other
+    /// formats are verified by rendering the same style as PNG
     #[arg(long)]
     verify: bool,
     /// Display the code as text, even in a pipe or in addition to a file
@@ -91,6 +95,8 @@ struct Plan {
     force: bool,
     skips: bool,
     wanted: Wanted,
+    /// The logo to upload first.
+    upload: Option<Upload>,
 }
 
 /// The links of a command line.
@@ -114,12 +120,16 @@ impl Qr {
         let plan = self.plan(ctx, &sheet)?;
         let given = self.ids(ctx, &plan).await?;
         let client = ctx.client().await?;
+        if let Some(upload) = plan.upload.as_ref().filter(|_| !given.ids.is_empty()) {
+            upload.send(ctx, &client).await?;
+        }
         run(ctx, &plan, &sheet, &given, &client).await
     }
 
     /// Checks the flags against each other.
     fn plan(&self, ctx: &Context, sheet: &Sheet<'_>) -> Outcome<Plan> {
-        let options = self.look.options()?;
+        let upload = self.look.upload()?;
+        let options = self.look.options(upload.as_ref())?;
         let destination = match (&self.out, &self.dir) {
             (Some(path), _) => Some(Destination::out(path.clone())),
             (None, Some(dir)) => Some(Destination::Dir(dir.clone())),
@@ -132,8 +142,12 @@ impl Qr {
         let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
         let wrong = match &destination {
             Some(Destination::Stdout) if shows => Some(("--show and --out - both write to stdout", "use --out FILE")),
-            Some(Destination::Stdout) if ctx.out.terminal && format == QrFormat::Png => Some((
-                "a PNG is binary, and stdout is a terminal",
+            Some(Destination::Stdout) if ctx.out.terminal && matches!(format, QrFormat::Png | QrFormat::Pdf) => Some((
+                if format == QrFormat::Png {
+                    "a PNG is binary, and stdout is a terminal"
+                } else {
+                    "a PDF is binary, and stdout is a terminal"
+                },
                 "use --out FILE to save it, or --show to display the code here",
             )),
             None if self.verify => Some((
@@ -167,7 +181,8 @@ impl Qr {
         };
         let wanted = Wanted { link, image: destination.is_some(), proof: self.verify };
         let (order, skips) = (Order { format, options }, self.skip_existing);
-        Ok(Plan { order, destination, shows, invert: self.invert, force: self.force, skips, wanted })
+        let upload = upload.filter(|_| wanted.image);
+        Ok(Plan { order, destination, shows, invert: self.invert, force: self.force, skips, wanted, upload })
     }
 
     /// The requested format, by the flag and the file name, which must agree.
@@ -187,7 +202,7 @@ impl Qr {
             (Some(format), _) | (None, Some(format)) => return Ok(format),
             (None, None) => (
                 format!("--out: unsupported file type .{}", escape::one_line(&ending)),
-                "use a file name ending in .png or .svg, or --format".to_owned(),
+                "use a file name ending in .png, .svg, .pdf or .eps, or --format".to_owned(),
             ),
         };
         Err(Failure::usage(what).hint(hint).into())

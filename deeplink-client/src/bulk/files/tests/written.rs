@@ -1,7 +1,9 @@
 //! Results, rejected rows and exports.
 
+use deeplink_core::colour::Rgb;
 use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 use deeplink_core::metadata::Metadata;
+use deeplink_core::qr::QrOptions;
 use deeplink_core::time::Timestamp;
 use proptest::prelude::*;
 
@@ -141,6 +143,7 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
             link.expired_url = affiliate.then(|| "https://example.com/over?a=1,2".to_owned());
             link.tags = Some(tags);
             link.aliases = affiliate.then(|| vec!["-old_1".to_owned(), "l/été/x.html".to_owned()]);
+            link.qr = affiliate.then(|| QrOptions::new().size(300_u32).fg_color(Rgb([10, 124, 255])).logo("name:acme"));
             model::detail(&id, link.check().expect("valid"))
         },
     )

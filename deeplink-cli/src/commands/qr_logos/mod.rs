@@ -1,0 +1,16 @@
+//! `dl qr-logos`: logos that are uploaded for QR codes.
+
+mod delete;
+mod get;
+mod list;
+mod put;
+
+commands! {
+    /// Upload, list, download and delete logos for QR codes
+    QrLogos {
+        List(list::List),
+        Put(put::Put),
+        Get(get::Get),
+        Delete(delete::Delete),
+    }
+}

@@ -1,0 +1,253 @@
+//! The QR code of a link: its look, with a preview and downloads.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use deeplink_core::link::{LinkDetail, UpdateLink};
+use deeplink_core::patch::Patch;
+use deeplink_core::qr::{
+    CornerDotType, CornerSquareType, DotType, OPTION_NAMES, QrLevel, QrOptions, QrShape, UPLOADED,
+};
+use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use http::{HeaderMap, Uri};
+use serde_json::{Map, Value};
+use url::form_urlencoded::Serializer;
+
+use super::PageResult;
+use super::form::{Field, Form, FormView, Group, Kind, View};
+use super::frame::{Frame, Section, answer};
+use super::headers::see_other;
+use super::person::Person;
+use crate::api;
+use crate::error::ApiError;
+use crate::http::extract::{Path, Query};
+use crate::state::{App, Shared};
+
+/// The prefix of an option's field.
+const PREFIX: &str = "qr.";
+/// A download of a link without a look: large enough for a poster, with error correction that tolerates some dirt.
+const POSTER: &str = "size=1024&level=M";
+
+/// The address of the image that shows a link's look. It changes with the link, because browsers keep images.
+pub(super) fn shown(link: &LinkDetail) -> String {
+    format!("/account/links/{}/qr.svg?v={}", link.link_id, link.updated_at.as_millis())
+}
+
+/// The link's QR code as a download: with the options in the query, or with the link's look.
+pub(super) async fn download(
+    State(app): State<Shared>,
+    person: Person,
+    Path((id, format)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> PageResult {
+    let query = (uri.query().unwrap_or_default(), POSTER);
+    let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), query, &headers).await?;
+    let name = format!("attachment; filename=\"{id}.{format}\"");
+    let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
+    response.headers_mut().insert(CONTENT_DISPOSITION, name);
+    Ok(response)
+}
+
+#[derive(Template)]
+#[template(path = "pages/qr_look.html")]
+struct LookPage<'a> {
+    frame: &'a Frame,
+    id: &'a str,
+    form: FormView,
+    /// The query of the image that is shown; none if the options are wrong.
+    query: Option<String>,
+}
+
+/// The form, with the link's look or, to preview them, the options in the query.
+pub(super) async fn show(
+    State(app): State<Shared>,
+    person: Person,
+    Path(id): Path<String>,
+    query: Query,
+) -> PageResult {
+    let link = api::links::get_for(&app, &person.caller, &id).await?;
+    let sent = Form::of(query.pairs())?;
+    if !sent.names().any(|name| name.starts_with(PREFIX)) {
+        let initial = form_of(link.qr.as_ref());
+        let image = format!("v={}", link.updated_at.as_millis());
+        return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(image)).await;
+    }
+    match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
+        Some(refused) => page(&app, &person, &id, &sent, &refused, None).await,
+        None => {
+            let image = query_of(&look_in(&sent));
+            page(&app, &person, &id, &sent, &View::Opened(None), Some(image)).await
+        }
+    }
+}
+
+/// Keeps the options as the link's look.
+pub(super) async fn save(State(app): State<Shared>, person: Person, Path(id): Path<String>, form: Form) -> PageResult {
+    // A link that does not exist is a 404, whatever the form contains.
+    api::links::get_for(&app, &person.caller, &id).await?;
+    if let Some(refused) = View::checked(&form, |_| None, |form| update_in(form).check().map(drop)) {
+        return page(&app, &person, &id, &form, &refused, None).await;
+    }
+    match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form)).await {
+        Ok(_) => Ok(see_other(&format!("/account/links/{id}/qr?done=qr-saved"))),
+        Err(error) => page(&app, &person, &id, &form, &View::refused(&form, error)?, None).await,
+    }
+}
+
+async fn page(
+    app: &App,
+    person: &Person,
+    id: &str,
+    initial: &Form,
+    view: &View<'_>,
+    query: Option<String>,
+) -> PageResult {
+    let names = api::qr_logos::list_for(app, &person.caller).await?.into_iter().map(|logo| logo.name).collect();
+    let frame = Frame::of(app, person, Section::LINKS, format!("QR code of {id}")).showing(view);
+    let form = FormView::new(app, groups(names), initial, view);
+    let page = LookPage { frame: &frame, id, form, query };
+    Ok(answer(app, view.outcome(), &frame, &page))
+}
+
+fn update_in(form: &Form) -> UpdateLink {
+    let mut update = UpdateLink::new();
+    update.qr = Patch::Set(look_in(form));
+    update
+}
+
+/// The options in a form. What is wrong with them is found when they are checked.
+fn look_in(form: &Form) -> QrOptions {
+    let mut members = Map::new();
+    for name in OPTION_NAMES {
+        let Some(text) = form.filled(&format!("{PREFIX}{name}")) else { continue };
+        let number = ["size", "margin"].contains(&name).then(|| text.parse::<u32>().ok()).flatten();
+        members.insert(name.to_owned(), number.map_or_else(|| Value::from(text), Value::from));
+    }
+    serde_json::from_value(Value::Object(members)).unwrap_or_default()
+}
+
+/// The form of a look.
+fn form_of(look: Option<&QrOptions>) -> Form {
+    let mut form = Form::default();
+    for (name, value) in members_of(look) {
+        form.set(&format!("{PREFIX}{name}"), &value);
+    }
+    form
+}
+
+/// The query for these options and no look of the link's. Without options, one is named with its default.
+fn query_of(look: &QrOptions) -> String {
+    let members = members_of(Some(look));
+    let default = members.is_empty().then(|| ("hideLogo".to_owned(), "false".to_owned()));
+    Serializer::new(String::new()).extend_pairs(members.into_iter().chain(default)).finish()
+}
+
+fn members_of(look: Option<&QrOptions>) -> Vec<(String, String)> {
+    let Some(Ok(Value::Object(members))) = look.map(serde_json::to_value) else { return Vec::new() };
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    members.into_iter().map(|(name, value)| (name, text(value))).collect()
+}
+
+/// Choices of an option, after that of the default.
+fn choices<T: Copy>(
+    default: &'static str,
+    all: &'static [T],
+    word: fn(T) -> &'static str,
+) -> Vec<(&'static str, &'static str)> {
+    std::iter::once(("", default)).chain(all.iter().map(|one| (word(*one), label_of(word(*one))))).collect()
+}
+
+fn label_of(word: &'static str) -> &'static str {
+    match word {
+        "square" => "Square",
+        "dots" => "Dots",
+        "dot" => "Round",
+        "rounded" => "Rounded",
+        "classy" => "Classy",
+        "classy-rounded" => "Classy, rounded",
+        "extra-rounded" => "Extra rounded",
+        "circle" => "Circle",
+        "L" => "L (about 7%)",
+        "M" => "M (about 15%)",
+        "Q" => "Q (about 25%)",
+        "H" => "H (about 30%)",
+        other => other,
+    }
+}
+
+fn groups(logos: Vec<String>) -> Vec<Group> {
+    let styles = vec![
+        Field::choice("qr.dotType", "Dots", "", choices("Default: rounded", DotType::ALL, DotType::as_str)),
+        Field::choice(
+            "qr.cornerSquareType",
+            "Corner squares",
+            "",
+            choices("Default: extra rounded", CornerSquareType::ALL, CornerSquareType::as_str),
+        ),
+        Field::choice(
+            "qr.cornerDotType",
+            "Corner dots",
+            "",
+            choices("Default: round", CornerDotType::ALL, CornerDotType::as_str),
+        ),
+        Field::choice(
+            "qr.shape",
+            "Shape",
+            "A circle is filled with decorative dots.",
+            choices("Default: square", QrShape::ALL, QrShape::as_str),
+        ),
+    ];
+    let colour = |name, label, hint| Field::line(name, label, hint).max_length(7);
+    let colours = vec![
+        colour("qr.fgColor", "Code", "").placeholder("#000000"),
+        colour("qr.bgColor", "Background", "").placeholder("#ffffff"),
+        colour("qr.dotColor", "Dots", "If they have a color of their own."),
+        colour("qr.cornerSquareColor", "Corner squares", "If they have a color of their own."),
+        colour("qr.cornerDotColor", "Corner dots", "If they have a color of their own."),
+    ];
+    let mut logo = Field::url("qr.logo", "Logo", "The URL of a PNG, JPEG or WebP image.").placeholder("https://");
+    if !logos.is_empty() {
+        let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
+        logo.hint = format!("The URL of a PNG, JPEG or WebP image, or an uploaded logo: {}.", names.join(", ")).into();
+    }
+    let size = vec![
+        logo,
+        Field::choice(
+            "qr.level",
+            "Error correction",
+            "How much of the code may be unreadable.",
+            choices("Default: L, or H with a logo", QrLevel::ALL, QrLevel::as_str),
+        ),
+        Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("600"),
+        Field::line("qr.margin", "Margin in modules", "At most 16.").max_length(2).placeholder("2"),
+    ];
+    vec![
+        Group::new("Style", "", styles),
+        Group::new("Colors", "Dark on light is recommended.", colours).folded(),
+        Group::new("Logo, error correction and size", "", size).folded(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_survives_its_form_and_its_query() {
+        let look = QrOptions::new()
+            .size(300_u32)
+            .margin(0_u32)
+            .dot_type(DotType::Classy)
+            .fg_color(deeplink_core::colour::Rgb([0, 16, 0]))
+            .logo("name:acme");
+        assert_eq!(look_in(&form_of(Some(&look))), look);
+        assert_eq!(QrOptions::from_query(&query_of(&look), |_| false), Ok(look));
+        assert_eq!(look_in(&form_of(None)), QrOptions::new());
+        // Otherwise it would be that of the link.
+        assert!(QrOptions::are_in_query(&query_of(&QrOptions::new())));
+        let plain = QrOptions::from_query(&query_of(&QrOptions::new()), |_| false).expect("options").check();
+        assert_eq!(plain, QrOptions::new().check());
+    }
+}

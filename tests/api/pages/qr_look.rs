@@ -1,0 +1,71 @@
+//! The design of a link's QR code, on its page.
+
+use serde_json::{Value, json};
+
+use super::{Visitor, went};
+use crate::outbound::png;
+use crate::qr_logos::upload;
+use deeplink_testing::spawn;
+
+const PAGE: &str = "/account/links/spring-42/qr";
+
+#[tokio::test]
+async fn a_design_is_previewed_saved_and_removed() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    upload(&world.a, "acme", png()).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let stored = async || world.a.get("/v1/links/spring-42").await.json()["qr"].clone();
+
+    let link = visitor.get("/account/links/spring-42").await.text();
+    assert!(link.contains("src=\"data:image/svg+xml,") && link.contains(&format!("href=\"{PAGE}\"")), "{link}");
+    let empty = visitor.get(PAGE).await.text();
+    assert!(empty.contains("an uploaded logo: name:acme.") && empty.contains("name=\"qr.dotType\""), "{empty}");
+
+    // As a browser sends the form: with its empty fields.
+    let preview = visitor.get(&format!("{PAGE}?qr.dotType=classy&qr.fgColor=0a3c8c&qr.size=&qr.logo=")).await.text();
+    assert!(preview.contains("/qr.svg?dotType=classy&#38;fgColor=%230a3c8c\""), "{preview}");
+    assert!(preview.contains("<option value=\"classy\" selected>"), "{preview}");
+    assert_eq!(stored().await, Value::Null, "a preview saves nothing");
+    let image = visitor.get("/account/links/spring-42/qr.svg?dotType=classy&fgColor=%230a3c8c").await;
+    let same = world.a.get("/v1/links/spring-42/qr.svg?dotType=classy&fgColor=0a3c8c").await;
+    assert_eq!((image.status, &image.body), (200, &same.body));
+
+    let fields = [
+        ("qr.dotType", "classy"),
+        ("qr.fgColor", "0a3c8c"),
+        ("qr.size", "300"),
+        ("qr.logo", "name:acme"),
+        ("qr.level", ""),
+    ];
+    let saved = visitor.post(PAGE, &fields).await;
+    assert_eq!(went(&saved), (303, &*format!("{PAGE}?done=qr-saved")));
+    let look = json!({"size": 300, "dotType": "classy", "fgColor": "#0a3c8c", "logo": "name:acme"});
+    assert_eq!(stored().await, look);
+    let page = visitor.get(&format!("{PAGE}?done=qr-saved")).await.text();
+    assert!(page.contains("QR code design saved.") && page.contains("value=\"name:acme\""), "{page}");
+    let link = visitor.get("/account/links/spring-42").await.text();
+    assert!(link.contains("src=\"/account/links/spring-42/qr.svg?v="), "{link}");
+    let download = visitor.get("/account/links/spring-42/qr.png").await;
+    assert_eq!(download.body, world.a.get("/v1/links/spring-42/qr.png").await.body);
+    assert!(download.header("content-disposition").starts_with("attachment"));
+
+    for (field, value) in [("qr.fgColor", "red"), ("qr.size", "3000"), ("qr.size", "x"), ("qr.logo", "name:nowhere")] {
+        let refused = visitor.post(PAGE, &[(field, value)]).await;
+        let text = refused.text();
+        assert!(
+            refused.status == 400 && text.contains("aria-invalid=\"true\"") && !text.contains("<figure>"),
+            "{text}"
+        );
+        assert_eq!(stored().await, look);
+    }
+    let refused = visitor.get(&format!("{PAGE}?qr.fgColor=fff")).await;
+    assert!(refused.status == 400 && refused.text().contains("too close to the background"), "{}", refused.text());
+    // Without options, a preview is of the default style, not of the link's.
+    let plain = visitor.get(&format!("{PAGE}?qr.dotType=&qr.logo=")).await.text();
+    assert!(plain.contains("/qr.svg?hideLogo=false\""), "{plain}");
+    assert_eq!(went(&visitor.post(PAGE, &[("qr.dotType", "")]).await).0, 303);
+    assert_eq!(stored().await, Value::Null);
+    assert_eq!(visitor.get("/account/links/nowhere/qr").await.status, 404);
+    assert_eq!(visitor.post("/account/links/nowhere/qr", &fields).await.status, 404);
+}
