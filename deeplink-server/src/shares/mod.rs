@@ -63,6 +63,10 @@ impl Turn {
         self.cost > 1
     }
 
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.is_restricted
+    }
+
     /// The same with a credential that its account gives away, or not.
     pub(crate) fn restricted(self, is_restricted: bool) -> Self {
         Self { is_restricted, ..self }

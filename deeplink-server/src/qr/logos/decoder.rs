@@ -113,3 +113,95 @@ fn start() -> Result<SyncSender<Work>, DecoderError> {
         DecoderError::NoThread
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use deeplink_core::id::TenantId;
+    use futures_util::future::join_all;
+
+    use super::super::MAX_FETCHES_PER_TENANT;
+    use super::*;
+
+    pub(in super::super) fn turn(tenant: u32) -> Turn {
+        let id: TenantId = format!("tnt_{tenant:024x}").parse().expect("an id");
+        Turn::from(&id)
+    }
+
+    /// Runs a task at a decoder when its turn comes.
+    pub(in super::super) async fn run<T: Send + 'static>(
+        decoder: &Decoder,
+        turn: Turn,
+        end: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, DecoderError> {
+        let turn = decoder.turn(turn, end).await?;
+        decoder.run(turn, end, work).await
+    }
+
+    /// The wait for the decoder times out, and a task without waiters does not run.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_wait_for_the_decoder_times_out() {
+        let decoder = Decoder::new();
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let busy = run(&decoder, turn(1), Instant::now() + Duration::from_secs(5), move || going.recv());
+        let late = async {
+            let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            for (tenant, whose) in [(1, UsedUp::Own), (2, UsedUp::All)] {
+                let runs = Arc::clone(&ran);
+                let end = Instant::now() + Duration::from_millis(50);
+                let outcome = run(&decoder, turn(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
+                assert_eq!(outcome, Err(DecoderError::UsedUp(whose)));
+            }
+            go.send(()).expect("a receiver");
+            ran
+        };
+        let (busy, ran) = tokio::join!(busy, late);
+        assert_eq!(busy, Ok(Ok(())));
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let late = run(&decoder, turn(1), Instant::now() + Duration::from_millis(50), move || going.recv()).await;
+        assert_eq!(late, Err(DecoderError::Late), "it has begun");
+        go.send(()).expect("a receiver");
+        let end = Instant::now() + Duration::from_secs(5);
+        assert_eq!(run(&decoder, turn(1), end, || ()).await, Ok(()), "the next one has its turn");
+        assert!(!ran.load(Ordering::SeqCst));
+    }
+
+    /// Many images of one tenant do not delay another tenant's.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_tenants_take_turns_at_the_decoder() {
+        let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let end = Instant::now() + Duration::from_secs(5);
+        let busy = run(&decoder, turn(0), end, move || going.recv());
+        let decode = |tenant: u32| {
+            let order = Arc::clone(&order);
+            run(&decoder, turn(tenant), end, move || order.lock().expect("the order").push(tenant))
+        };
+        let many = join_all((0..MAX_FETCHES_PER_TENANT).map(|_| decode(1)));
+        let release = async { go.send(()).expect("a receiver") };
+        let (busy, many, other, ()) = tokio::join!(busy, many, decode(2), release);
+        assert!(busy == Ok(Ok(())) && many.iter().all(Result::is_ok) && other.is_ok());
+        assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
+    }
+
+    /// Q2: small images do not wait for the large ones of many others.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn q2_the_decoder_takes_small_tasks_first() {
+        let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let end = Instant::now() + Duration::from_secs(5);
+        let busy = run(&decoder, turn(0), end, move || going.recv());
+        let decode = |tenant: u32, rows: usize| {
+            let order = Arc::clone(&order);
+            run(&decoder, turn(tenant).of_rows(rows), end, move || order.lock().expect("the order").push(tenant))
+        };
+        let large = join_all((1..=20).map(|tenant| decode(tenant, 464)));
+        let release = async { go.send(()).expect("a receiver") };
+        let (busy, large, small, ()) = tokio::join!(busy, large, decode(99, 1), release);
+        assert!(busy == Ok(Ok(())) && large.iter().all(Result::is_ok) && small.is_ok());
+        assert_eq!(order.lock().expect("the order")[0], 99);
+    }
+}

@@ -16,7 +16,7 @@ use deeplink_core::secret::sha256_hex_of;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument;
 use url::Url;
 
@@ -34,6 +34,8 @@ use crate::shares::limit::{Permit, ShareLimit, UsedUp};
 const MAX_FETCHES: usize = 16;
 /// Concurrent fetches of one tenant.
 const MAX_FETCHES_PER_TENANT: usize = 4;
+/// Those of them with credentials that the tenant gives away.
+const MAX_RESTRICTED_FETCHES: usize = MAX_FETCHES_PER_TENANT / 2;
 /// Fetches of one tenant that may wait for a permit. More would hardly finish in time.
 const MAX_WAITING: usize = 64;
 /// How long a fetch of a tenant with most permits keeps its permit while another tenant waits for its first: hosts that do
@@ -98,6 +100,8 @@ pub(crate) struct Logos {
     clock: Clock,
     state: Mutex<State>,
     fetches: Arc<ShareLimit>,
+    /// Of each tenant's fetches with credentials that it gives away.
+    restricted: Arc<ShareLimit>,
     decoder: Decoder,
 }
 
@@ -114,6 +118,7 @@ impl Logos {
             clock,
             state: Mutex::default(),
             fetches: ShareLimit::new(MAX_FETCHES, MAX_FETCHES_PER_TENANT),
+            restricted: ShareLimit::new(1_024, MAX_RESTRICTED_FETCHES),
             decoder: Decoder::new(),
         }
     }
@@ -181,14 +186,23 @@ impl Logos {
         read: impl Future<Output = Result<Bytes, ApiError>>,
     ) -> Result<Result<Logo, LogoError>, ApiError> {
         let end = Instant::now() + FETCH_TIMEOUT;
-        let permit = self.fetches.acquire_until(turn.clone(), MAX_WAITING, end).await;
-        let permit = permit.map_err(LogoError::Overloaded)?;
-        let held = HeldPermit { permit, since: Instant::now() };
+        let held = self.permit(&turn, end).await.map_err(LogoError::Overloaded)?;
         let bytes = read.await?;
         // Nobody joins it, so it is not in flight.
         let sender = Arc::new(OutcomeSender::new(None));
         let own = Fetch { logos: Arc::clone(self), key, turn, sender, is_done: true };
         Ok(own.decode(bytes, held, end).await)
+    }
+
+    /// Waits for a permit. With a credential that its tenant gives away, a fetch first waits for one of those that all of
+    /// these have, which leaves others to the tenant.
+    async fn permit(&self, turn: &Turn, end: Instant) -> Result<HeldPermit, UsedUp> {
+        let wait = async |limit: &Arc<ShareLimit>| limit.acquire_until(turn.clone(), MAX_WAITING, end).await;
+        let restricted = match turn.is_restricted() {
+            true => Some(wait(&self.restricted).await.map_err(|_| UsedUp::Own)?),
+            false => None,
+        };
+        Ok(HeldPermit { permit: wait(&self.fetches).await?, _restricted: restricted, since: Instant::now() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -224,7 +238,7 @@ impl Fetch {
     async fn run(mut self) {
         let terms = Terms { began: Instant::now(), total: FETCH_TIMEOUT, largest: MAX_BYTES };
         let outcome = match self.permit(&terms).await {
-            Ok(Some(permit)) => self.logo(permit, terms).await.map(Arc::new),
+            Ok(Some(held)) => self.logo(held, terms).await.map(Arc::new),
             Ok(None) => return self.is_done = true,
             Err(why) => Err(why),
         };
@@ -235,19 +249,17 @@ impl Fetch {
     }
 
     /// A permit, or none if every caller has gone.
-    async fn permit(&self, terms: &Terms) -> Result<Option<Permit>, LogoError> {
-        let limit = &self.logos.fetches;
-        let waiting = limit.acquire(self.turn.clone(), MAX_WAITING).ok_or(LogoError::Overloaded(UsedUp::Own))?;
-        let mut waiting = std::pin::pin!(timeout_at(terms.end(), waiting));
+    async fn permit(&self, terms: &Terms) -> Result<Option<HeldPermit>, LogoError> {
+        let mut waiting = std::pin::pin!(self.logos.permit(&self.turn, terms.end()));
         loop {
             tokio::select! {
                 biased;
                 () = self.sender.closed() => if self.is_unwanted() {
                     return Ok(None);
                 },
-                permit = &mut waiting => return permit.map(Some).map_err(|_| {
+                held = &mut waiting => return held.map(Some).map_err(|whose| {
                     tracing::info!(host = self.host(), "logo not fetched: too many fetches at once");
-                    LogoError::Overloaded(if limit.is_used_up(&self.turn.share) { UsedUp::Own } else { UsedUp::All })
+                    LogoError::Overloaded(whose)
                 }),
             }
         }
@@ -263,19 +275,27 @@ impl Fetch {
         is_unwanted
     }
 
-    async fn logo(&self, permit: Permit, terms: Terms) -> Result<Logo, LogoError> {
+    async fn logo(&self, mut held: HeldPermit, terms: Terms) -> Result<Logo, LogoError> {
         let url = &self.key.1;
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg, image/webp"));
         let accepts = |status| status == StatusCode::OK;
         let call = Call { method: Method::GET, url, headers, body: Bytes::new(), accepts, terms };
-        let mut held = HeldPermit { permit, since: Instant::now() };
         let Some(fetched) = held.during(self.logos.http.call(call)).await else { return Err(self.abandoned()) };
         match fetched {
             Ok(file) => self.decode(file, held, terms.end()).await,
             Err(error) => {
                 tracing::info!(host = self.host(), error = error.in_short(), "logo could not be fetched");
-                Err(if matches!(error, CallError::TooLarge(_)) { LogoError::TooLarge } else { LogoError::NotFetched })
+                // The host may not be at fault.
+                let is_late = held.since > terms.began + UNDISTURBED && Instant::now() >= terms.end();
+                Err(match error {
+                    CallError::TooLarge(_) => LogoError::TooLarge,
+                    _ if is_late && self.logos.fetches.is_used_up(&self.turn.share) => {
+                        LogoError::Overloaded(UsedUp::Own)
+                    }
+                    _ if is_late => LogoError::Overloaded(UsedUp::All),
+                    _ => LogoError::NotFetched,
+                })
             }
         }
     }
@@ -331,6 +351,7 @@ impl Fetch {
 /// The permit of a fetch, and since when it has had it.
 struct HeldPermit {
     permit: Permit,
+    _restricted: Option<Permit>,
     since: Instant,
 }
 

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
+use super::decoder::tests::{run, turn};
 use super::*;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -34,8 +35,11 @@ impl Bench {
     }
 
     async fn get(&self, tenant: u32, url: &str) -> Result<Arc<Logo>, String> {
-        let app = self.running.app();
-        app.logos.get(&id(tenant), (&id(tenant)).into(), url).await.map_err(|error| match error {
+        self.get_in(turn(tenant), tenant, url).await
+    }
+
+    async fn get_in(&self, turn: Turn, tenant: u32, url: &str) -> Result<Arc<Logo>, String> {
+        self.running.app().logos.get(&id(tenant), turn, url).await.map_err(|error| match error {
             ApiError::Invalid(invalid) => {
                 assert_eq!((&invalid.code, invalid.field.as_deref()), (&ErrorCode::InvalidQrOptions, Some("logo")));
                 invalid.message
@@ -48,21 +52,6 @@ impl Bench {
 
 fn id(tenant: u32) -> TenantId {
     format!("tnt_{tenant:024x}").parse().expect("an id")
-}
-
-fn turn(tenant: u32) -> Turn {
-    (&id(tenant)).into()
-}
-
-/// Runs a task at a decoder when its turn comes.
-async fn run<T: Send + 'static>(
-    decoder: &Decoder,
-    turn: Turn,
-    end: Instant,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, DecoderError> {
-    let turn = decoder.turn(turn, end).await?;
-    decoder.run(turn, end, work).await
 }
 
 fn png() -> Vec<u8> {
@@ -286,6 +275,42 @@ async fn f7_hosts_that_do_not_answer_keep_no_account_from_its_logos() {
     assert_ne!(given_up, 0);
 }
 
+/// F7: fetches of an account's affiliates leave it half of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f7_affiliates_leave_fetches_to_their_account() {
+    let bench = Bench::new().await;
+    let (hanging, (fine, _)) = (HeldServer::start().await, says(reply("200 OK", &png())).await);
+    let (began, urls): (_, Vec<_>) =
+        (Instant::now(), (0..8).map(|number| url(hanging.address, &number.to_string())).collect());
+    let theirs = join_all(urls.iter().map(|at| bench.get_in(turn(1).restricted(true), 1, at)));
+    let own = async {
+        until(|| hanging.hits() == 2).await;
+        let own = ["a.png", "b.png"].map(|name| url(fine, name));
+        let own = join_all(own.iter().map(|at| bench.get(1, at))).await;
+        assert!(hanging.hits() == 2 || began.elapsed() > FETCH_TIMEOUT, "the others wait");
+        hanging.release();
+        own
+    };
+    let (_, own) = tokio::join!(theirs, own);
+    assert!(own.iter().all(Result::is_ok), "{own:?}");
+}
+
+/// A host that answers too late after a long wait for a permit is not said to be at fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f7_a_fetch_that_began_late_is_told_so() {
+    let bench = Bench::new().await;
+    let (hanging, logos) = (HeldServer::start().await, &bench.running.app().logos);
+    let turn = || logos.fetches.acquire(turn(1), 1).expect("room");
+    let mut held: Vec<_> = join_all((0..MAX_FETCHES_PER_TENANT).map(|_| turn())).await;
+    let release = async {
+        tokio::time::sleep(UNDISTURBED + Duration::from_millis(500)).await;
+        held.pop();
+    };
+    let at = url(hanging.address, "a.png");
+    let (late, ()) = tokio::join!(bench.get(1, &at), release);
+    assert_eq!(late.err().as_deref(), Some("this account is fetching too many logos; try again in a second"));
+}
+
 /// A fetch without waiters is not started, so its permit is free for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_who_has_gone_takes_no_permit() {
@@ -370,70 +395,6 @@ async fn a_decoder_that_has_ended_is_started_again() {
         Err(DecoderError::Panicked)
     );
     assert_eq!(run(decoder, turn(1), soon(), || 7).await, Ok(7), "a panic ends nothing");
-}
-
-/// The wait for the decoder times out, and a task without waiters does not run.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wait_for_the_decoder_times_out() {
-    let decoder = Decoder::new();
-    let (go, going) = std::sync::mpsc::channel::<()>();
-    let busy = run(&decoder, turn(1), Instant::now() + Duration::from_secs(5), move || going.recv());
-    let late = async {
-        let ran = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        for (tenant, whose) in [(1, UsedUp::Own), (2, UsedUp::All)] {
-            let runs = Arc::clone(&ran);
-            let end = Instant::now() + Duration::from_millis(50);
-            let outcome = run(&decoder, turn(tenant), end, move || runs.store(true, Ordering::SeqCst)).await;
-            assert_eq!(outcome, Err(DecoderError::UsedUp(whose)));
-        }
-        go.send(()).expect("a receiver");
-        ran
-    };
-    let (busy, ran) = tokio::join!(busy, late);
-    assert_eq!(busy, Ok(Ok(())));
-    let (go, going) = std::sync::mpsc::channel::<()>();
-    let late = run(&decoder, turn(1), Instant::now() + Duration::from_millis(50), move || going.recv()).await;
-    assert_eq!(late, Err(DecoderError::Late), "it has begun");
-    go.send(()).expect("a receiver");
-    let end = Instant::now() + Duration::from_secs(5);
-    assert_eq!(run(&decoder, turn(1), end, || ()).await, Ok(()), "the next one has its turn");
-    assert!(!ran.load(Ordering::SeqCst));
-}
-
-/// Many images of one tenant do not delay another tenant's.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tenants_take_turns_at_the_decoder() {
-    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
-    let (go, going) = std::sync::mpsc::channel::<()>();
-    let end = Instant::now() + Duration::from_secs(5);
-    let busy = run(&decoder, turn(0), end, move || going.recv());
-    let decode = |tenant: u32| {
-        let order = Arc::clone(&order);
-        run(&decoder, turn(tenant), end, move || order.lock().expect("the order").push(tenant))
-    };
-    let many = join_all((0..MAX_FETCHES_PER_TENANT).map(|_| decode(1)));
-    let release = async { go.send(()).expect("a receiver") };
-    let (busy, many, other, ()) = tokio::join!(busy, many, decode(2), release);
-    assert!(busy == Ok(Ok(())) && many.iter().all(Result::is_ok) && other.is_ok());
-    assert_eq!(order.lock().expect("the order")[..2], [1, 2]);
-}
-
-/// Q2: small images do not wait for the large ones of many others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn q2_the_decoder_takes_small_tasks_first() {
-    let (decoder, order) = (Decoder::new(), Arc::<Mutex<Vec<u32>>>::default());
-    let (go, going) = std::sync::mpsc::channel::<()>();
-    let end = Instant::now() + Duration::from_secs(5);
-    let busy = run(&decoder, turn(0), end, move || going.recv());
-    let decode = |tenant: u32, rows: usize| {
-        let order = Arc::clone(&order);
-        run(&decoder, turn(tenant).of_rows(rows), end, move || order.lock().expect("the order").push(tenant))
-    };
-    let large = join_all((1..=20).map(|tenant| decode(tenant, 464)));
-    let release = async { go.send(()).expect("a receiver") };
-    let (busy, large, small, ()) = tokio::join!(busy, large, decode(99, 1), release);
-    assert!(busy == Ok(Ok(())) && large.iter().all(Result::is_ok) && small.is_ok());
-    assert_eq!(order.lock().expect("the order")[0], 99);
 }
 
 /// Q2: large images that wait for the decoder keep no account from its logos, and a small one is decoded before them.
