@@ -60,7 +60,7 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         assert_eq!((ran.code, ran.error()["field"].as_str()), (Some(3), Some(field)), "{flags}: {ran}");
     }
     for (flags, says) in [
-        ("--format jpg", "[possible values: png, svg]"),
+        ("--format jpg", "[possible values: png, svg, pdf, eps]"),
         ("--level X", "[possible values: L, M, Q, H]"),
         ("--dot-type dot", "[possible values: square, dots, rounded, classy, classy-rounded, extra-rounded]"),
         ("--corner-square-type rounded", "[possible values: square, dot, extra-rounded]"),

@@ -214,7 +214,7 @@ mod tests {
             (json!({"hideLogo": 1}), "qr.hideLogo"),
             (json!({"fgColor": "red"}), "qr.fgColor"),
             (json!({"fgColor": "#fff"}), "qr.fgColor"),
-            (json!({"logo": "https://localhost/x.png"}), "qr.logo"),
+            (json!({"logo": "ftp://example.com/x.png"}), "qr.logo"),
             (json!({"logo": "name:A"}), "qr.logo"),
             (json!({"logo": "name:"}), "qr.logo"),
             (json!({"logo": format!("name:{}", "a".repeat(41))}), "qr.logo"),
@@ -227,6 +227,9 @@ mod tests {
             let update: UpdateLink = serde_json::from_value(json!({ "qr": qr })).expect("an update");
             assert_eq!(update.check().expect_err("a refusal").field.as_deref(), Some(field));
         }
+        let inside = link(&json!({"logo": "https://localhost/x.png"})).check().expect("a link").qr.expect("a look");
+        assert!(inside.check_reach(|_| true).is_ok(), "the service may be allowed to fetch it");
+        assert_eq!(inside.check_reach(|_| false).expect_err("a refusal").field.as_deref(), Some("qr.logo"));
         let twice: CreateLink = serde_json::from_str(r#"{"qr":{"size":1,"size":2,"size":3}}"#).expect("JSON");
         assert!(twice.check().expect_err("a refusal").message.contains("more than once"));
         for other in [json!([]), json!("classy"), json!(1)] {

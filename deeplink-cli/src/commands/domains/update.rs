@@ -20,7 +20,7 @@ use crate::output;
     "dl domains update go.example.com --root-url https://www.example.com",
     "dl domains update go.example.com --not-found-url https://www.example.com/help",
     "dl domains update go.example.com --unset root_url --unset not_found_url",
-    "dl domains update go.example.com --long-links true --allowed-host www.example.com --allowed-host apps.apple.com",
+    "dl domains update go.example.com --long-links true --allowed-host www.example.com",
 ]
 ))]
 pub(crate) struct Update {
