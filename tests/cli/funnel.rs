@@ -55,12 +55,21 @@ fn what_is_reported_is_what_the_funnel_shows() {
         revenue_cents.EUR";
     assert!(csv.ok().starts_with(&format!("{header}\r\n")) && csv.stdout.lines().count() == 4, "{csv}");
     assert!(dl.run("stats spring-42 --group-by referer_host -o csv").ok().starts_with("key,clicks"));
-    assert_eq!(counts(&dl, "nobody-has-this"), all(0, [0; 5], 0));
+    assert_eq!(counts(&dl, "nobody-has-this spring-43"), counts(&dl, "spring-43"), "among several, it counts as zero");
+    for form in ["", " -o csv", " --group-by referer_host", " --group-by day -o csv"] {
+        let missing = dl.run(&format!("stats nobody-has-this{form}"));
+        assert!(missing.fails(5).contains("no link with ID nobody-has-this (HTTP 404)"), "{form}: {missing}");
+        assert_eq!(missing.stdout, "", "{form}");
+    }
     let stats = dl.run("links stats spring-42 -o json").json();
     assert_eq!((&stats["click_count"], &stats["convert_count"]), (&json!(1), &json!(1)));
     assert_eq!(stats["conversions"][0]["sum_cents"], 4200);
     dl.run("links timeseries spring-42 --hourly --from 3h").ok();
     assert_eq!(server.user("other").run("links stats spring-42").code, Some(5));
+    // A deleted link is not an error.
+    dl.run("links create https://example.com/p/44 --id spring-44").ok();
+    dl.run("links delete spring-44 --yes").ok();
+    assert_eq!(counts(&dl, "spring-44"), all(0, [0; 5], 0));
 }
 
 /// A source's URL accepts conversions without a key, and none once it is replaced.

@@ -3,8 +3,9 @@
 mod draw;
 
 use clap::Args;
+use deeplink_client::Client;
 use deeplink_core::funnel::{
-    Credit, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, Revenue,
+    Credit, Funnel, FunnelGroup, FunnelQuery, FunnelReport, FunnelScope, GroupBy, GroupOrder, Revenue,
 };
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
@@ -27,7 +28,8 @@ const TOP: u32 = 25;
      did not come from a link are shown separately, as unattributed. An install that is opened again from a link counts as \
      engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
-     above; above 100%, it is a ratio, such as 1.5 per user. Unknown IDs count as zero. Days and hours are in UTC. \
+     above; above 100%, it is a ratio, such as 1.5 per user. Among several IDs, unknown ones count as zero. Days and hours \
+     are in UTC. \
      With --tz, the dates in --from and --to are in that time zone, and so are the days of --group-by day; hours stay \
      in UTC. Clicks are counted by whole \
      hours; an hour that spans midnight counts toward the earlier day. -o csv has a column for each conversion type; \
@@ -87,6 +89,10 @@ impl Stats {
             // The table does not state its window, so the window is fixed here.
             let query = query.window(Some(scope.from), Some(scope.to));
             let csv = client.analytics().funnel(&query).csv().await.map_err(|error| ctx.stop(&error))?;
+            let mut counts = csv.lines().skip(1).flat_map(|row| row.split(',').skip(1));
+            if counts.all(|count| matches!(count, "" | "0")) {
+                require_link(ctx, &client, &scope).await?;
+            }
             // Parsed and written again, so that referers are escaped like all cells.
             let mut kept = None;
             for record in csv::ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes()).into_records() {
@@ -99,6 +105,9 @@ impl Stats {
             return Ok(());
         }
         let report = client.analytics().funnel(&query).full().await.map_err(|error| ctx.stop(&error))?;
+        if report.value.funnel == Funnel::default() {
+            require_link(ctx, &client, &scope).await?;
+        }
         print(ctx, &sheet, &report.value, &String::from_utf8_lossy(&report.raw))
     }
 
@@ -129,6 +138,16 @@ impl Stats {
         let scope = query.check(clock::now())?;
         Ok((query, scope))
     }
+}
+
+/// Ends the command if a report without any count is on a single link that does not exist: the service counts unknown IDs as
+/// zero. A deleted link can still have counts, as long as it has a history.
+async fn require_link(ctx: &Context, client: &Client, scope: &FunnelScope) -> Outcome {
+    if let Some([id]) = scope.link_ids.as_deref() {
+        let history = client.links().history(id).page_size(1).first_page().await;
+        history.map_err(|error| ctx.stop(&error).naming_link(id))?;
+    }
+    Ok(())
 }
 
 /// The time zone with this name. The service would check it only in a report by day.
