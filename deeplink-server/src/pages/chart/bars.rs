@@ -73,7 +73,8 @@ pub(super) fn steps(now: &Funnel, before: &Funnel) -> Vec<Bar> {
     (0..names.len()).map(bar).collect()
 }
 
-/// The largest of some counts and the sum of the rest, with their shares of a whole.
+/// The largest of some counts and the sum of the rest, with their shares of a whole. A bar is as long as its share; without a
+/// whole, the longest one has the full length.
 pub(super) fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i64>) -> Vec<Bar> {
     let mut all: BTreeMap<String, i64> = BTreeMap::new();
     for (name, count) in counts {
@@ -86,12 +87,12 @@ pub(super) fn bars(counts: impl Iterator<Item = (String, i64)>, whole: Option<i6
         let rest = all.split_off(MAX_BARS - 1).into_iter().fold(0_i64, |sum, (_, count)| sum.saturating_add(count));
         all.push(("Other".to_owned(), rest));
     }
-    let longest = all.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let full = whole.or_else(|| all.iter().map(|(_, count)| *count).max()).unwrap_or(0);
     let bar = |(name, count): (String, i64)| Bar {
         name,
         href: None,
         count: Count(count),
-        length: scaled(count, longest, SCALE),
+        length: scaled(count, full, SCALE),
         share: whole.and_then(|whole| percent(count, whole)),
         before: None,
     };
@@ -110,12 +111,11 @@ pub(super) fn country(key: &str) -> String {
 /// Clicks by link, and those of all other links.
 pub(super) fn of_links(links: &[(String, i64)], clicks: i64) -> Vec<Bar> {
     let rest = clicks - links.iter().map(|(_, clicks)| clicks).sum::<i64>();
-    let longest = links.iter().map(|(_, clicks)| *clicks).chain([rest]).max().unwrap_or(0);
     let bar = |name: &str, href: Option<String>, count: i64| Bar {
         name: name.to_owned(),
         href,
         count: Count(count),
-        length: scaled(count, longest, SCALE),
+        length: scaled(count, clicks, SCALE),
         share: percent(count, clicks),
         before: None,
     };

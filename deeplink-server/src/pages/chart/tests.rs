@@ -53,6 +53,12 @@ fn the_busiest_day_has_the_full_height_and_little_is_still_seen() {
     assert_eq!(shares(&charts.steps), [[("Clicks", None), ("Installs", Some("0.3% of clicks"))], of_users].concat());
     assert_eq!((charts.before, charts.change.as_deref()), (Count(2_002), Some("\u{2212}50%")));
     assert_eq!(shares(&charts.platforms), [("iOS", Some("59.9%")), ("Other", Some("40.1%"))]);
+    let lengths = |bars: &[Bar]| bars.iter().map(|bar| bar.length).collect::<Vec<_>>();
+    assert_eq!(
+        (lengths(&charts.platforms), lengths(&charts.links)),
+        (vec![59, 40], vec![79, 20]),
+        "as long as the share"
+    );
     assert_eq!(shares(&charts.hosts), [("No referrer", Some("100%"))]);
     assert!(charts.has_no_host);
     assert_eq!(shares(&charts.countries), [("DE", Some("89.9%")), ("Unknown", Some("10.1%"))]);
