@@ -217,6 +217,19 @@ fn names_tags_and_aliases_are_columns_if_a_link_has_them() {
     assert_eq!(listed(none, empty.clone(), empty), "");
 }
 
+#[test]
+fn names_and_tags_are_cut_before_destinations() {
+    let double = Double::new(|_| {
+        let mut one = link("spring-42");
+        one["web_url"] = "https://example.com/p/42".into();
+        (one["name"], one["tags"]) = ("Poster in the shop window".into(), serde_json::json!(["2027", "Spring sale"]));
+        Answer::json(200, &serde_json::json!({"links": [one], "next_cursor": null}))
+    });
+    let text = plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "links list", 120).end().1);
+    assert!(text.contains(" https://example.com/p/42 ") && text.contains(" Poster in") && text.contains('…'), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
 /// A line of a table is not broken by a terminal: what does not fit is left out and named.
 #[test]
 fn a_wide_table_names_the_columns_that_it_leaves_out() {

@@ -13,6 +13,8 @@ use crate::output::{Column, Kind, Noun, Record, Sheet};
 const MIN_CUT_WIDTH: usize = 16;
 /// The same for kinds of events, where the first one matters most.
 const MIN_EVENTS_WIDTH: usize = 12;
+/// The same for names and tags, whose beginning is enough to recognize them.
+const MIN_EXTRA_WIDTH: usize = 10;
 /// Columns that stay, even if the line is then wider than the terminal.
 const KEPT: usize = 2;
 
@@ -98,7 +100,11 @@ impl TableColumn {
 
     /// The width below which it is not cut.
     fn narrowest(&self) -> usize {
-        if self.kind == Kind::Events { MIN_EVENTS_WIDTH } else { MIN_CUT_WIDTH }
+        match self.kind {
+            _ if self.is_extra => MIN_EXTRA_WIDTH,
+            Kind::Events => MIN_EVENTS_WIDTH,
+            _ => MIN_CUT_WIDTH,
+        }
     }
 
     fn may_be_cut(&self) -> bool {
@@ -264,7 +270,7 @@ impl<'a> Table<'a> {
         self.columns.remove(at)
     }
 
-    /// Cuts values that may be cut, so that a row fits the terminal if possible.
+    /// Cuts values that may be cut, names and tags before destinations, so that a row fits the terminal if possible.
     fn fit(&mut self, rows: &mut [Vec<String>]) {
         let mut needed = self.widths.clone();
         for row in rows.iter() {
@@ -274,7 +280,9 @@ impl<'a> Table<'a> {
         }
         let gaps = 2 * needed.len().saturating_sub(1);
         let mut over = (needed.iter().sum::<usize>() + gaps).saturating_sub(crate::output::width());
-        for (index, column) in self.columns.iter().enumerate() {
+        let columns = || self.columns.iter().enumerate();
+        let extra = columns().rev().filter(|(_, column)| column.is_extra);
+        for (index, column) in extra.chain(columns().filter(|(_, column)| !column.is_extra)) {
             if over == 0 || !column.may_be_cut() {
                 continue;
             }
