@@ -4,9 +4,10 @@ use deeplink_client::mock::fixtures;
 use serde_json::{Value, json};
 
 use deeplink_testing::dl::Dl;
-use deeplink_testing::double::{Answer, Double, Request, affiliate, app, domain, secret_key, user};
+use deeplink_testing::double::{Answer, Double, Request, affiliate, app, domain, history, link, secret_key, user};
 
 use crate::reports::source;
+use crate::terminal::Screen;
 
 const CREDENTIALS: &str = "/v1/affiliates/aff_0123456789abcdef01234567/credentials";
 
@@ -179,4 +180,23 @@ fn r4_where_there_are_too_many_one_can_be_deleted() {
         "{ran}"
     );
     assert!(!ran.stderr.contains("upgrade"), "{ran}");
+}
+
+/// On a terminal, each change is in words; programs get the service's.
+#[test]
+fn a_history_says_what_changed() {
+    let double = Double::new(|request| match request.path() {
+        "/v1/links/spring-42" => Answer::json(200, &link("spring-42")),
+        _ => history(),
+    });
+    let dl = || Dl::at(&double.url).env("TERM", "xterm").env("NO_COLOR", "1");
+    let text = Screen::sized(dl(), "links history spring-42", 120).end().1;
+    let lines: Vec<&str> = text.lines().collect();
+    let head: Vec<&str> = lines[0].split_whitespace().collect();
+    assert_eq!(head, ["VERSION", "CHANGE", "TIME", "ACTOR", "PREVIOUS", "DESTINATION"], "{text}");
+    assert!(lines[1].contains("3  Web page, agent context, metadata changed  "), "{text}");
+    assert!(lines[1].contains("  dl_live_0123abcd  https://example.com/winter"), "{text}");
+    assert_eq!(double.lines(), ["GET /v1/links/spring-42/history", "GET /v1/links/spring-42"]);
+    let piped = dl().run("links history spring-42");
+    assert!(piped.ok().starts_with("3\tupdated\t"), "{piped}");
 }

@@ -168,12 +168,13 @@ nouns! {
 
     /// Versions of a link.
     LINK_VERSIONS("versions", id: "version", created: "version") {
-        fields: "version": Count, "change", "changed_at": Moment, "actor_type", "actor", "bulk": Flag,
+        fields: "version": Count, "change": Text, "changed_at": Moment, "actor_type", "actor", "bulk": Flag,
             "content": Object, "content.web_url": Destination, "content.ios_deep_link": Destination,
             "content.android_deep_link": Destination, "content.name", "content.enabled": Flag, "content.tags": Words,
             "content.aliases": Words;
-        columns: "VERSION" = "version", "CHANGE" = "change", "TIME" = "changed_at", "ACTOR TYPE" = "actor_type",
-            "ACTOR" = "actor", "PREVIOUS DESTINATION" = (Destinations VERSION_DESTINATIONS);
+        columns: "VERSION" = "version", "CHANGE" = "change", "TIME" = "changed_at",
+            "ACTOR" = (First &["actor", "actor_type"], Kind::Plain),
+            "PREVIOUS DESTINATION" = (Destinations VERSION_DESTINATIONS);
     }
 
     /// The reply to a create.

@@ -4,6 +4,7 @@
 //! they may be stored.
 
 mod alias;
+mod changes;
 mod create;
 mod description;
 mod filter;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkFilter, LinkStatus, LinkVersion, RestoreLink};
+use deeplink_core::link::{DELETED_DAYS, LinkContent, LinkFilter, LinkStatus, LinkVersion, RestoreLink};
 use deeplink_core::time::Timestamp;
 use http::StatusCode;
 
 use super::PageResult;
 use super::audit::who;
-use super::deliveries::capitalised;
 use super::form::{Form, View, draw_id};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::see_other;
@@ -45,15 +44,7 @@ struct VersionRow {
 impl VersionRow {
     /// A version, and what the link was after its change.
     fn of(version: LinkVersion, after: Option<&LinkContent>) -> Self {
-        let word = word_of(&version.change).to_owned();
-        let fields = after.and_then(|after| changed_fields(&version.content, after));
-        let (change, changed) = match (&version.change, fields) {
-            (LinkChange::Enabled | LinkChange::Disabled | LinkChange::Flagged | LinkChange::Deleted, _) | (_, None) => {
-                (word, None)
-            }
-            (LinkChange::Restored, fields) => (word, fields),
-            (_, Some(fields)) => (fields, None),
-        };
+        let (change, changed) = version.in_words(after);
         Self {
             version: version.version,
             change,
@@ -65,44 +56,6 @@ impl VersionRow {
             name: version.content.name,
         }
     }
-}
-
-fn word_of(change: &LinkChange) -> &'static str {
-    match change {
-        LinkChange::Enabled => "Enabled",
-        LinkChange::Disabled => "Disabled",
-        LinkChange::Flagged => "Flagged as unsafe",
-        LinkChange::Deleted => "Deleted",
-        LinkChange::Restored => "Restored",
-        _ => "Updated",
-    }
-}
-
-/// The fields that differ, such as "Name, expiry changed".
-fn changed_fields(before: &LinkContent, after: &LinkContent) -> Option<String> {
-    let fields = [
-        ("web page", before.web_url != after.web_url),
-        ("iOS deep link", before.ios_deep_link != after.ios_deep_link),
-        ("App Store page", before.ios_store_url != after.ios_store_url),
-        ("Android deep link", before.android_deep_link != after.android_deep_link),
-        ("Google Play page", before.android_store_url != after.android_store_url),
-        ("social preview", before.social_preview != after.social_preview),
-        ("agent context", before.agent_context != after.agent_context),
-        ("name", before.name != after.name),
-        ("tags", before.tags != after.tags),
-        ("aliases", before.aliases != after.aliases),
-        ("status", before.enabled != after.enabled),
-        ("expiry", before.expires_at != after.expires_at),
-        ("redirect after expiry", before.expired_url != after.expired_url),
-        ("metadata", before.metadata != after.metadata),
-        ("QR code", before.qr != after.qr),
-        ("affiliate", before.affiliate_id != after.affiliate_id),
-    ];
-    let fields: Vec<_> = fields.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect();
-    let text = format!("{} changed", fields.join(", "));
-    // "iOS" keeps its lowercase first letter, even at the start of a sentence.
-    let is_as_written = text.starts_with("iOS");
-    (!fields.is_empty()).then(|| if is_as_written { text } else { capitalised(&text) })
 }
 
 fn first_destination(content: &LinkContent) -> Option<&str> {
@@ -240,28 +193,4 @@ pub(super) async fn deleted(State(app): State<Shared>, person: Person, query: Qu
         form_id: draw_id(&app),
     };
     Ok(answer(&app, StatusCode::OK, &frame, &page))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_names_its_fields() {
-        let before = LinkContent::default();
-        let change = |change: fn(&mut LinkContent)| {
-            let mut after = before.clone();
-            change(&mut after);
-            changed_fields(&before, &after)
-        };
-        assert_eq!(change(|_| ()), None);
-        assert_eq!(change(|after| after.name = Some("Sale".to_owned())).as_deref(), Some("Name changed"));
-        let both = change(|after| {
-            after.tags = vec!["spring".to_owned()];
-            after.web_url = Some("https://shop.example.com/".to_owned());
-        });
-        assert_eq!(both.as_deref(), Some("Web page, tags changed"));
-        let app = change(|after| after.ios_deep_link = Some("shop://sale".to_owned()));
-        assert_eq!(app.as_deref(), Some("iOS deep link changed"));
-    }
 }
