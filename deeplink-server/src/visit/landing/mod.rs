@@ -164,10 +164,12 @@ impl<'a> View<'a> {
         let app = page.apps.display;
         let texts = Texts::of(page.language);
         let site = host_of(link.url);
-        let title = non_blank(preview.title).or(non_blank(app.name)).unwrap_or(site);
         let lead = non_blank(preview.description);
         let agent_description = non_blank(agent.description);
         let web_host = link.to.web_url.map_or("", host_of);
+        // The service's own host says nothing about the link, unlike the account's domain.
+        let host = if page.tenant_domain.is_some() || web_host.is_empty() { site } else { web_host };
+        let title = non_blank(preview.title).or(non_blank(app.name)).unwrap_or(host);
         let open_label = plan.open_target().map(|target| label(texts, target, app.name, web_host));
         // One that only says what the button says anyway is left out.
         let cta = non_blank(agent.cta).filter(|cta| open_label.is_none_or(|label| label.to_string() != **cta));

@@ -112,6 +112,11 @@ fn title_and_description_fall_back() {
     assert_eq!(tags["og:description"], tags["description"]);
     let texts = page.all("main")[0].text();
     assert_eq!(texts.matches("Valid once per customer.").count(), 1, "what the section says is not said twice");
+    // Without a name, the host: the account's own or, of a link on the service's, that of its web page.
+    for (domain, title) in [(Some("example.com"), "go.example.com"), (None, "shop.example.com")] {
+        let page = dom(LINUX, &EVERYTHING, Given { tenant_domain: domain, ..NO_TEXTS });
+        assert_eq!((page.all("h1")[0].text(), &*head_tags(&page)["og:title"]), (title.to_owned(), title));
+    }
 }
 
 #[test]
