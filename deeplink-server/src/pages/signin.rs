@@ -24,9 +24,13 @@ use crate::state::{App, Shared};
 struct SigninPage<'a> {
     frame: &'a Frame,
     error: Option<&'a str>,
+    /// Whether the operator's command for a new one-time link follows the error.
+    names_command: bool,
     notice: Option<&'static str>,
     /// With a field for the email address; without fields if email is not set up.
     form: FormView,
+    /// Where emails are written, if they are files on this machine.
+    mail_directory: Option<String>,
     /// Identity providers: their names and where signing in with them starts.
     providers: Vec<(&'static str, String)>,
     next: &'a NextPath,
@@ -40,8 +44,8 @@ struct SigninPage<'a> {
 #[template(path = "pages/sent.html")]
 struct SentPage<'a> {
     frame: &'a Frame,
-    /// Whether emails are written to files on this machine.
-    is_in_files: bool,
+    /// Where emails are written, if they are files on this machine.
+    mail_directory: Option<String>,
 }
 
 #[derive(Template)]
@@ -56,6 +60,8 @@ struct AlreadyPage<'a> {
 
 const JOINED: &str = "You have joined the team. Sign in with the address that was invited.";
 
+const ONCE_INVALID: &str = "That link has already been used, or it is more than 24 hours old. The operator of this service can create a new one.";
+
 /// The text for the `error` in the query. An unknown code gets a general text and is not itself shown.
 fn text_of(error: &str) -> &'static str {
     match error {
@@ -63,9 +69,7 @@ fn text_of(error: &str) -> &'static str {
         "invite_invalid" => {
             "That invitation has already been used or withdrawn, is more than 7 days old, or is for an address that already has its own account. Ask the person who invited you for a new one."
         }
-        "once_invalid" => {
-            "That link has already been used, or it is more than 24 hours old. The operator of this service can create a new one with deeplink-server tenant signin."
-        }
+        "once_invalid" => ONCE_INVALID,
         "signup_invalid" => {
             "That confirmation link has already been used, is more than 7 days old, or is for an address that already has its own account. A new key is shown only once; if you have lost it, create another one under Keys."
         }
@@ -102,9 +106,8 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
     }
     if has("sent") {
         let frame = Frame::alone(&app, "Check your email");
-        let is_in_files =
-            app.is_loopback && matches!(app.config.mail_at(&app.public_url), Some(MailTransport::Directory(_)));
-        return answer(&app, StatusCode::OK, &frame, &SentPage { frame: &frame, is_in_files });
+        let mail_directory = mail_directory(&app);
+        return answer(&app, StatusCode::OK, &frame, &SentPage { frame: &frame, mail_directory });
     }
     let notice = if has_joined {
         Some(JOINED)
@@ -114,6 +117,16 @@ pub(super) async fn show(State(app): State<Shared>, MaybeSignedIn(who): MaybeSig
         None
     };
     page(&app, &View::Opened(None), error.map(text_of), notice, &next).await
+}
+
+/// The directory that emails are written to, if they are not sent. Only on one's own machine: strangers need not know.
+fn mail_directory(app: &App) -> Option<String> {
+    match app.config.mail_at(&app.public_url) {
+        Some(MailTransport::Directory(folder)) if app.is_loopback => {
+            Some(std::path::absolute(&folder).unwrap_or(folder).display().to_string())
+        }
+        _ => None,
+    }
 }
 
 /// Whether anyone can sign in here.
@@ -151,7 +164,20 @@ async fn page(
     if is_unclaimed {
         frame = frame.with_script();
     }
-    let page = SigninPage { frame: &frame, error, notice, form, providers, next, is_open, is_unclaimed };
+    let names_command = error == Some(ONCE_INVALID);
+    let mail_directory = mail_directory(app);
+    let page = SigninPage {
+        frame: &frame,
+        error,
+        names_command,
+        notice,
+        form,
+        mail_directory,
+        providers,
+        next,
+        is_open,
+        is_unclaimed,
+    };
     let outcome = if is_set_up(app) { view.outcome() } else { StatusCode::SERVICE_UNAVAILABLE.into() };
     answer(app, outcome, &frame, &page)
 }

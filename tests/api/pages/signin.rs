@@ -1,5 +1,6 @@
 //! Signing in and out on the pages: the texts, the redirects, and who is kept out.
 
+use deeplink_server::config::MailTransport;
 use http::Method;
 
 use super::{Visitor, all_forms, all_pages, form, stored, text_of, went};
@@ -201,6 +202,31 @@ async fn where_signing_in_is_not_set_up_the_page_says_so() {
     assert!(!text_of(&stranger.get("/signin").await).contains("create your account"), "it announces it");
     let open = spawn().await;
     assert!(text_of(&Visitor::stranger(&open).get("/signin").await).contains("New here? We’ll create your account."));
+}
+
+/// Without a mail server, the pages say where emails are, before and after one is asked for; only on one's own machine.
+#[tokio::test]
+async fn emails_in_files_are_found() {
+    let world = spawn().await;
+    let stranger = Visitor::stranger(&world);
+    let public = spawn_with(|config| {
+        config.public_url = Some("https://links.example.com".parse().expect("a URL"));
+        config.mail = Some(MailTransport::Directory(config.data_dir.join("mail")));
+    })
+    .await;
+    for path in ["/signin", "/signin?sent=1"] {
+        let page = text_of(&stranger.get(path).await);
+        assert!(
+            page.contains("This service does not send emails. It writes them to files in <code>/"),
+            "{path}: {page}"
+        );
+        assert!(page.contains("/mail</code>."), "{path}: {page}");
+        let page = public.nobody.browse(Method::GET, path).header("host", "links.example.com").send().await.text();
+        assert!(page.contains("</html>") && !page.contains("does not send emails"), "{path}: {page}");
+    }
+    let page = text_of(&stranger.get("/signin?error=once_invalid").await);
+    let command = "<code>deeplink-server tenant signin <span class=\"option\">--tenant</span> ACCOUNT_ID</code>";
+    assert!(page.contains(command), "{page}");
 }
 
 /// Sign-out ends the session: the cookie is cleared, and a saved copy is invalid.
