@@ -72,7 +72,7 @@ fn limits_that_do_not_hold_are_not_shown() {
     let double = service_with(json!({"quotas_enforced": false, "billing_method": "free", "current_period_end": null}));
     let ran = Dl::at(&double.url).run("billing status");
     assert!(ran.ok().contains("quotas_enforced\tfalse\n"), "{ran}");
-    assert_eq!(ran.stderr, "limits are not enforced on this service\n");
+    assert_eq!(ran.stderr, "this service has no plan limits\n");
     insta::assert_snapshot!(shown(&double, "billing status", 60, true), @r"
     plan                     business
     effective plan           business
@@ -87,7 +87,7 @@ fn limits_that_do_not_hold_are_not_shown() {
     team members      7
     webhooks          2
 
-    limits are not enforced on this service
+    this service has no plan limits
     ");
 }
 
@@ -373,7 +373,7 @@ fn whoami_shows_the_plan() {
     });
     let dl = Dl::at(&free.url);
     assert!(dl.run("whoami -o json").json().get("limits").is_none(), "none holds");
-    assert!(dl.run("whoami").ok().ends_with("2 webhooks, limits are not enforced on this service\n"));
+    assert!(dl.run("whoami").ok().ends_with("2 webhooks, this service has no plan limits\n"));
 
     let without_plans: [Billing; 2] = [
         |_| Answer::error(503, "billing_not_configured", "no plans"),

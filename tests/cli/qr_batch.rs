@@ -70,7 +70,7 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
         for to in ["--out x.png --force", "--dir out --force", "| cat", "--show"] {
             let ran = bash(&dl, &format!("dl links qr {status}-1 {to} >/dev/null"));
             ran.ok();
-            let warned = format!("warning: {status}-1 is {status}: its code leads to a notice\n");
+            let warned = format!("warning: {status}-1 is {status}: people who scan its code see a notice\n");
             assert!(ran.stderr.starts_with(&warned), "{to}: {ran}");
         }
     }
@@ -84,8 +84,8 @@ fn links_that_have_ended_or_will_are_named_wherever_a_code_goes() {
     assert!(rows[2].contains(",expired,") && rows[3].contains(",active,20") && rows[6].ends_with(",active,"), "{ran}");
     let lines: Vec<_> = ran.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "{ran}");
-    assert_eq!(lines[0], "warning: expired-1 is expired: its code leads to a notice");
-    assert_eq!(lines[1], "warning: flagged-2 is flagged: its code leads to a notice");
+    assert_eq!(lines[0], "warning: expired-1 is expired: people who scan its code see a notice");
+    assert_eq!(lines[1], "warning: flagged-2 is flagged: people who scan its code see a notice");
     assert!(lines[2].starts_with("warning: 2 of 6 links expire within 30 days (first: ends-7, on 20"), "{ran}");
     let json = dl.run("links qr disabled-1 ends-2 --dir many -o json").json();
     assert_eq!((&json[0]["status"], &json[0]["expires_at"]), (&"disabled".into(), &().into()));

@@ -302,7 +302,7 @@ fn what_a_drawing_leaves_out_and_where_the_link_leads_is_said() {
         ),
         ("links qr spring-42 --format png", "a plain code; --format applies only"),
         ("links qr ends-1", "the link expires 2099-01-01"),
-        ("links qr ended-1", "ended-1 is expired: its code leads to a notice"),
+        ("links qr ended-1", "ended-1 is expired: people who scan its code see a notice"),
     ] {
         let (code, shown) = Screen::open(user(&double, "C.UTF-8"), line).end();
         assert!(code == Some(0) && shown.contains(says), "{line}: {shown}");

@@ -272,7 +272,7 @@ pub(super) async fn show(
         let is_taken_down = link.is_taken_down;
         (app.detail(link, primary.as_deref(), now), is_taken_down, takedown, address)
     };
-    // Nobody should print a code that leads to a notice.
+    // Nobody should print a code that shows only a notice.
     let qr = match &link.qr {
         _ if is_taken_down => None,
         Some(_) => Some(qr_look::shown(&link).into()),

@@ -39,7 +39,7 @@ const MAX_HOURS: i64 = 24 * DELIVERY_RETENTION_DAYS;
 const KINDS: [(&str, EventKind, &str); 4] = [
     ("event_click", EventKind::Click, "Clicks: a person or an AI agent followed a link"),
     ("event_attribute", EventKind::Attribute, "Attributions: the app was opened from a link"),
-    ("event_identify", EventKind::Identify, "Identified users: an install was bound to a user"),
+    ("event_identify", EventKind::Identify, "Identified users: an install was linked to a user"),
     (
         "event_conversion",
         EventKind::Conversion,

@@ -45,7 +45,7 @@ impl Page {
 }
 
 /// The note that limits are not enforced, where the answer does not say so itself.
-const NOT_ENFORCED: &str = "limits are not enforced on this service";
+const NOT_ENFORCED: &str = "this service has no plan limits";
 
 /// What plans limit: its name, the current count, and how many the plan includes. Where limits are not enforced, there
 /// are none, and events are not counted.

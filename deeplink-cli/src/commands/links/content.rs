@@ -40,7 +40,7 @@ pub(crate) struct Content {
     /// Purpose of the link: purchase, subscribe, signup, download, read, book or open
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
-    /// Call to action, at most 120 characters; if up to 48, also the landing page's button label
+    /// Call to action, at most 120 characters; to be the landing page's button label, at most 48
     #[arg(long, value_name = "TEXT")]
     cta: Option<String>,
     /// Context for AI agents, at most 500 characters

@@ -117,8 +117,9 @@ impl<'a> Report<'a> {
             (LinkStatus::Active, None) => {}
             (LinkStatus::Active, Some(end)) if self.single => {
                 let when = clock::relative(end, clock::now());
-                let target = target(link);
-                console.warn(&format!("the link expires {when} ({end}); after that, the code {target}"));
+                let people = scanned(link);
+                console
+                    .warn(&format!("the link expires {when} ({end}); after that, people who scan its code {people}"));
             }
             (LinkStatus::Active, Some(end)) => {
                 let ends = &mut self.ends;
@@ -128,7 +129,9 @@ impl<'a> Report<'a> {
                     ends.first = Some((end, id.clone()));
                 }
             }
-            (status, _) => console.warn(&format!("{id} is {}: its code {}", status.as_str(), target(link))),
+            (status, _) => {
+                console.warn(&format!("{id} is {}: people who scan its code {}", status.as_str(), scanned(link)));
+            }
         }
     }
 
@@ -232,17 +235,18 @@ impl<'a> Report<'a> {
         let links = counted(count(*seen), "link");
         let verb = if *ending == 1 { "expires" } else { "expire" };
         self.ctx.console.warn(&format!(
-            "{ending} of {links} {verb} within {days} (first: {id}, on {first}); the codes then lead to a notice or to the link's expired_url"
+            "{ending} of {links} {verb} within {days} (first: {id}, on {first}); after that, people who scan the codes see a notice or are redirected to the link's expired_url"
         ));
         Ok(())
     }
 }
 
-/// What a code does once its link is not active.
-fn target(link: &LinkDetail) -> String {
+/// What happens to people who scan a code once its link is not active.
+fn scanned(link: &LinkDetail) -> String {
     match (&link.status, &link.expired_url) {
-        (LinkStatus::Active | LinkStatus::Expired, Some(url)) => format!("redirects to {url}"),
-        _ => "leads to a notice".to_owned(),
+        (LinkStatus::Active | LinkStatus::Expired, Some(url)) => format!("are redirected to {url}"),
+        (LinkStatus::Active, None) => "see that the link has expired".to_owned(),
+        _ => "see a notice".to_owned(),
     }
 }
 
