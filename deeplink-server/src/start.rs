@@ -91,7 +91,11 @@ pub async fn start(config: Config, clock: Clock) -> Result<Running, StartError> 
         OpenFiles::now()
     });
     let connections = limits.clone().within(files.soft).connections;
-    tracing::info!(files = files.soft, connections, "limit on open files");
+    if connections < limits.connections {
+        tracing::info!(files = files.soft, connections, "limit on open files reduces the number of connections");
+    } else {
+        tracing::debug!(files = files.soft, connections, "limit on open files");
+    }
     start_with(config, clock, limits).await
 }
 
