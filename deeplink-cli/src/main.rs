@@ -38,7 +38,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, PoisonError};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, ValueEnum};
 
 use crate::cli::{Cli, Command};
@@ -73,7 +73,7 @@ fn run(args: &[OsString]) -> Exit {
     let parsed = tree.try_get_matches_from_mut(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage(&error, &early, &env),
+        Err(error) => return usage(&with_format(error), &early, &env),
     };
     let manner =
         Manner { quiet: cli.global.quiet, verbosity: cli.global.verbose, json: early.json(&env), color: colors.stderr };
@@ -168,6 +168,16 @@ fn report(console: &Console, stop: Stop) -> Exit {
         Stop::ClosedPipe | Stop::NotSent => Exit::Success,
         Stop::Exit(exit) => exit,
     }
+}
+
+/// The same error; of `--json`, which is the flag of many other tools, with the one that `dl` has.
+fn with_format(mut error: clap::Error) -> clap::Error {
+    if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(flag)) if flag == "--json") {
+        error.remove(ContextKind::SuggestedArg);
+        let tip = "for JSON, use '-o json'";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Help, version, and command lines that cannot be read.

@@ -218,3 +218,13 @@ fn a_file_of_wrong_json_names_line_and_column() {
             .starts_with("error[bad_request]: link.json:2:15: invalid type")
     );
 }
+
+/// Many tools have `--json`: the error names what `dl` has.
+#[test]
+fn json_is_a_format() {
+    for line in ["stats spring-42 --json", "links list --json"] {
+        let ran = Dl::new().run(line);
+        assert!(ran.fails(2).contains("\n  tip: for JSON, use '-o json'\n"), "{line}: {ran}");
+        assert!(!ran.stderr.contains("-- --json"), "{line}: {ran}");
+    }
+}

@@ -39,7 +39,9 @@ impl Setup {
                 "check the base URL: dl config get base_url",
             ),
             Err(fault) => {
-                Finding::fail(format!("could not be reached: {}", fault.text), "check the base URL and the network")
+                let is_refused = fault.kind == FaultKind::Unreachable && self.is_loopback();
+                let fix = if is_refused { "is the server running?" } else { "check the base URL and the network" };
+                Finding::fail(format!("could not be reached: {}", fault.text), fix)
             }
         }
     }

@@ -88,6 +88,7 @@ async fn a_service_that_is_away_leaves_checks_and_not_errors() {
             ("account.domain", Skip)
         ]
     );
+    assert_eq!(checks[0].fix.as_deref(), Some("is the server running?"));
 }
 
 #[tokio::test]
