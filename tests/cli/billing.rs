@@ -365,6 +365,10 @@ fn whoami_shows_the_plan() {
         screen.contains("plan        business\nusage       19204 of 20000 links\n            120400 of"),
         "{screen}"
     );
+    assert!(
+        screen.contains("\nbase url ") && !screen.contains("\norigin") && !screen.contains("\naccepted"),
+        "{screen}"
+    );
 
     let free = with(|_| {
         let mut status = billing_status();

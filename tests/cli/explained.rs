@@ -101,12 +101,14 @@ fn people_read_where_it_leads_and_why() {
         "response    a redirect (HTTP 302)",
         "target      https://example.com/",
         "reason      The web page is the link's only destination, so everyone is redirected to it.",
-        "decision    step 7, row D14",
         "counted as  human",
         "header      cache-control: no-store",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
     }
+    assert!(!text.contains("decision"), "{text}");
+    let text = shown("links explain spring-42 --as windows -v");
+    assert!(text.contains("\ndecision    step 7, row D14\n"), "{text}");
     let text = shown("links explain spring-42");
     assert!(
         text.starts_with("VISITOR    RESPONSE  TARGET                ROW\niphone     redirect  https://"),

@@ -255,6 +255,13 @@ fn one_record_is_a_block() {
         "{text}"
     );
     assert!(!text.contains("ios"), "a missing value has no line: {text}");
+    let double = Double::new(|_| {
+        let mut one = link("spring-42");
+        one["tags"] = serde_json::json!(["2027", "Spring sale"]);
+        Answer::json(200, &one)
+    });
+    let text = plain(&shown(Dl::at(&double.url), "links get spring-42"));
+    assert!(text.contains("  2027, Spring sale\n"), "as in a list: {text}");
 }
 
 #[test]

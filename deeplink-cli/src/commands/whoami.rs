@@ -13,7 +13,7 @@ use crate::error::{Outcome, Stop};
 use crate::exit::Exit;
 use crate::help::help;
 use crate::net::Reads;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Record};
 
 /// Show the account, plan, key and profile in use
 #[derive(Debug, Args)]
@@ -93,6 +93,14 @@ impl Identity {
         // Texts, numbers and booleans always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
+
+    /// Without what follows from the rest: the origin of a base URL without a path, and that the key was accepted.
+    fn without_repetitions(&self) -> String {
+        let without =
+            |json: String, name: &str| Record::read(&json).map_or_else(String::new, |read| read.without(name));
+        let json = without(self.to_json(), "accepted");
+        if self.origin == self.base_url { without(json, "origin") } else { json }
+    }
 }
 
 impl Whoami {
@@ -121,7 +129,8 @@ impl Whoami {
             key_id: key.id,
             plan,
         };
-        sheet.one(&identity.to_json())?;
+        let is_for_people = ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none();
+        sheet.one(&if is_for_people { identity.without_repetitions() } else { identity.to_json() })?;
         if let Some(at) = key.deletes_at {
             ctx.console.warn(&format!("this account will be deleted at {at}; to keep it: dl account cancel-deletion"));
         }

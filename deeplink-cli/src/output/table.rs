@@ -363,6 +363,7 @@ pub(super) fn detail(sheet: &Sheet<'_>, json: &str) -> Outcome {
             Kind::Moment => format!("{} ({})", escape::visible(&text), moment(&text)),
             Kind::Flag => flag(&text).to_owned(),
             Kind::Events => events(&text),
+            Kind::Words => escape::visible(&text).replace(',', ", "),
             Kind::Lines => lines(&text).join(&format!("\n{:widest$}  ", "")),
             // Text of several lines stays in its column.
             _ => escape::visible(&text).replace('\n', &format!("\n{:widest$}  ", "")),

@@ -9,13 +9,13 @@ use crate::error::{Outcome, Stop};
 use crate::escape;
 use crate::given;
 use crate::help::help;
-use crate::output::{self, Format, Pen, Sheet};
+use crate::output::{self, Format, Sheet};
 
 /// Explain what a visitor to a link gets, and why
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Uses the same routing code as a real visit, and shows the row of the decision table that applied. No click is \
-     counted. Without --as or a header, compares six devices.\n\n\
+    "Uses the same routing code as a real visit. No click is counted. Without --as or a header, compares six devices. -v and \
+     -o json show the step and the row of the decision table that applied.\n\n\
      Visitors: iphone (ios), ipad, android, mac, windows (desktop), instagram (its browser on an iPhone), preview (a \
      link-preview bot), agent (an AI agent), crawler (a search engine), curl, json (a client that requests JSON).",
     &[
@@ -75,7 +75,7 @@ impl Explain {
         let raw = String::from_utf8_lossy(&why.raw);
         if sheet.fields.is_some() || ctx.out.format != Format::Json {
             if ctx.out.format == Format::Table && ctx.out.terminal && sheet.fields.is_none() {
-                ctx.out.raw(draw(ctx.pen(), &why.value, self.visitor).as_bytes())?;
+                ctx.out.raw(draw(ctx, &why.value, self.visitor).as_bytes())?;
                 return ctx.out.flush();
             }
             return sheet.one(&marked(&raw, &why.value, self.visitor));
@@ -139,7 +139,8 @@ fn leads_to(why: &Explanation, visitor: Option<SampleVisitor>) -> Option<&str> {
 }
 
 /// For a terminal: the response, its target, and the reason.
-fn draw(pen: Pen, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
+fn draw(ctx: &Context, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
+    let pen = ctx.pen();
     let mut lines = vec![("visitor", said_of(why, visitor)), ("response", what(why))];
     if let Some(to) = leads_to(why, visitor) {
         lines.push(("target", to.to_owned()));
@@ -152,8 +153,10 @@ fn draw(pen: Pen, why: &Explanation, visitor: Option<SampleVisitor>) -> String {
         lines.push(("on an iPad", to.to_owned()));
     }
     lines.push(("reason", why.reason.clone()));
-    let row = why.row.as_ref().map(|row| format!(", row {row}"));
-    lines.push(("decision", format!("step {}{}", why.step, row.unwrap_or_default())));
+    if ctx.console.verbosity() > 0 {
+        let row = why.row.as_ref().map(|row| format!(", row {row}"));
+        lines.push(("decision", format!("step {}{}", why.step, row.unwrap_or_default())));
+    }
     lines.push(("counted as", why.counted.map_or("nothing", |kind| kind.as_str()).to_owned()));
     lines.extend(why.headers.iter().map(|(name, value)| ("header", format!("{name}: {value}"))));
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
