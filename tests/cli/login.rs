@@ -15,7 +15,8 @@ fn a_key_is_kept_once_the_service_takes_it() {
     assert_eq!(ran.ok(), "");
     let file = dl.config("credentials.toml");
     let place = format!("{} (profile default)", file.display());
-    assert!(ran.stderr.ends_with(&format!("key dl_live_3fa91c07be... stored in {place}\n")), "{ran}");
+    let told = format!("Logged in to {}; key dl_live_3fa91c07be... stored in {place}\n", double.url);
+    assert!(ran.stderr.ends_with(&told), "{ran}");
     let probe = double.only();
     assert_eq!(
         (probe.target.as_str(), probe.header("authorization")),

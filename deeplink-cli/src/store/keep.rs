@@ -72,10 +72,10 @@ impl Context {
         }
         self.tidy_up(to, &kept).await;
         if let Some(why) = kept.instead {
-            let location = kept.source.location();
+            // The result names the file.
             self.console.warn(&format!(
-                "no keyring ({why}): the key is stored in a file that only you can read, {location}; to try the \
-                 keyring again: dl login --store keyring"
+                "no keyring ({why}): the key is stored in a file that only you can read; to try the keyring again: \
+                 dl login --store keyring"
             ));
         }
         Ok(kept.source)

@@ -107,7 +107,7 @@ impl Login {
         new.note_replaced(ctx, &profile, &key);
         note_inactive(ctx, &profile);
         if ctx.out.format == Format::Table && sheet.fields.is_none() {
-            ctx.console.say(&format!("key {key} stored in {}", source.location()));
+            ctx.console.say(&format!("Logged in to {}; key {key} stored in {}", base.origin(), source.location()));
             return Ok(());
         }
         sheet.one(&kept(&destination, &key, &source).to_json())
