@@ -223,9 +223,12 @@ fn names_and_tags_are_cut_before_destinations() {
         let mut one = link("spring-42");
         one["web_url"] = "https://example.com/p/42".into();
         (one["name"], one["tags"]) = ("Poster in the shop window".into(), serde_json::json!(["2027", "Spring sale"]));
-        Answer::json(200, &serde_json::json!({"links": [one], "next_cursor": null}))
+        let mut two = link("spring-43");
+        two["web_url"] = serde_json::Value::Null;
+        Answer::json(200, &serde_json::json!({"links": [one, two], "next_cursor": null}))
     });
     let text = plain(&Screen::sized(Dl::at(&double.url).env("TERM", "xterm"), "links list", 120).end().1);
+    assert!(text.contains("spring-43  no destination "), "{text}");
     assert!(text.contains(" https://example.com/p/42 ") && text.contains(" Poster in") && text.contains('…'), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }

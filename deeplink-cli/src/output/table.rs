@@ -73,7 +73,8 @@ impl TableColumn {
             Source::Path(path) => record.cell(path).unwrap_or_default(),
             Source::First(paths) => {
                 let mut there = paths.iter().filter_map(|path| record.cell(path));
-                let first = there.next().unwrap_or_default();
+                let none = if terminal && self.kind == Kind::Destination { "no destination" } else { "" };
+                let first = there.next().unwrap_or_else(|| none.to_owned());
                 match there.count() {
                     0 => first,
                     _ if !terminal => first,

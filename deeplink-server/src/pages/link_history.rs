@@ -13,7 +13,7 @@ use super::audit::who;
 use super::form::{Form, View, draw_id};
 use super::frame::{Frame, Pager, Section, answer};
 use super::headers::see_other;
-use super::links::name_of;
+use super::links::{destination_of, name_of};
 use super::person::Person;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
@@ -180,7 +180,7 @@ pub(super) async fn deleted(State(app): State<Shared>, person: Person, query: Qu
     let found = api::link_list::list_for(&app, &person.caller, filter, cursor, PAGE_SIZE).await?;
     let frame = Frame::of(&app, &person, Section::LINKS, "Deleted links").after(&query);
     let links = found.links.into_iter().map(|link| DeletedRow {
-        name: name_of(&link),
+        name: name_of(&link).or_else(|| destination_of(&link)),
         created: link.created_at,
         deleted: link.updated_at,
         id: link.link_id,

@@ -13,7 +13,7 @@ use super::PageResult;
 use super::chart::Count;
 use super::frame::{Frame, Pager, Section, answer};
 use super::link_filter::LinkListQuery;
-use super::links::{Status, name_of};
+use super::links::{Status, destination_of, name_of};
 use super::person::Person;
 use super::tags::{self, TagLink};
 use crate::api;
@@ -33,8 +33,10 @@ const DAYS: i64 = 30;
 /// A link in a list.
 pub(super) struct LinkRow {
     pub(super) id: String,
-    /// The link's name, else its title, else its destination.
+    /// The link's name, else its title.
     pub(super) name: Option<String>,
+    /// Its first destination.
+    pub(super) leads_to: Option<String>,
     pub(super) status: Status,
     pub(super) created: Timestamp,
     pub(super) clicks: Count,
@@ -106,6 +108,7 @@ async fn counted(app: &App, person: &Person, found: LinkPage) -> Result<Vec<(i64
         let link = app.detail(link, found.primary.as_deref(), now);
         let row = LinkRow {
             name: name_of(&link),
+            leads_to: destination_of(&link),
             status: Status::from(&link.status),
             created: link.created_at,
             tags: tags::links_of(&link.tags),

@@ -48,17 +48,17 @@ impl From<&LinkStatus> for Status {
     }
 }
 
-/// The text that identifies a link in the list: its name, else its title, else where it leads.
+/// A link's name, else its title.
 pub(super) fn name_of(link: &LinkDetail) -> Option<String> {
-    if link.name.is_some() {
-        return link.name.clone();
-    }
-    let title = link.social_preview.as_ref().and_then(|preview| preview.title.clone());
-    title.or_else(|| {
-        let destinations =
-            [&link.web_url, &link.ios_deep_link, &link.android_deep_link, &link.ios_store_url, &link.android_store_url];
-        destinations.into_iter().find_map(Clone::clone)
-    })
+    let title = || link.social_preview.as_ref().and_then(|preview| preview.title.clone());
+    link.name.clone().or_else(title)
+}
+
+/// The first destination of a link.
+pub(super) fn destination_of(link: &LinkDetail) -> Option<String> {
+    let destinations =
+        [&link.web_url, &link.ios_deep_link, &link.android_deep_link, &link.ios_store_url, &link.android_store_url];
+    destinations.into_iter().find_map(Clone::clone)
 }
 
 /// The form for a new link.

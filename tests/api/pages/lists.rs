@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::{Visitor, text_of};
 use deeplink_testing::{World, spawn};
 
@@ -75,4 +77,16 @@ async fn r4_choices_offer_all_rows() {
         let offered = page.matches(&format!("<option value=\"{value}")).count();
         assert!(offered >= 230 && rows(&page).len() == 230, "{path}: {offered}");
     }
+}
+
+#[tokio::test]
+async fn links_show_their_names_and_destinations() {
+    let world = spawn().await;
+    let web = "https://shop.example.com/sale";
+    world.a.make_of(&json!({"custom_id": "named", "name": "Spring", "web_url": web})).await;
+    world.a.make_of(&json!({"custom_id": "nowhere"})).await;
+    let page = text_of(&Visitor::signed_in(&world, &world.a).await.get("/account/links").await);
+    let both = format!("<span class=\"mute cut\" dir=\"auto\">Spring</span><span class=\"mute cut\">{web}</span>");
+    assert!(page.contains(&both), "{page}");
+    assert!(page.contains("nowhere</a><span class=\"mute cut\">No destination</span>"), "{page}");
 }
