@@ -140,7 +140,7 @@ impl LinkListQuery {
         }
         let periods = NAMED.into_iter().map(|period| {
             let is_chosen = Some(period) == self.period;
-            (period.0, format!("Created {}", words_of(period)), is_chosen)
+            (period.0, format!("Created {}", period.3.to_lowercase()), is_chosen)
         });
         choices.push(Choice::new(("created", "Created", "Created any time"), periods));
         let [(_, _, first), others @ ..] = ORDERS;

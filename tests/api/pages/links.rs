@@ -322,7 +322,7 @@ async fn the_list_shows_a_period_and_has_other_orders() {
         "Your links, oldest first.",
         "<option value=\"oldest\" selected>Oldest first</option>",
         "<option value=\"\">Created any time</option><option value=\"today\">Created today</option>\
-         <option value=\"7d\">Created in the last 7 days</option>",
+         <option value=\"7d\">Created last 7 days</option>",
         ">Newer</a>",
     ] {
         assert!(oldest.contains(part), "{part}: {oldest}");
