@@ -104,6 +104,7 @@ async fn the_home_page_says_what_this_is_and_where_to_go() {
     assert!(page.contains("href=\"/account\">Go to your account") && !page.contains("/signin"), "{page}");
     let missing = world.nobody.browse(Method::GET, "/foo/bar").send().await.text();
     assert!(missing.contains("Page not found") && missing.contains("href=\"/\""), "{missing}");
+    assert!(missing.contains("<body class=\"alone short\">"), "{missing}");
     let closed = spawn_with(|config| config.sessions = false).await;
     let page = closed.nobody.browse(Method::GET, "/").send().await.text();
     assert!(

@@ -55,7 +55,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
         Step {
             is_done: usage.keys > 0,
             title: "Create a secret key",
-            text: "For the API and the command-line tool.",
+            text: "For the API and the dl command.",
             path: "/account/keys".into(),
         },
         Step {
