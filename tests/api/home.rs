@@ -94,7 +94,9 @@ async fn the_home_page_says_what_this_is_and_where_to_go() {
         "href=\"/signin\"",
         "href=\"/docs/\"",
         "dl links create https://example.com/",
-        &format!("--with-key</span> <span class=\"option\">--base-url</span> {base}"),
+        // Two lines of one command, whole on a phone.
+        &format!("--with-key</span> \\\n  <span class=\"option\">--base-url</span> {base}\n"),
+        "run <code>cargo install",
         "href=\"/favicon.svg\"",
     ] {
         assert!(page.contains(part), "{part}: {page}");
