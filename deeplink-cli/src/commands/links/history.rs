@@ -6,7 +6,7 @@ use clap::Args;
 use deeplink_client::{LinkContent, LinkHistory};
 
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
 use crate::help::help;
 use crate::output::{Format, Record};
 use crate::paging::{Fetched, Part};
@@ -47,7 +47,7 @@ impl History {
                     page.raw = raw;
                 }
             }
-            Ok(page)
+            Ok::<_, Stop>(page)
         };
         self.part.print(ctx, &sheet, "this link has not been changed", fetch).await
     }
