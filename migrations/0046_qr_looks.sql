@@ -7,8 +7,6 @@ ALTER TABLE links ADD COLUMN qr TEXT;
 CREATE TABLE qr_logos (
     tenant_id  TEXT   NOT NULL REFERENCES tenants (id),
     name       TEXT   NOT NULL,
-    -- The picture as it was decoded, as a PNG.
-    image      BYTEA  NOT NULL,
     -- SHA-256 of the PNG in hex.
     digest     TEXT   NOT NULL,
     width      BIGINT NOT NULL,
@@ -16,5 +14,9 @@ CREATE TABLE qr_logos (
     bytes      BIGINT NOT NULL,
     -- When a logo was first uploaded under this name.
     created_at BIGINT NOT NULL,
+    -- When the picture was uploaded.
+    updated_at BIGINT NOT NULL,
+    -- The picture as it was decoded, as a PNG. The last column: SQLite reads all pages of a row up to the column it needs.
+    image      BYTEA  NOT NULL,
     PRIMARY KEY (tenant_id, name)
 );

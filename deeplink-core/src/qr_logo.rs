@@ -23,6 +23,8 @@ reply! {
         bytes: u64,
         /// When a logo was first uploaded with this name.
         created_at: Timestamp,
+        /// When this image was uploaded.
+        updated_at: Timestamp,
     }
 }
 

@@ -124,6 +124,7 @@ async fn a_logo_is_replaced_under_its_name_and_deleted() {
     let second = upload(&world.a, "acme", encoded(&solid(10, 20, [0, 0, 255, 255]), ImageFormat::Png)).await.json();
     assert_eq!((&second["width"], &second["height"]), (&json!(10), &json!(20)));
     assert_eq!(second["created_at"], first["created_at"]);
+    assert_eq!((&first["updated_at"], &second["updated_at"]), (&first["created_at"], &json!(world.clock.now())));
     assert_eq!(world.a.get("/v1/qr-logos").await.json(), json!({ "logos": [second] }));
     assert_eq!(world.a.delete("/v1/qr-logos/acme").await.status, 204);
     assert_eq!(world.a.delete("/v1/qr-logos/acme").await.outcome(), "404 not_found");
@@ -146,6 +147,8 @@ async fn an_account_has_at_most_twenty() {
         (&refused["resource"], &refused["limit"], &refused["current"]),
         (&json!("logos"), &json!(20), &json!(20))
     );
+    // Before the file is decoded.
+    assert_eq!(put(&world.a, "another", b"no image".to_vec()).await.outcome(), "402 quota_exceeded");
     upload(&world.a, "logo-3", png()).await;
     upload(&world.b, "another", png()).await;
     assert_eq!(world.a.delete("/v1/qr-logos/logo-3").await.status, 204);

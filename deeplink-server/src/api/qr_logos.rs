@@ -47,6 +47,11 @@ pub(crate) async fn list_for(app: &App, caller: &Caller) -> Result<Vec<QrLogo>, 
     app.report(caller, |mut db, tenant| async move { qr_logos::list(&mut db, &tenant).await }.boxed()).await
 }
 
+/// The names of an account's logos.
+pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<String>, ApiError> {
+    app.report(caller, |mut db, tenant| async move { qr_logos::names(&mut db, &tenant).await }.boxed()).await
+}
+
 /// Uploads a logo for QR codes. A logo with the same name is replaced.
 ///
 /// The body is a PNG, JPEG or WebP file with the limits of the `logo` option of QR codes; `Content-Type` is ignored. The
@@ -80,6 +85,8 @@ pub(crate) async fn put(
 
 /// Stores a logo for the caller.
 pub(crate) async fn put_for(app: &Shared, caller: Arc<Caller>, name: String, file: Bytes) -> Result<QrLogo, ApiError> {
+    // Before the image is decoded, which takes longer. Whether there is still room is checked again when it is stored.
+    check_room(&qr_logos::names(&mut app.db.read().await?.conn(), &caller.tenant).await?, &name)?;
     let logo = app.logos.decode(&caller.tenant, caller.turn(), file).await?;
     let (width, height) = (logo.width(), logo.height());
     let image = app.codes.run(caller.turn(), move || logo.to_png()).await?;
@@ -93,11 +100,8 @@ pub(crate) async fn put_for(app: &Shared, caller: Arc<Caller>, name: String, fil
             async move {
                 // So that the limit is exact.
                 tenants::lock(tx, &caller.tenant).await?;
+                check_room(&qr_logos::names(tx, &caller.tenant).await?, &logo.name)?;
                 let stored = qr_logos::put(tx, &caller.tenant, logo, now).await?;
-                let count = qr_logos::count(tx, &caller.tenant).await?;
-                if count > MAX_LOGOS {
-                    return Err(ApiError::Full { resource: "logos", limit: MAX_LOGOS, current: count - 1 });
-                }
                 entry.of(&logo.name, None).store(tx).await?;
                 Ok(stored)
             }
@@ -106,6 +110,15 @@ pub(crate) async fn put_for(app: &Shared, caller: Arc<Caller>, name: String, fil
         |_, _, _| {},
     );
     stored.await
+}
+
+/// Refuses another logo when the account has as many as it may; one with a name that it has is replaced.
+fn check_room(names: &[String], name: &str) -> Result<(), ApiError> {
+    let current = i64::try_from(names.len()).unwrap_or(i64::MAX);
+    if current >= MAX_LOGOS && !names.iter().any(|known| known == name) {
+        return Err(ApiError::Full { resource: "logos", limit: MAX_LOGOS, current });
+    }
+    Ok(())
 }
 
 /// Returns an uploaded logo as a PNG.
@@ -139,13 +152,22 @@ pub(crate) async fn image_for(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     check_logo_name(name).map_err(|_| ApiError::not_found())?;
-    let found = qr_logos::image(&mut app.db.read().await?.conn(), &caller.tenant, name).await?;
-    let (digest, image) = found.ok_or_else(ApiError::not_found)?;
-    let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
+    let mut reader = app.db.read().await?;
+    let tag_of = |digest: &str| format!("\"{}\"", digest.get(..32).unwrap_or(digest));
+    let digest = qr_logos::digest(&mut reader.conn(), &caller.tenant, name).await?.ok_or_else(ApiError::not_found)?;
+    let known = Some(tag_of(&digest)).filter(|tag| etag::matches(headers, tag));
+    let is_known = known.is_some();
+    let (tag, image) = match known {
+        Some(tag) => (tag, Vec::new()),
+        None => {
+            let found = qr_logos::image(&mut reader.conn(), &caller.tenant, name).await?;
+            let (digest, image) = found.ok_or_else(ApiError::not_found)?;
+            (tag_of(&digest), image)
+        }
+    };
     let value =
         |text: &str| HeaderValue::from_str(text).map_err(|_| ApiError::Internal("a header value of a logo".to_owned()));
-    let is_known = etag::matches(headers, &tag);
-    let mut response = Response::new(if is_known { Body::empty() } else { Body::from(image) });
+    let mut response = Response::new(Body::from(image));
     let sent = response.headers_mut();
     sent.insert(header::CACHE_CONTROL, CACHE_CONTROL);
     sent.insert(header::VARY, VARY);

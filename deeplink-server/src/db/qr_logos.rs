@@ -26,6 +26,7 @@ struct Row {
     height: i64,
     bytes: i64,
     created_at: i64,
+    updated_at: i64,
 }
 
 impl TryFrom<Row> for QrLogo {
@@ -36,11 +37,12 @@ impl TryFrom<Row> for QrLogo {
         let width = u32::try_from(row.width).map_err(|_| corrupt("width"))?;
         let height = u32::try_from(row.height).map_err(|_| corrupt("height"))?;
         let bytes = u64::try_from(row.bytes).map_err(|_| corrupt("bytes"))?;
-        Ok(Self::new(row.name, width, height, bytes, Timestamp::from_millis(row.created_at)))
+        let [created, updated] = [row.created_at, row.updated_at].map(Timestamp::from_millis);
+        Ok(Self::new(row.name, width, height, bytes, created, updated))
     }
 }
 
-/// Stores a logo. One with the same name is replaced, and keeps its time.
+/// Stores a logo. One with the same name is replaced, and keeps the time of its creation.
 pub(crate) async fn put(
     db: &mut Conn<'_>,
     tenant: &TenantId,
@@ -48,11 +50,12 @@ pub(crate) async fn put(
     now: Timestamp,
 ) -> Result<QrLogo, DbError> {
     const SQL: &str = "
-        INSERT INTO qr_logos (tenant_id, name, image, digest, width, height, bytes, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        INSERT INTO qr_logos (tenant_id, name, image, digest, width, height, bytes, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
         ON CONFLICT (tenant_id, name) DO UPDATE SET image = excluded.image, digest = excluded.digest,
-            width = excluded.width, height = excluded.height, bytes = excluded.bytes
-        RETURNING name, width, height, bytes, created_at";
+            width = excluded.width, height = excluded.height, bytes = excluded.bytes,
+            updated_at = excluded.updated_at
+        RETURNING name, width, height, bytes, created_at, updated_at";
     let bytes = i64::try_from(logo.image.len()).unwrap_or(i64::MAX);
     let row: Row = on!(db, c => sqlx::query_as(SQL)
         .bind(tenant.as_str()).bind(&logo.name).bind(logo.image.as_slice()).bind(&logo.digest)
@@ -61,21 +64,15 @@ pub(crate) async fn put(
     row.try_into()
 }
 
-/// The number of an account's logos.
-pub(crate) async fn count(db: &mut Conn<'_>, tenant: &TenantId) -> Result<i64, DbError> {
-    const SQL: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM qr_logos WHERE tenant_id = $1";
-    Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_one(c).await)?)
-}
-
 /// An account's logos, in alphabetical order.
 pub(crate) async fn list(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<QrLogo>, DbError> {
     const SQL: &str = "
-        SELECT name, width, height, bytes, created_at FROM qr_logos WHERE tenant_id = $1 ORDER BY name";
+        SELECT name, width, height, bytes, created_at, updated_at FROM qr_logos WHERE tenant_id = $1 ORDER BY name";
     let rows: Vec<Row> = on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).fetch_all(c).await)?;
     rows.into_iter().map(QrLogo::try_from).collect()
 }
 
-/// The names of an account's logos.
+/// The names of an account's logos, in alphabetical order, from the index alone.
 pub(crate) async fn names(db: &mut Conn<'_>, tenant: &TenantId) -> Result<Vec<String>, DbError> {
     const SQL: &str = "SELECT name FROM qr_logos WHERE tenant_id = $1 ORDER BY name";
     Ok(on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).fetch_all(c).await)?)

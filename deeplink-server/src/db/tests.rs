@@ -438,6 +438,20 @@ async fn a_database_that_sorts_with_icu_is_refused() {
     }
 }
 
+// SQLite reads all pages of a row up to the last column that a query needs.
+#[tokio::test]
+async fn a_list_of_logos_does_not_read_their_images() {
+    let scratch = Scratch::new().await;
+    let mut reader = scratch.db.read().await.expect("a reader");
+    if let Conn::Sqlite(conn) = reader.conn() {
+        let columns: Vec<String> = sqlx::query_scalar("SELECT name FROM pragma_table_info('qr_logos') ORDER BY cid")
+            .fetch_all(conn)
+            .await
+            .expect("columns");
+        assert_eq!(columns.last().map(String::as_str), Some("image"));
+    }
+}
+
 // The lookup of a taken id once scanned all links, which blocked every other write for seconds.
 #[tokio::test]
 async fn a_taken_id_is_found_without_a_scan() {

@@ -104,7 +104,7 @@ async fn page(
     view: &View<'_>,
     query: Option<String>,
 ) -> PageResult {
-    let names = api::qr_logos::list_for(app, &person.caller).await?.into_iter().map(|logo| logo.name).collect();
+    let names = api::qr_logos::names_for(app, &person.caller).await?;
     let frame = Frame::of(app, person, Section::LINKS, format!("QR code of {id}")).showing(view);
     let form = FormView::new(app, groups(names), initial, view);
     let page = LookPage { frame: &frame, id, form, query };
