@@ -31,10 +31,15 @@ async fn a_link_keeps_its_look_and_a_request_without_options_gets_it() {
         // What is unknown is no option.
         assert_eq!(image(&world.a, format).await, image(&world.a, &format!("{format}?unknown=1")).await);
     }
-    // One option replaces the look as a whole, also one with its default.
+    // A size replaces only that of the look.
+    assert_eq!(
+        image(&world.a, "svg?size=600").await,
+        image(&world.a, &format!("svg?{}", LOOK.replace("300", "600"))).await
+    );
+    // Any other option replaces the look as a whole, also one with its default.
     let plain = image(&world.a, "svg?margin=2").await;
     assert_ne!(plain, image(&world.a, "svg").await);
-    assert_eq!(plain, image(&world.a, "svg?size=600").await);
+    assert_eq!(plain, image(&world.a, "svg?margin=2&size=600").await);
     assert_eq!(plain, image(&world.a, "svg?includeMargin=true").await);
     let refused = world.a.get("/v1/links/spring-42/qr.svg?level=").await;
     assert_eq!(refused.outcome(), "400 invalid_qr_options level");
@@ -130,6 +135,25 @@ async fn a_look_is_in_the_history_and_comes_back() {
     assert_eq!(world.a.delete("/v1/links/spring-42").await.status, 204);
     let restored = world.a.post("/v1/links/spring-42/restore", &json!({})).await.json();
     assert_eq!(restored["qr"]["dotType"], "classy");
+}
+
+/// The caller did not send the options of the look, so an error names them as the link's.
+#[tokio::test]
+async fn an_error_of_a_kept_look_names_the_option_of_the_link() {
+    let world = spawn().await;
+    world.a.make_of(&json!({"custom_id": "spring-42", "qr": {"size": 10}})).await;
+    for (rest, expected) in [
+        ("png", "400 invalid_qr_options qr.size"),
+        ("png?size=11", "400 invalid_qr_options size"),
+        ("png?size=0", "400 invalid_qr_options size"),
+        ("png?size=10&level=L", "400 invalid_qr_options size"),
+        ("png?size=300", "200"),
+    ] {
+        let reply = world.a.get(&format!("/v1/links/spring-42/qr.{rest}")).await;
+        assert_eq!(reply.outcome(), expected, "{rest}");
+    }
+    world.a.put("/v1/links/spring-42", &json!({"qr": {"logo": "https://no-such-host.example.com/x.png"}})).await;
+    assert_eq!(world.a.get("/v1/links/spring-42/qr.png").await.outcome(), "400 invalid_qr_options qr.logo");
 }
 
 /// A logo can be deleted while links have it: their codes are drawn without one, until there is one of that name again.

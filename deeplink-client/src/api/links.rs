@@ -178,7 +178,8 @@ impl Links {
     }
 
     /// Draws a link's URL as a QR code (ISO/IEC 18004): the bytes of a PNG, SVG, PDF or EPS file, at most 16 MiB.
-    /// Without options, it has the look that the link keeps ([`LinkDetail::qr`]); any option replaces that look as a whole.
+    /// Without options, it has the look that the link keeps ([`LinkDetail::qr`]); a size replaces only the size of that look,
+    /// any other option the look as a whole.
     ///
     /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a
     /// stored file is still current. Drawing does not count as a click.

@@ -40,7 +40,7 @@ impl QrOptions {
 }
 
 /// An error of an option, named as a member of a link's `qr`.
-fn within_link(invalid: Invalid) -> Invalid {
+pub fn within_link(invalid: Invalid) -> Invalid {
     let Some(field) = invalid.field else { return invalid };
     let message = invalid.message.strip_prefix(&*field).map(|rest| format!("qr.{field}{rest}"));
     Invalid { message: message.unwrap_or(invalid.message), field: Some(format!("qr.{field}").into()), ..invalid }

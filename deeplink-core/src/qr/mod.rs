@@ -14,6 +14,7 @@ use crate::error::{ErrorCode, Invalid};
 use crate::words::setters;
 
 pub use choices::{CornerDotType, CornerSquareType, DotType, NotListed, QrFormat, QrLevel, QrShape};
+pub use json::within_link;
 pub use read::NAMES as OPTION_NAMES;
 use read::check_logo;
 

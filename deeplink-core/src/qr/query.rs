@@ -15,9 +15,10 @@ impl QrOptions {
         Self::read(&Query(query), allows)
     }
 
-    /// Whether a query string names any option, valid or not.
+    /// Whether a query string names any option of the style, valid or not. A size is none: it applies to the look that a
+    /// link keeps.
     pub fn are_in_query(query: &str) -> bool {
-        ::url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| NAMES.contains(&&*name))
+        ::url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name != "size" && NAMES.contains(&&*name))
     }
 }
 

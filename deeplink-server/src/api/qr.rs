@@ -9,7 +9,7 @@ use bytes::Bytes;
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
 use deeplink_core::qr::{
-    CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle, uploaded,
+    CornerDotType, CornerSquareType, DotType, QrFormat, QrLevel, QrOptions, QrShape, QrStyle, uploaded, within_link,
 };
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{StatusCode, Uri};
@@ -39,9 +39,10 @@ pub(super) const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 /// `cornerSquareType=square`; scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
 /// ones.
 ///
-/// Without any option, the code has the look that the link keeps in `qr`, or the default style if it keeps none. If any
-/// option is given, the link's own look is not used: options that are not given have their defaults. A link whose look
-/// names an uploaded logo that was deleted is drawn without a logo.
+/// Without any option, the code has the look that the link keeps in `qr`, or the default style if it keeps none. `size`
+/// alone replaces only the size of that look. If any other option is given, the link's own look is not used: options that
+/// are not given have their defaults. A link whose look names an uploaded logo that was deleted is drawn without a logo;
+/// if its look has the URL of a logo that cannot be fetched, the response is 400 with the field `qr.logo`.
 ///
 /// Enumerated values are case-insensitive. Known parameters that are repeated or empty are rejected; unknown
 /// parameters are ignored.
@@ -83,35 +84,44 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    draw_for(&app, &caller, (&link_id, &format), (uri.query().unwrap_or_default(), ""), &headers).await
+    draw_for(&app, &caller, (&link_id, &format), (uri.query().unwrap_or_default(), |look| look), &headers).await
 }
 
-/// Draws a link of the caller, with the options in the query, else with the link's own look, else with these others.
+/// Draws a link of the caller, with the options in the query, else with the link's own look and what `complete` adds to it.
 pub(crate) async fn draw_for(
     app: &Shared,
     caller: &Caller,
     (link_id, format): (&str, &str),
-    (query, others): (&str, &str),
+    (query, complete): (&str, fn(QrOptions) -> QrOptions),
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
     let link = if caller.is_known() { Some(address(app, caller, link_id).await?) } else { None };
     let is_allowed = |address| app.config.outbound_allow.contains(address);
-    let style = QrOptions::from_query(query, is_allowed)?.check()?;
+    let asked = QrOptions::from_query(query, is_allowed)?;
+    let style = asked.check()?;
     let Some((url, look)) = link else { return Err(ApiError::Stopped(Stop::FormIsValid)) };
-    // Options replace the link's own look as a whole.
-    let (style, digest) = match look {
-        _ if QrOptions::are_in_query(query) => {
-            let digest = digest_of(app, &caller.tenant, &style).await?;
-            (style, digest)
+    // Options other than the size replace the link's own look as a whole.
+    let is_own = !QrOptions::are_in_query(query);
+    // The caller did not send the options of the look.
+    let (has_look, has_size) = (is_own && look.is_some(), asked.size.is_some());
+    let told = |error: ApiError| match error {
+        ApiError::Invalid(why) if has_look && !(has_size && why.field.as_deref() == Some("size")) => {
+            ApiError::Invalid(within_link(why))
         }
-        Some(look) => style_of(app, &caller.tenant, look).await?,
-        None => (QrOptions::from_query(others, is_allowed)?.check()?, None),
+        other => other,
     };
-    let layout = Layout::of(&style, format, &url).map_err(Invalid::from)?;
+    let (style, digest) = if is_own {
+        let own = complete(asked.or(look.unwrap_or_default()));
+        style_of(app, &caller.tenant, own).await.map_err(told)?
+    } else {
+        let digest = digest_of(app, &caller.tenant, &style).await?;
+        (style, digest)
+    };
+    let layout = Layout::of(&style, format, &url).map_err(|why| told(Invalid::from(why).into()))?;
     let file = File { link_id, format, has_logo: style.logo.is_some() };
     let artwork = match &style.logo {
-        Some(logo) => Some(Artwork::of(app, caller, logo, digest).await?),
+        Some(logo) => Some(Artwork::of(app, caller, logo, digest).await.map_err(told)?),
         None => None,
     };
     let tag = tag(&style, format, &url, artwork.as_ref().map(Artwork::digest).as_deref());
@@ -122,7 +132,7 @@ pub(crate) async fn draw_for(
         return file.answer(StatusCode::OK, &tag, image);
     }
     let logo = match artwork {
-        Some(artwork) => Some(artwork.decoded(app, caller).await?),
+        Some(artwork) => Some(artwork.decoded(app, caller).await.map_err(told)?),
         None => None,
     };
     let image = app.codes.run(caller.turn(), move || draw(&layout, &style, &url, logo.as_deref())).await?;

@@ -9,7 +9,7 @@ use deeplink_core::patch::Patch;
 use deeplink_core::qr::{
     CornerDotType, CornerSquareType, DotType, OPTION_NAMES, QrLevel, QrOptions, QrShape, UPLOADED,
 };
-use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{HeaderMap, Uri};
 use serde_json::{Map, Value};
 use url::form_urlencoded::Serializer;
@@ -26,12 +26,20 @@ use crate::state::{App, Shared};
 
 /// The prefix of an option's field.
 const PREFIX: &str = "qr.";
-/// A download of a link without a look: large enough for a poster, with error correction that tolerates some dirt.
-const POSTER: &str = "size=1024&level=M";
+/// An image may have the link's look, which can change at any time.
+const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// The address of the image that shows a link's look. It changes with the link, because browsers keep images.
+/// The address of the image that shows a link's look.
 pub(super) fn shown(link: &LinkDetail) -> String {
-    format!("/account/links/{}/qr.svg?v={}", link.link_id, link.updated_at.as_millis())
+    format!("/account/links/{}/qr.svg", link.link_id)
+}
+
+/// What a download has where the link's look has no option: a size that is large enough for a poster, and error correction
+/// that tolerates some dirt. With a logo, the default level is higher.
+fn poster(look: QrOptions) -> QrOptions {
+    let least = QrOptions::new().size(1_024_u32);
+    let least = if look.logo.is_some() { least } else { least.level(QrLevel::M) };
+    look.or(least)
 }
 
 /// The link's QR code as a download: with the options in the query, or with the link's look.
@@ -42,11 +50,12 @@ pub(super) async fn download(
     uri: Uri,
     headers: HeaderMap,
 ) -> PageResult {
-    let query = (uri.query().unwrap_or_default(), POSTER);
-    let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), query, &headers).await?;
+    let options: (_, fn(QrOptions) -> QrOptions) = (uri.query().unwrap_or_default(), poster);
+    let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), options, &headers).await?;
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_CACHE);
     let name = format!("attachment; filename=\"{id}.{format}\"");
     let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
-    response.headers_mut().insert(CONTENT_DISPOSITION, name);
+    response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
     Ok(response)
 }
 
@@ -56,7 +65,7 @@ struct LookPage<'a> {
     frame: &'a Frame,
     id: &'a str,
     form: FormView,
-    /// The query of the image that is shown; none if the options are wrong.
+    /// The query of the image that is shown, with its question mark; empty for the link's look, none if the options are wrong.
     query: Option<String>,
 }
 
@@ -71,13 +80,12 @@ pub(super) async fn show(
     let sent = Form::of(query.pairs())?;
     if !sent.names().any(|name| name.starts_with(PREFIX)) {
         let initial = form_of(link.qr.as_ref());
-        let image = format!("v={}", link.updated_at.as_millis());
-        return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(image)).await;
+        return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(String::new())).await;
     }
     match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
         Some(refused) => page(&app, &person, &id, &sent, &refused, None).await,
         None => {
-            let image = query_of(&look_in(&sent));
+            let image = format!("?{}", query_of(&look_in(&sent)));
             page(&app, &person, &id, &sent, &View::Opened(None), Some(image)).await
         }
     }
@@ -137,10 +145,10 @@ fn form_of(look: Option<&QrOptions>) -> Form {
     form
 }
 
-/// The query for these options and no look of the link's. Without options, one is named with its default.
+/// The query for these options and no look of the link's. Without options of the style, one is named with its default.
 fn query_of(look: &QrOptions) -> String {
     let members = members_of(Some(look));
-    let default = members.is_empty().then(|| ("hideLogo".to_owned(), "false".to_owned()));
+    let default = members.iter().all(|(name, _)| name == "size").then(|| ("hideLogo".to_owned(), "false".to_owned()));
     Serializer::new(String::new()).extend_pairs(members.into_iter().chain(default)).finish()
 }
 
@@ -247,6 +255,7 @@ mod tests {
         assert_eq!(look_in(&form_of(None)), QrOptions::new());
         // Otherwise it would be that of the link.
         assert!(QrOptions::are_in_query(&query_of(&QrOptions::new())));
+        assert!(QrOptions::are_in_query(&query_of(&QrOptions::new().size(300_u32))));
         let plain = QrOptions::from_query(&query_of(&QrOptions::new()), |_| false).expect("options").check();
         assert_eq!(plain, QrOptions::new().check());
     }

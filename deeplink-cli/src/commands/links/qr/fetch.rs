@@ -4,7 +4,7 @@ use bytes::Bytes;
 use deeplink_client::qr_reader::{ReadError, read_png};
 use deeplink_client::{Client, LinkDetail};
 use deeplink_core::qr::{MAX_MARGIN, QrFormat, QrOptions};
-use futures_util::future::join;
+use futures_util::future::join3;
 use tokio::sync::Semaphore;
 
 use super::look::by_flag;
@@ -57,13 +57,11 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order for an image that can be read back: the same style as a PNG, and large enough. Without options, that is
-    /// the look of the link.
-    fn readable(&self, link: Option<&LinkDetail>) -> Self {
-        let own = if self.options == QrOptions::new() { link.and_then(|link| link.qr.clone()) } else { None };
-        let options = own.unwrap_or_else(|| self.options.clone());
-        let size = options.size.unwrap_or(READABLE).max(READABLE);
-        Self { format: QrFormat::Png, options: options.size(size) }
+    /// The order for an image that can be read back: the same style as a PNG, and large enough. A size alone leaves a link
+    /// its look.
+    fn readable(&self) -> Self {
+        let size = self.options.size.unwrap_or(READABLE).max(READABLE);
+        Self { format: QrFormat::Png, options: self.options.clone().size(size) }
     }
 
     async fn image(&self, client: &Client, id: &str) -> Result<Bytes, deeplink_client::Error> {
@@ -82,13 +80,10 @@ impl Order {
         let second = wanted.proof && self.format != QrFormat::Png;
         let image = async { Ok(if wanted.image { Some(take(permits, self.image(client, id)).await?) } else { None }) };
         let needs = wanted.link != Need::Nothing;
-        let link = async {
-            let link = if needs { take(permits, client.links().get(id)).await.map(Some) } else { Ok(None) };
-            let readable = self.readable(link.as_ref().ok().and_then(Option::as_ref));
-            let proof = if second { take(permits, readable.image(client, id)).await.map(Some) } else { Ok(None) };
-            (link, proof)
-        };
-        let (image, (link, proof)) = join(image, link).await;
+        let link = async { if needs { take(permits, client.links().get(id)).await.map(Some) } else { Ok(None) } };
+        let readable = self.readable();
+        let proof = async { if second { take(permits, readable.image(client, id)).await.map(Some) } else { Ok(None) } };
+        let (image, link, proof) = join3(image, link, proof).await;
         let stop = |error| match ctx.stop(&error) {
             Stop::Failed(failure) => by_flag(*failure).into(),
             other => other,

@@ -155,6 +155,9 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
     let said = failure.message.trim_end_matches(" (HTTP 400)").len();
     failure.message.truncate(said);
     let Some(field) = failure.field.clone() else { return failure };
+    if field.starts_with("qr.") {
+        return failure.hint("the link keeps this option in its look: change it with dl links update --qr");
+    }
     let Some(why) = failure.message.strip_prefix(&field) else { return failure };
     let why = why.strip_prefix(':').unwrap_or(why).trim_start().to_owned();
     let flag: String = field

@@ -41,7 +41,7 @@ const GONE: usize = 3;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "On a terminal, a plain code is displayed. A pipe or file gets the image from the service: in the look that the link \
-     keeps (dl links update --qr), or, with any style flag, in that style alone. \
+     keeps (dl links update --qr), or, with any style flag except --size, in that style alone. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
      use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. In a \
      PDF or EPS, 300 px are an inch: the default is 50.8 mm wide. \
