@@ -172,6 +172,18 @@ async fn a_code_whose_logo_is_gone_is_drawn_without_one() {
     // Other fields can be changed, and the look stays.
     let changed = world.a.put("/v1/links/spring-42", &json!({"name": "Spring"})).await.json();
     assert_eq!(changed["qr"], json!({"fgColor": "#0a3c8c", "logo": "name:acme"}));
+    // The link as it was read can be written again, with other options, too; another link cannot get that logo.
+    for qr in [changed["qr"].clone(), json!({"logo": "name:acme", "fgColor": "#0a3c8c"})] {
+        assert_eq!(world.a.put("/v1/links/spring-42", &json!({ "qr": qr })).await.json()["qr"], changed["qr"]);
+    }
+    let change = |ids: &[&str]| json!({"link_ids": ids, "set": {"qr": changed["qr"]}});
+    assert_eq!(world.a.patch("/v1/links/bulk", &change(&["spring-42"])).await.status, 200);
+    world.a.make("other-1").await;
+    for ids in [&["other-1"][..], &["spring-42", "other-1"]] {
+        assert_eq!(world.a.patch("/v1/links/bulk", &change(ids)).await.outcome(), "400 invalid_qr_options qr.logo");
+    }
+    let other = world.a.put("/v1/links/other-1", &json!({"qr": changed["qr"]})).await;
+    assert_eq!(other.outcome(), "400 invalid_qr_options qr.logo");
     upload(&world.a, "acme", png()).await;
     assert_eq!(image(&world.a, "svg").await, with);
     // A head that is known is answered without the image.

@@ -100,11 +100,11 @@ impl Work for Update {
         let tenant = &self.caller.tenant;
         let set = self.change.set.clone().unwrap_or_default();
         check_patch(&self.app, &set, self.now)?;
-        check_look(&self.app, tx, &self.caller, &set.qr).await?;
-        // The account's row before any link's, as everywhere, so that no two writes deadlock.
-        tenants::lock(tx, tenant).await?;
         let ids: Vec<&str> =
             self.change.link_ids.iter().map(|(_, id)| id.as_str()).filter(|id| is_link_id(id)).collect();
+        check_look(&self.app, tx, tenant, &set.qr, &ids).await?;
+        // The account's row before any link's, as everywhere, so that no two writes deadlock.
+        tenants::lock(tx, tenant).await?;
         links::lock_many(tx, tenant, &ids, self.now).await?;
         let has_tags = !self.change.add.is_empty() || !self.change.remove.is_empty();
         let what = if has_tags { LinkChange::Updated } else { set.change() };

@@ -340,7 +340,7 @@ pub(crate) async fn update_for(
         (Arc::clone(app), caller, link_id, patch),
         move |tx, (app, caller, link_id, patch)| {
             async move {
-                check_look(app, tx, caller, &patch.qr).await?;
+                check_look(app, tx, &caller.tenant, &patch.qr, &[link_id.as_str()]).await?;
                 let gives = patch.tags.is_some() || patch.aliases.is_some();
                 if may_open(patch) || gives || patch.urls().next().is_some() {
                     // Lock the tenant's row, so that no link is taken down between the check and the change.
@@ -387,15 +387,20 @@ pub(super) fn check_patch(app: &App, patch: &LinkPatch, now: Timestamp) -> Resul
     app.threats.check(patch.urls())
 }
 
-/// Refuses a look with a logo that cannot be drawn.
-pub(super) async fn check_look(
+/// Refuses a look with a logo that cannot be drawn, unless these links all keep that logo already: it may have been deleted
+/// since.
+pub(crate) async fn check_look(
     app: &App,
     tx: &mut Conn<'_>,
-    caller: &Caller,
+    tenant: &TenantId,
     look: &Patch<QrOptions>,
+    links: &[&str],
 ) -> Result<(), ApiError> {
     let Patch::Set(look) = look else { return Ok(()) };
-    Ok(Looks::of(app, tx, &caller.tenant, [look]).await?.check(Some(look))?)
+    let Err(refused) = Looks::of(app, tx, tenant, [look]).await?.check(Some(look)) else { return Ok(()) };
+    let kept = links::find_many(tx, tenant, links).await?;
+    let keeps = |link: &Link| link.content.qr.as_ref().is_some_and(|kept| kept.logo == look.logo);
+    if !kept.is_empty() && kept.iter().all(keeps) { Ok(()) } else { Err(refused.into()) }
 }
 
 /// Whether a change may make a link work that did not.

@@ -13,6 +13,7 @@ pub(super) fn read(entries: &[String]) -> Outcome<Option<QrOptions>> {
         return Ok(None);
     }
     let mut query = Serializer::new(String::new());
+    let mut drops_logo = false;
     for entry in entries {
         let Some((name, value)) = entry.split_once('=') else {
             let what = format!("--qr requires OPTION=VALUE, not \"{}\"", escape::one_line(entry));
@@ -22,10 +23,16 @@ pub(super) fn read(entries: &[String]) -> Outcome<Option<QrOptions>> {
             let what = format!("--qr: unknown option \"{}\"", escape::one_line(name));
             return Err(Failure::usage(what).hint(format!("the options are {}", OPTION_NAMES.join(", "))).into());
         };
+        // The logo of a link, without the other options of its look.
+        if (known, value) == ("logo", "") {
+            drops_logo = true;
+            continue;
+        }
         query.append_pair(known, value);
     }
     // The service decides where a logo may be.
-    QrOptions::from_query(&query.finish(), |_| true).map(Some).map_err(|invalid| {
+    let read = QrOptions::from_query(&query.finish(), |_| true);
+    read.map(|look| Some(if drops_logo { look.hide_logo(true) } else { look })).map_err(|invalid| {
         let failure = Failure::from(invalid);
         let field = failure.field.as_deref().map(|field| format!("qr.{field}"));
         let failure = Failure { message: format!("--qr {}", failure.message), ..failure };
@@ -54,5 +61,7 @@ mod tests {
             assert!(read(&[entry.to_owned()]).is_err(), "{entry}");
         }
         assert!(read(&[]).expect("nothing").is_none());
+        let look = read(&["logo=".to_owned()]).expect("options").expect("a look");
+        assert_eq!(look.hide_logo, Some(true));
     }
 }

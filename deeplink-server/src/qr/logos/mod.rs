@@ -12,7 +12,6 @@ use bytes::Bytes;
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
 use deeplink_core::qr_logo::MAX_LOGO_BYTES;
-use deeplink_core::secret::sha256_hex_of;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::sync::watch;
@@ -59,7 +58,7 @@ enum LogoError {
     #[error(transparent)]
     NotALogo(#[from] NotALogo),
     /// Not attempted, or given up for others: the limit of concurrent work is reached.
-    #[error("too many are being fetched")]
+    #[error("too many are being processed")]
     Overloaded(UsedUp),
 }
 
@@ -67,11 +66,11 @@ impl From<LogoError> for ApiError {
     fn from(why: LogoError) -> Self {
         match why {
             LogoError::Overloaded(UsedUp::Own) => {
-                Self::Plain(ErrorCode::Overloaded, "this account is fetching too many logos; try again in a second")
+                Self::Plain(ErrorCode::Overloaded, "this account is processing too many logos; try again in a second")
             }
             LogoError::Overloaded(UsedUp::All) => Self::Plain(
                 ErrorCode::Overloaded,
-                "too many logos are being fetched across all accounts; try again in a second",
+                "too many logos are being processed across all accounts; try again in a second",
             ),
             _ => Self::Invalid(Invalid::field(ErrorCode::InvalidQrOptions, "logo", format!("logo: {why}"))),
         }
@@ -155,9 +154,9 @@ impl Logos {
         Ok(outcome.unwrap_or(Err(LogoError::NotFetched))?)
     }
 
-    /// Decodes a file that a tenant uploads.
+    /// Decodes a file that a tenant uploads. It is not cached: what is stored is another file.
     pub(crate) async fn decode(self: &Arc<Self>, tenant: &TenantId, turn: Turn, file: Bytes) -> Result<Logo, ApiError> {
-        let key = own_key(tenant, &sha256_hex_of(&file));
+        let key = own_key(tenant, UNCACHED);
         self.decode_own(key, turn, async { Ok(file) }).await?.map_err(LogoError::of_upload)
     }
 
@@ -209,6 +208,9 @@ impl Logos {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// In the key of a file that is not cached, instead of its digest.
+const UNCACHED: &str = "";
 
 /// The key of a file of a tenant's own, which is no URL.
 fn own_key(tenant: &TenantId, digest: &str) -> Key {
@@ -391,7 +393,9 @@ impl File {
         logos.state().cache.shrink_to(left, &key.0);
         let logo = picture.decode()?;
         // Here, so that a logo that took too long is there when it is asked for again.
-        logos.state().cache.insert(key, &logo, now);
+        if key.1 != own_key(&key.0, UNCACHED).1 {
+            logos.state().cache.insert(key, &logo, now);
+        }
         Ok(logo)
     }
 }

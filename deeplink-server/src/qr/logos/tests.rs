@@ -248,7 +248,7 @@ async fn a_caller_without_a_permit_in_time_is_told_whose_are_used_up() {
     };
     let at = url(fine, "b.png");
     let (late, ()) = tokio::join!(bench.get(1, &at), others);
-    assert_eq!(late.err().as_deref(), Some("this account is fetching too many logos; try again in a second"));
+    assert_eq!(late.err().as_deref(), Some("this account is processing too many logos; try again in a second"));
     assert!(began.elapsed() >= FETCH_TIMEOUT && hits.load(Ordering::SeqCst) == 1);
     drop(held);
     assert!(bench.get(1, &at).await.is_ok(), "nothing is left of it");
@@ -308,7 +308,7 @@ async fn f7_a_fetch_that_began_late_is_told_so() {
     };
     let at = url(hanging.address, "a.png");
     let (late, ()) = tokio::join!(bench.get(1, &at), release);
-    assert_eq!(late.err().as_deref(), Some("this account is fetching too many logos; try again in a second"));
+    assert_eq!(late.err().as_deref(), Some("this account is processing too many logos; try again in a second"));
 }
 
 /// A fetch without waiters is not started, so its permit is free for others.
