@@ -137,6 +137,23 @@ async fn a_look_is_in_the_history_and_comes_back() {
     assert_eq!(restored["qr"]["dotType"], "classy");
 }
 
+/// As a newer version, on another node, may have stored it.
+#[tokio::test]
+async fn a_look_that_cannot_be_read_survives_other_changes() {
+    const LATER: &str = r#"{"dotType":"later","size":300}"#;
+    let world = spawn().await;
+    world.a.make_of(&json!({"custom_id": "spring-42", "qr": look()})).await;
+    world.db.execute(format!("UPDATE links SET qr = '{LATER}'")).await;
+    assert_eq!(world.a.put("/v1/links/spring-42", &json!({"name": "Spring"})).await.status, 200);
+    let change = json!({"link_ids": ["spring-42"], "set": {"web_url": "https://example.com/p"}});
+    assert_eq!(world.a.patch("/v1/links/bulk", &change).await.status, 200);
+    assert_eq!(world.db.texts("SELECT qr FROM links").await, [LATER]);
+    let drawn = world.a.get("/v1/links/spring-42/qr.svg").await;
+    assert_eq!(drawn.outcome(), "400 invalid_qr_options qr.dotType");
+    assert_eq!(world.a.put("/v1/links/spring-42", &json!({"qr": {"size": 400}})).await.status, 200);
+    assert_eq!(world.db.texts("SELECT qr FROM links").await, [r#"{"size":400}"#]);
+}
+
 /// The caller did not send the options of the look, so an error names them as the link's.
 #[tokio::test]
 async fn an_error_of_a_kept_look_names_the_option_of_the_link() {

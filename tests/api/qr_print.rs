@@ -13,7 +13,7 @@ async fn codes_come_as_pdf_and_eps() {
         ("pdf", "application/pdf", "%PDF-1.4\n", "%%EOF\n"),
         ("eps", "application/postscript", "%!PS-Adobe-3.0 EPSF-3.0\n", "%%EOF\n"),
     ] {
-        for query in ["", "?logo=name:acme&shape=circle&fgColor=036&size=1", "?size=2048&dotType=classy-rounded"] {
+        for query in ["", "?logo=name:acme&shape=circle&fgColor=036&size=13", "?size=2048&dotType=classy-rounded"] {
             let path = format!("/v1/links/spring-42/qr.{format}{query}");
             let reply = world.a.get(&path).await;
             assert_eq!((reply.status, reply.header("content-type")), (200, kind), "{path}");
@@ -26,6 +26,9 @@ async fn codes_come_as_pdf_and_eps() {
             assert_eq!(world.a.get(&path).await.body, reply.body, "{path}");
         }
     }
+    let small = world.a.get("/v1/links/spring-42/qr.pdf?size=12").await;
+    assert_eq!(small.outcome(), "400 invalid_qr_options size");
+    assert_eq!(world.a.get("/v1/links/spring-42/qr.eps?size=1").await.status, 200);
     let tag = async |rest: &str| world.a.get(&format!("/v1/links/spring-42/qr.{rest}")).await.header("etag").to_owned();
     let tags = [tag("svg").await, tag("pdf").await, tag("eps").await, tag("pdf?size=601").await];
     for (at, one) in tags.iter().enumerate() {

@@ -31,6 +31,11 @@ impl QrOptions {
         Ok((look != Self::default()).then_some(look))
     }
 
+    /// Whether these options were read from JSON with a value that this version does not know.
+    pub fn are_unknown(&self) -> bool {
+        self.refused.is_some()
+    }
+
     /// Refuses a look whose logo has a host that the service may not reach. `allows` says which addresses outside the
     /// public internet it may.
     pub fn check_reach(&self, allows: impl Fn(IpAddr) -> bool) -> Result<(), Invalid> {
@@ -266,6 +271,6 @@ mod tests {
             "qr": {"dotType": "later", "size": 300},
         });
         let link: LinkDetail = serde_json::from_value(later).expect("a link");
-        assert!(link.qr.is_some_and(|look| look.check().is_err()));
+        assert!(link.qr.is_some_and(|look| look.check().is_err() && look.are_unknown()));
     }
 }

@@ -51,7 +51,7 @@ pub(super) const VARY: HeaderValue = HeaderValue::from_static("Authorization");
     params(
         ("link_id" = String, Path, description = "The link's ID"),
         ("format" = QrFormat, Path, description = "File format"),
-        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. In a PDF or EPS, 300 pixels are an inch: 600 are 50.8 mm", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. In a PDF or EPS, 300 pixels are an inch: 600 are 50.8 mm; the minimum of a PDF is 13", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` means `margin=0` if `margin` is absent"),

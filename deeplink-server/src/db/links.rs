@@ -4,6 +4,7 @@ use deeplink_core::destinations::Destinations;
 use deeplink_core::id::{AffiliateId, TenantId};
 use deeplink_core::link::{Alias, LinkPatch, LinkStatus, NewLink, alias_set};
 use deeplink_core::metadata::Metadata;
+use deeplink_core::qr::QrOptions;
 use deeplink_core::tag::{Tag, set_of};
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
@@ -472,13 +473,13 @@ async fn find_locked(
     if locked == 0 { Ok(None) } else { find(db, tenant, link_id).await }
 }
 
-/// Stores a link whose row is locked, except for its tags and aliases.
+/// Stores a link whose row is locked, except for its tags and aliases. The look of a newer version stays as it is.
 pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
             web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
             expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
-            status = $18, qr = $19
+            status = $18, qr = CASE WHEN $20 THEN qr ELSE $19 END
         WHERE tenant_id = $1 AND link_id = $2";
     let (content, columns) = (&link.content, Columns::of(&link.content)?);
     let to = &content.destinations;
@@ -489,7 +490,8 @@ pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError>
         link.updated_at.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
         link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
         link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
-        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref())?;
+        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref(),
+        content.qr.as_ref().is_some_and(QrOptions::are_unknown))?;
     Ok(())
 }
 

@@ -34,8 +34,8 @@ pub(super) fn shown(link: &LinkDetail) -> String {
     format!("/account/links/{}/qr.svg", link.link_id)
 }
 
-/// What a download has where the link's look has no option: a size that is large enough for a poster, and error correction
-/// that tolerates some dirt. With a logo, the default level is higher.
+/// What a download has where the link's look has no option: a size that is large enough for a poster, and error
+/// correction that tolerates some dirt. With a logo, the default level is higher.
 fn poster(look: QrOptions) -> QrOptions {
     let least = QrOptions::new().size(1_024_u32);
     let least = if look.logo.is_some() { least } else { least.level(QrLevel::M) };
@@ -65,7 +65,8 @@ struct LookPage<'a> {
     frame: &'a Frame,
     id: &'a str,
     form: FormView,
-    /// The query of the image that is shown, with its question mark; empty for the link's look, none if the options are wrong.
+    /// The query of the image that is shown, with its question mark: empty for the link's look, none if the options are
+    /// wrong or the link was taken down.
     query: Option<String>,
 }
 
@@ -113,6 +114,9 @@ async fn page(
     query: Option<String>,
 ) -> PageResult {
     let names = api::qr_logos::names_for(app, &person.caller).await?;
+    // Nobody should print a code that leads to a notice.
+    let is_taken_down = api::links::find(&mut app.db.read().await?.conn(), &person.caller, id).await?.is_taken_down;
+    let query = query.filter(|_| !is_taken_down);
     let frame = Frame::of(app, person, Section::LINKS, format!("QR code of {id}")).showing(view);
     let form = FormView::new(app, groups(names), initial, view);
     let page = LookPage { frame: &frame, id, form, query };

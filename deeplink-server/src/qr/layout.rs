@@ -10,6 +10,9 @@ use super::hole;
 /// Minimum pixels per module; scanners fail below that.
 const MIN_SCALE: u32 = 2;
 
+/// Minimum pixels of a PDF, of 0.24 points each: viewers may refuse a page under 3 points.
+const MIN_PDF_SIZE: u32 = 13;
+
 /// Why a code cannot be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,7 +20,7 @@ pub enum CannotDraw {
     /// No version holds the content at this level.
     #[error("this link's URL is too long for a QR code at this level of error correction")]
     TooLong,
-    /// A module would be narrower than two pixels.
+    /// A module would be narrower than two pixels, or a PDF smaller than its pages may be.
     #[error("size must be at least {least} for this link and these options")]
     TooSmall {
         /// The smallest edge in pixels.
@@ -76,7 +79,8 @@ impl Layout {
         let layout = Self { format, size: style.size, level: style.level, version, margin: style.margin, ring };
         let least = match format {
             QrFormat::Png => MIN_SCALE * layout.span(),
-            QrFormat::Svg | QrFormat::Pdf | QrFormat::Eps => 1,
+            QrFormat::Pdf => MIN_PDF_SIZE,
+            QrFormat::Svg | QrFormat::Eps => 1,
         };
         if style.size < least { Err(CannotDraw::TooSmall { least }) } else { Ok(layout) }
     }

@@ -62,11 +62,19 @@ async fn a_design_is_previewed_saved_and_removed() {
     }
     let refused = visitor.get(&format!("{PAGE}?qr.fgColor=fff")).await;
     assert!(refused.status == 400 && refused.text().contains("too close to the background"), "{}", refused.text());
+    // Any option of a look leaves the size and the level of a poster.
+    assert_eq!(went(&visitor.post(PAGE, &[("qr.fgColor", "0a3c8c")]).await).0, 303);
+    let download = visitor.get("/account/links/spring-42/qr.png").await;
+    let poster = world.a.get("/v1/links/spring-42/qr.png?fgColor=0a3c8c&size=1024&level=M").await;
+    assert_eq!(download.body, poster.body);
     // Without options, a preview is of the default style, not of the link's.
     let plain = visitor.get(&format!("{PAGE}?qr.dotType=&qr.logo=")).await.text();
     assert!(plain.contains("/qr.svg?hideLogo=false\""), "{plain}");
     assert_eq!(went(&visitor.post(PAGE, &[("qr.dotType", "")]).await).0, 303);
     assert_eq!(stored().await, Value::Null);
+    world.db.execute("UPDATE links SET status = 'flagged', taken_down = TRUE WHERE link_id = 'spring-42'").await;
+    let taken_down = visitor.get(PAGE).await.text();
+    assert!(taken_down.contains("name=\"qr.dotType\"") && !taken_down.contains("<figure>"), "{taken_down}");
     assert_eq!(visitor.get("/account/links/nowhere/qr").await.status, 404);
     assert_eq!(visitor.post("/account/links/nowhere/qr", &fields).await.status, 404);
 }

@@ -24,7 +24,7 @@ pub(in crate::qr) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo:
     let whole = (layout.size() * super::POINT).div_ceil(1_000);
     let mut text = format!(
         "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 {whole} {whole}\n%%HiResBoundingBox: 0 0 {edge} {edge}\n\
-         %%LanguageLevel: 2\n%%Pages: 1\n%%EndComments\n%%Page: 1 1\n12 dict begin\ngsave\n{OPERATORS}"
+         %%LanguageLevel: 2\n%%Pages: 1\n%%EndComments\n12 dict begin\n{OPERATORS}%%EndProlog\n%%Page: 1 1\ngsave\n"
     );
     text.push_str(&operators(layout, style, field));
     if let Some((logo, hole)) = logo {
@@ -48,6 +48,10 @@ pub(in crate::qr) fn draw(layout: &Layout, style: &QrStyle, field: &Field, logo:
 fn push_ascii85(text: &mut String, data: &[u8]) {
     let mut column = 0;
     let mut push = |character: char| {
+        // A line with %% would be a comment about the structure. Spaces mean nothing.
+        if column == 0 && character == '%' {
+            text.push(' ');
+        }
         text.push(character);
         column += 1;
         if column == LINE {
@@ -92,5 +96,9 @@ mod tests {
         let mut text = String::new();
         push_ascii85(&mut text, &[1; 1_000]);
         assert!(text.lines().all(|line| line.len() <= LINE + 2));
+        // Four and a fraction of the highest place.
+        text.clear();
+        push_ascii85(&mut text, &(4 * 52_200_625_u32 + 4 * 614_125).to_be_bytes().repeat(40));
+        assert!(text.lines().count() > 2 && text.lines().all(|line| line.starts_with(" %%")), "{text}");
     }
 }

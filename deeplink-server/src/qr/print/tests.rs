@@ -93,6 +93,8 @@ fn an_eps_has_its_bounds_and_short_lines() {
     assert!(eps.starts_with(head), "{eps}");
     assert!(eps.ends_with("\n%%EOF\n") && eps.is_ascii());
     assert!(eps.lines().all(|line| line.len() < 255));
+    let after = eps.split_once("\n%%EndProlog\n%%Page: 1 1\n").expect("a prolog before the page").1;
+    assert_eq!(after.matches("\n%%").count(), 1, "the end of the file");
     assert_eq!((eps.matches("gsave").count(), eps.matches("grestore").count()), (1, 1));
 }
 
