@@ -33,6 +33,14 @@ fn g1_every_style_is_read_from_its_svg() {
 }
 
 #[test]
+fn g1_every_style_is_read_from_its_pdf_or_eps() {
+    let formats = [QrFormat::Pdf, QrFormat::Eps].into_iter().cycle();
+    let others = cases().into_iter().skip(4).step_by(8).zip(formats);
+    let cases: Vec<_> = others.map(|(case, format)| Case { format, ..case }).collect();
+    each_is_read(&cases, rxing).is_perfect(&format!("another eighth of the sample {SEED}"));
+}
+
+#[test]
 fn g1_the_sample_has_each_value_of_each_parameter_thirty_times() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for case in cases() {

@@ -14,6 +14,7 @@ mod g6;
 mod logos;
 mod pictures;
 mod png;
+mod print;
 mod readers;
 mod requests;
 mod svg;

@@ -8,8 +8,9 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
 
 use crate::cases::Case;
+use crate::print::as_svg;
 
-/// The image of a case: a PNG as it is, an SVG at its own size and at twice that.
+/// The image of a case: a PNG as it is, any other at its own size and at twice that.
 pub(crate) fn seen(case: &Case) -> Vec<GrayImage> {
     in_colour(case).iter().map(grey).collect()
 }
@@ -20,7 +21,10 @@ pub(crate) fn in_colour(case: &Case) -> Vec<RgbImage> {
     match case.format {
         QrFormat::Png => vec![decoded(&file)],
         QrFormat::Svg => [1, 2].map(|scale| rasterised(&file, scale)).into(),
-        QrFormat::Pdf | QrFormat::Eps => panic!("only PNG and SVG are read back"),
+        QrFormat::Pdf | QrFormat::Eps => {
+            let svg = as_svg(&file, case.format, case.style().size);
+            [1, 2].map(|scale| rasterised(svg.as_bytes(), scale)).into()
+        }
     }
 }
 
