@@ -31,6 +31,9 @@ use crate::state::{App, Shared};
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=300");
 pub(super) const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
+/// The message of an uploaded logo that was replaced or deleted between the reads of its digest and its image.
+const REPLACED: &str = "the logo was replaced meanwhile; try again";
+
 /// Returns a QR code for a link.
 ///
 /// The code contains only the link's `url`, whatever the link's status; requesting it does not count as a
@@ -89,6 +92,20 @@ pub(crate) async fn get(
 
 /// Draws a link of the caller, with the options in the query, else with the link's own look and what `complete` adds to it.
 pub(crate) async fn draw_for(
+    app: &Shared,
+    caller: &Caller,
+    file: (&str, &str),
+    options: (&str, fn(QrOptions) -> QrOptions),
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    match try_draw(app, caller, file, options, headers).await {
+        // Now with the new logo, or without one.
+        Err(ApiError::Plain(_, REPLACED)) => try_draw(app, caller, file, options, headers).await,
+        other => other,
+    }
+}
+
+async fn try_draw(
     app: &Shared,
     caller: &Caller,
     (link_id, format): (&str, &str),
@@ -213,10 +230,7 @@ impl Artwork {
                     let found = qr_logos::image(&mut app.db.read().await?.conn(), &caller.tenant, &name).await?;
                     match found {
                         Some((of, image)) if of == digest => Ok(Bytes::from(image)),
-                        _ => {
-                            let message = "the logo was replaced meanwhile; try again";
-                            Err(ApiError::Plain(ErrorCode::Overloaded, message))
-                        }
+                        _ => Err(ApiError::Plain(ErrorCode::Overloaded, REPLACED)),
                     }
                 };
                 app.logos.uploaded(&caller.tenant, caller.turn(), &digest, read).await

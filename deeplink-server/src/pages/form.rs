@@ -119,6 +119,8 @@ pub(super) struct Field {
     pub(super) max_length: usize,
     pub(super) autocomplete: &'static str,
     pub(super) placeholder: &'static str,
+    /// Values that the browser offers for a line.
+    pub(super) suggestions: Vec<String>,
     pub(super) focused: bool,
 }
 
@@ -136,6 +138,7 @@ impl Field {
             max_length: 0,
             autocomplete: "off",
             placeholder: "",
+            suggestions: Vec::new(),
             focused: false,
         }
     }

@@ -83,13 +83,28 @@ pub(super) async fn show(
         let initial = form_of(link.qr.as_ref());
         return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(String::new())).await;
     }
-    match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
+    let refused = match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
+        Some(refused) => Some(refused),
+        // Neither would Save keep it.
+        None => match check_kept(&app, &person, &id, &sent).await {
+            Ok(()) => None,
+            Err(error) => Some(View::refused(&sent, error)?),
+        },
+    };
+    match refused {
         Some(refused) => page(&app, &person, &id, &sent, &refused, None).await,
         None => {
             let image = format!("?{}", query_of(&look_in(&sent)));
             page(&app, &person, &id, &sent, &View::Opened(None), Some(image)).await
         }
     }
+}
+
+/// The rules for a look that need more than the form.
+async fn check_kept(app: &App, person: &Person, id: &str, form: &Form) -> Result<(), ApiError> {
+    let patch = update_in(form).check()?;
+    let mut reader = app.db.read().await?;
+    api::links::check_look(app, &mut reader.conn(), &person.caller.tenant, &patch.qr, &[id]).await
 }
 
 /// Keeps the options as the link's look.
@@ -213,17 +228,19 @@ fn groups(logos: Vec<String>) -> Vec<Group> {
     ];
     let colour = |name, label, hint| Field::line(name, label, hint).max_length(7);
     let colours = vec![
-        colour("qr.fgColor", "Code", "").placeholder("#000000"),
-        colour("qr.bgColor", "Background", "").placeholder("#ffffff"),
-        colour("qr.dotColor", "Dots", "If they have a color of their own."),
-        colour("qr.cornerSquareColor", "Corner squares", "If they have a color of their own."),
-        colour("qr.cornerDotColor", "Corner dots", "If they have a color of their own."),
+        colour("qr.fgColor", "Code color", "").placeholder("#000000"),
+        colour("qr.bgColor", "Background color", "").placeholder("#ffffff"),
+        colour("qr.dotColor", "Dot color", "Leave empty to use the code’s color."),
+        colour("qr.cornerSquareColor", "Corner square color", "Leave empty to use the code’s color."),
+        colour("qr.cornerDotColor", "Corner dot color", "Leave empty to use the code’s color."),
     ];
-    let mut logo = Field::url("qr.logo", "Logo", "The URL of a PNG, JPEG or WebP image.").placeholder("https://");
-    if !logos.is_empty() {
-        let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
-        logo.hint = format!("The URL of a PNG, JPEG or WebP image, or an uploaded logo: {}.", names.join(", ")).into();
-    }
+    let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
+    let uploaded =
+        if names.is_empty() { String::new() } else { format!(", or an uploaded logo: {}", names.join(", ")) };
+    let mut logo = Field::url("qr.logo", "Logo", "").placeholder("https://");
+    logo.hint =
+        format!("The URL of a PNG, JPEG or WebP image{uploaded}. To upload one: dl qr-logos put NAME FILE").into();
+    logo.suggestions = names;
     let size = vec![
         logo,
         Field::choice(

@@ -20,7 +20,12 @@ async fn a_design_is_previewed_saved_and_removed() {
     let link = visitor.get("/account/links/spring-42").await.text();
     assert!(link.contains("src=\"data:image/svg+xml,") && link.contains(&format!("href=\"{PAGE}\"")), "{link}");
     let empty = visitor.get(PAGE).await.text();
-    assert!(empty.contains("an uploaded logo: name:acme.") && empty.contains("name=\"qr.dotType\""), "{empty}");
+    assert!(
+        empty.contains("an uploaded logo: name:acme.")
+            && empty.contains("dl qr-logos put")
+            && empty.contains("name=\"qr.dotType\""),
+        "{empty}"
+    );
 
     // As a browser sends the form: with its empty fields.
     let preview = visitor.get(&format!("{PAGE}?qr.dotType=classy&qr.fgColor=0a3c8c&qr.size=&qr.logo=")).await.text();
@@ -62,6 +67,11 @@ async fn a_design_is_previewed_saved_and_removed() {
     }
     let refused = visitor.get(&format!("{PAGE}?qr.fgColor=fff")).await;
     assert!(refused.status == 400 && refused.text().contains("too close to the background"), "{}", refused.text());
+    // A preview refuses what Save refuses.
+    let unknown = visitor.get(&format!("{PAGE}?qr.logo=name%3Anowhere")).await;
+    let text = unknown.text();
+    assert!(unknown.status == 400 && text.contains("named nowhere") && !text.contains("<figure>"), "{text}");
+    assert!(text.contains("<option value=\"name:acme\"></option>"), "{text}");
     // Any option of a look leaves the size and the level of a poster.
     assert_eq!(went(&visitor.post(PAGE, &[("qr.fgColor", "0a3c8c")]).await).0, 303);
     let download = visitor.get("/account/links/spring-42/qr.png").await;
