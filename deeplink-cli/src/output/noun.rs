@@ -191,7 +191,7 @@ nouns! {
 
     /// Logos for QR codes.
     QR_LOGOS("logos", id: "name", created: "name") {
-        fields: "name", "width": Count, "height": Count, "bytes": Count, "created_at": Moment;
+        fields: "name", "width": Count, "height": Count, "bytes": Count, "created_at": Moment, "updated_at": Moment;
         columns: "NAME" = "name", "WIDTH" = "width", "HEIGHT" = "height", "BYTES" = "bytes", "CREATED" = "created_at";
     }
 

@@ -103,7 +103,7 @@ pub(crate) async fn put_for(app: &Shared, caller: Arc<Caller>, name: String, fil
                 check_room(&qr_logos::names(tx, &caller.tenant).await?, &logo.name)?;
                 let stored = qr_logos::put(tx, &caller.tenant, logo, now).await?;
                 entry.of(&logo.name, None).store(tx).await?;
-                Ok(stored)
+                Ok::<_, ApiError>(stored)
             }
             .boxed()
         },
