@@ -177,7 +177,7 @@ fn help_says_what_a_print_needs() {
         "Other formats are verified by rendering the same style as PNG",
         "circle surrounds the code with decorative dots",
         "Background color, without #",
-        "in the look that the link keeps (dl links update --qr), or, with any style flag, in that style alone",
+        "in the look that the link keeps (dl links update --qr), or, with any style flag except --size, in that style alone",
     ] {
         assert!(help.contains(says), "{says}: {help}");
     }
