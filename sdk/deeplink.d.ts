@@ -26,7 +26,7 @@ declare namespace deeplink {
   /**
    * The ID of the link that the visitor came from: `dl_link` in the query, or else the ID in `/r/{id}`. The service does not
    * change a `web_url` when it redirects, so include the ID in it: `https://shop.example.com/sale?dl_link=spring-42`. A `url`
-   * that is passed can also be a link on one of your domains, `/{id}`. Null if there is no ID.
+   * that is passed can also be a link on one of your domains, `/{id}` or the path of an alias. Null if there is neither.
    */
   function linkFromUrl(url?: string): string | null;
   /** The ID of this browser; created by the first call and kept in `localStorage`. */

@@ -153,10 +153,10 @@
 
     linkFromUrl(url) {
       try {
-        const { pathname, searchParams } = new URL(url || location.href);
-        const last = (url ? /^\/(?:r\/)?([^/]+)$/ : /^\/r\/([^/]+)$/).exec(pathname);
-        const id = searchParams.get("dl_link") || (last ? last[1] : "");
-        return LINK_ID.test(id) ? id : null;
+        const { pathname, searchParams } = new URL(url || location.href), id = searchParams.get("dl_link");
+        if (id) return LINK_ID.test(id) ? id : null;
+        const path = (url ? /^\/(?:r\/)?([\w.~%-]+(\/[\w.~%-]+){0,2})\/?$/ : /^\/r\/([\da-z-]{3,64})$/i).exec(pathname);
+        return path && path[1];
       } catch (malformed) {
         return null;
       }

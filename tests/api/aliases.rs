@@ -93,9 +93,14 @@ async fn an_alias_leads_where_its_link_does_and_counts_for_it() {
     // Twice each of ten paths, once in the service's own host, and once by a program.
     assert_eq!(world.a.clicks_of("spring").await, 22);
 
-    // An app that was opened by an old address names it.
-    let click = world.a.post("/v1/lifecycle/click", &json!({"link_id": "l/2024/spring.html"})).await;
-    assert_eq!((click.status, click.member("link_id")), (200, "spring".to_owned()));
+    // An app that was opened by an old address names it, as the system hands it the path.
+    let old = ["l/2024/spring.html", "/l/2024/spring.html", "/l/2024/spr%69ng.html", "/r/3xYz9Ab", "/cafe\u{301}", "/spring"];
+    for name in old {
+        let click = world.a.post("/v1/lifecycle/click", &json!({"link_id": name})).await;
+        assert_eq!((click.status, click.member("link_id")), (200, "spring".to_owned()), "{name}");
+    }
+    let last = world.a.post("/v1/lifecycle/click", &json!({"link_id": "spring.html"})).await;
+    assert_eq!(last.outcome(), "404 not_found");
     let touch = json!({"link_id": "3xYz9Ab", "install_id": "install-1", "app_version": "1.0"});
     assert_eq!(world.a.post("/v1/lifecycle/attribute", &touch).await.status, 200);
     // An alias is no ID of an operation.

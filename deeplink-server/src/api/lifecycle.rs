@@ -11,7 +11,7 @@ use deeplink_core::id::{EventId, TenantId};
 use deeplink_core::lifecycle::{
     Attribute, Convert, Converted, Done, Identify, InstallContext, NewConversion, TrackClick, TrackedClick,
 };
-use deeplink_core::link::{canonical_path, is_link_id};
+use deeplink_core::link::canonical_path;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
@@ -111,10 +111,13 @@ fn no_link() -> ApiError {
     ApiError::no_such("no link with this ID")
 }
 
-/// A tenant's link with this ID or alias, whatever its status.
+/// A tenant's link with this ID or alias, or the path of its address, whatever its status.
 async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let is_name = is_link_id(id) || canonical_path(id).is_some_and(|path| path == id);
-    let found = if is_name { visit::known(app, Some(tenant), id, None).await? } else { None };
+    let path = id.strip_prefix('/').map_or(id, |path| path.strip_prefix("r/").unwrap_or(path));
+    let found = match canonical_path(path) {
+        Some(name) => visit::known(app, Some(tenant), &name, None).await?,
+        None => None,
+    };
     Ok(found.filter(|link| !link.is_deleted()))
 }
 
