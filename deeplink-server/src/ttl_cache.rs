@@ -10,7 +10,7 @@ pub(crate) const FRESH_MILLIS: u64 = 5_000;
 /// How long an old entry may be used while the database is unavailable.
 pub(crate) const STALE_MILLIS: u64 = 600_000;
 /// Counters of drops by link name.
-pub(crate) const NAMES: usize = 64;
+const NAMES: usize = 64;
 
 /// Counts drops, so that a fill can tell whether it raced with one.
 #[derive(Debug)]

@@ -22,14 +22,14 @@ use quick_cache::sync::Cache;
 
 use crate::db::hosts::TenantBranding;
 use crate::db::links::Link;
-use crate::ttl_cache::{Freshness, Generations, NAMES, STALE_MILLIS};
+use crate::ttl_cache::{Freshness, Generations, STALE_MILLIS};
 
 /// How long the absence of a link is fresh.
 const ABSENT_MILLIS: u64 = 5_000;
 /// Memory of an entry besides its text: key, handle, table slot, counters.
 const ENTRY_BYTES: usize = 192;
-/// Number of change counters, which tenants share by hash; large enough that collisions are rare.
-const TENANTS: usize = 4096;
+/// Number of change counters of tenants and of names, which share them by hash; large enough that collisions are rare.
+const COUNTERS: usize = 4096;
 
 /// A tenant's association files, ready to send.
 #[derive(Debug, Default)]
@@ -181,14 +181,15 @@ impl CachedLink {
     }
 }
 
-/// An alias and the link that it leads to. It holds as long as nothing is changed about that link.
+/// An alias and the link that it leads to. It holds as long as nothing is changed about that link or its tenant.
 #[derive(Debug)]
 pub(crate) struct CachedAlias {
     pub(crate) tenant: TenantId,
     pub(crate) link_id: String,
     read_at: u64,
-    /// Drops of the link before the database was asked.
+    /// Drops of the link before the alias was packed.
     drops: u64,
+    under: Under,
 }
 
 impl CachedAlias {
@@ -284,8 +285,8 @@ impl LinkCache {
         let entries = usize::try_from(bytes / 320).unwrap_or(1).max(16);
         Self {
             slots: Cache::with_weighter(entries, bytes, Weight),
-            names: Generations::new(NAMES),
-            tenants: Generations::new(TENANTS),
+            names: Generations::new(COUNTERS),
+            tenants: Generations::new(COUNTERS),
             tenant_changes: AtomicU64::new(0),
             link_drops: AtomicU64::new(0),
             freshness: Freshness::new(hears),
@@ -305,10 +306,11 @@ impl LinkCache {
     }
 
     fn is_current(&self, known: &Named) -> bool {
-        match known {
-            Named::Link(link) => self.generation(usize::from(link.under.shard)) == link.under.generation,
-            Named::Alias(alias) => self.drops_of(&alias.name()) == alias.drops,
-        }
+        let (under, is_dropped) = match known {
+            Named::Link(link) => (link.under, false),
+            Named::Alias(alias) => (alias.under, self.drops_of(&alias.name()) != alias.drops),
+        };
+        !is_dropped && self.generation(usize::from(under.shard)) == under.generation
     }
 
     fn drops_of(&self, name: &str) -> u64 {
@@ -325,7 +327,8 @@ impl LinkCache {
 
     /// An alias that the database has just named.
     pub(crate) fn alias(&self, tenant: TenantId, link_id: String, read_at: u64) -> Arc<CachedAlias> {
-        let mut alias = CachedAlias { tenant, link_id, read_at, drops: 0 };
+        let under = self.under(tenant.as_str());
+        let mut alias = CachedAlias { tenant, link_id, read_at, drops: 0, under };
         alias.drops = self.drops_of(&alias.name());
         Arc::new(alias)
     }

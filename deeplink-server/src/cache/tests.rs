@@ -84,6 +84,26 @@ fn an_alias_holds_until_its_link_is_dropped() {
 }
 
 #[test]
+fn most_aliases_hold_while_other_links_are_dropped() {
+    const ALIASES: usize = 1_000;
+    let cache = LinkCache::new(1 << 20, true);
+    for number in 0..ALIASES {
+        let name = format!("old-{number}");
+        let before = drops(cache.get(&name, 0));
+        cache.fill(&name, Some(alias(&cache, &format!("link-{number}"))), before, 0);
+    }
+    for number in 0..100 {
+        cache.drop_link(TENANT, &format!("new-{number}"));
+    }
+    let holds = |number: &usize| matches!(cache.get(&format!("old-{number}"), 0), Lookup::Named(Named::Alias(_)));
+    let held = (0..ALIASES).filter(holds).count();
+    // Two names of each are dropped, and share 4,096 counters.
+    assert!(held > ALIASES * 9 / 10, "{held} of {ALIASES}");
+    cache.forget_tenant(TENANT);
+    assert_eq!((0..ALIASES).filter(holds).count(), 0, "what changes the tenant changes its aliases");
+}
+
+#[test]
 fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
     let cache = LinkCache::new(1 << 20, true);
     let before = drops(cache.get("abc", 0));
