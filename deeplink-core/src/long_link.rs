@@ -45,6 +45,11 @@ impl LongLink {
         Ok(read.value("link").is_some().then_some(read))
     }
 
+    /// The Android app that it names.
+    pub fn package(&self) -> Option<&str> {
+        self.value("apn")
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         let at = NAMES.iter().position(|known| *known == name)?;
         self.0[at].as_deref()

@@ -72,8 +72,8 @@ pub(crate) struct TenantBranding {
     pub(crate) android: Option<AppBranding>,
     /// Whether the oldest app of all is the one for Android.
     pub(crate) android_is_oldest: bool,
-    /// The package of the only Android app.
-    pub(crate) only_android_package: Option<String>,
+    /// The packages of the Android apps.
+    pub(crate) android_packages: Vec<String>,
     /// Whether the operator suspended the account: visitors see its links disabled.
     pub(crate) is_suspended: bool,
     /// The account's own icon and color.
@@ -135,10 +135,7 @@ pub(crate) async fn branding_of(
     let primary = of("primary");
     let android_is_oldest = apps.first().is_some_and(|app| app.platform == "android");
     let (ios, android): (Vec<AppRow>, Vec<AppRow>) = apps.into_iter().partition(|app| app.platform == "ios");
-    let only_android_package = match android.as_slice() {
-        [only] => Some(only.identifier.clone()),
-        _ => None,
-    };
+    let android_packages = android.iter().map(|app| app.identifier.clone()).collect();
     let oldest = |apps: Vec<AppRow>| {
         let app = apps.into_iter().next()?;
         Some(AppBranding { name: app.app_name, icon_url: app.icon_url, theme_color: app.theme_color })
@@ -151,7 +148,7 @@ pub(crate) async fn branding_of(
         ios: oldest(ios),
         android: oldest(android),
         android_is_oldest,
-        only_android_package,
+        android_packages,
         is_suspended: account.is_suspended,
         icon_url: account.icon_url,
         theme_color: account.theme_color,

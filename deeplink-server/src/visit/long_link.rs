@@ -7,7 +7,6 @@ use std::sync::Arc;
 use axum::response::Response;
 use deeplink_core::link::NewLink;
 use deeplink_core::long_link::{LongLink, MAX_QUERY};
-use deeplink_core::resolve::Fetch;
 use deeplink_core::visitor::{Form, Platform, Visitor};
 use http::header;
 use http::request::Parts;
@@ -59,8 +58,8 @@ pub(super) async fn answer(
     } else {
         query
     };
-    // As a prefetch, which is not counted.
-    respond(app, parts, Some(query), &link, form, Fetch::Prefetch, host.alternate, peer).await
+    // Not counted.
+    respond(app, parts, Some(query), &link, form, None, host.alternate, peer).await
 }
 
 fn read(query: &str) -> Result<Option<LongLink>, ApiError> {
@@ -88,7 +87,9 @@ async fn link(
         return Ok(None);
     }
     let url = long.url(&app.origin_of(&host.name));
-    let loading = async { load(app, &mut app.db.look_up().await?.conn(), host, content, &url).await };
+    let package = long.package();
+    let loading =
+        async { load(app, &mut app.db.look_up().await?.conn(), host, content, (url.as_str(), package)).await };
     // A look-up for each visit: nothing of it is kept in memory.
     misses::look_up(app, app.client_at(peer, &parts.headers), false, loading).await
 }
@@ -97,8 +98,8 @@ async fn load(
     app: &App,
     db: &mut Conn<'_>,
     host: &Host,
-    content: NewLink,
-    url: &str,
+    mut content: NewLink,
+    (url, package): (&str, Option<&str>),
 ) -> Result<Option<CachedLink>, DbError> {
     let blocked = takedowns::blocked(db, &host.tenant, content.urls().map(|(_, url)| url)).await?;
     if content.urls().any(|(_, url)| blocked.refuses(url)) {
@@ -106,6 +107,14 @@ async fn load(
     }
     let under = app.links.under(host.tenant.as_str());
     let (read_at, branding) = lookup::branding_of(app, db, &host.tenant, app.clock.monotonic_millis()).await?;
+    // Anybody can write a long link, so it leads to the account's own apps only.
+    if branding.ios.is_none() {
+        content.destinations.ios_store_url = None;
+    }
+    let is_own = package.is_some_and(|package| branding.android_packages.iter().any(|own| own == package));
+    if !is_own {
+        (content.destinations.android_deep_link, content.destinations.android_store_url) = (None, None);
+    }
     // The link has no address on the alternate host.
     let branding = match &branding.alternate {
         Some(_) => {

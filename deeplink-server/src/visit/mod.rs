@@ -123,7 +123,7 @@ pub(crate) async fn answer_at(
     match lookup::find(app, peer, parts, &host).await {
         Ok(Some(link)) => {
             let alternate = matches!(&host, VisitedHost::Custom(host) if host.alternate);
-            respond(app, parts, parts.uri.query(), &link, form, fetch, alternate, peer).await
+            respond(app, parts, parts.uri.query(), &link, form, Some(fetch), alternate, peer).await
         }
         Ok(None) => no_link(app, parts, &host, form),
         Err(error) => refused(app, &parts.headers, error, form),
@@ -168,7 +168,10 @@ fn host_context(link: &CachedLink, on_alternate: bool) -> HostContext<'_> {
     let branding = link.branding();
     HostContext {
         alternate: branding.alternate.as_deref(),
-        only_android_package: branding.only_android_package.as_deref(),
+        only_android_package: match branding.android_packages.as_slice() {
+            [only] => Some(only.as_str()),
+            _ => None,
+        },
         on_alternate,
     }
 }
@@ -178,14 +181,14 @@ fn platform_hint(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok())
 }
 
-/// Answers a visit to a link, and counts it. `query` is that of the decision.
+/// Answers a visit to a link, and counts it if there is a `fetch`. `query` is that of the decision.
 async fn respond(
     app: &App,
     parts: &Parts,
     query: Option<&str>,
     link: &CachedLink,
     form: Form,
-    fetch: Fetch,
+    fetch: Option<Fetch>,
     on_alternate: bool,
     peer: IpAddr,
 ) -> Response {
@@ -202,7 +205,7 @@ async fn respond(
         let decision = resolve::decide(&view, &around, visitor, query);
         carry_out(app, link, &status, &decision.outcome, &parts.headers).await
     };
-    if let Some(kind) = resolve::counts(&view, &around, visitor, fetch) {
+    if let Some(kind) = fetch.and_then(|fetch| resolve::counts(&view, &around, visitor, fetch)) {
         let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
         app.clicks.record(&Click {
             link: link.position,

@@ -159,6 +159,17 @@ async fn phones_go_to_stores_and_fallbacks_that_are_allowed() {
     let hosts = ["www.example.com", "apps.apple.com", "play.google.com"];
     assert_eq!(set(&world.a, &json!({"allowed_hosts": hosts})).await.status, 200);
     let play = "https://play.google.com/store/apps/details?id=com.example.app";
+    // Anybody can write a long link, so it leads to no app but the account's own.
+    let fingerprint = ["AB"; 32].join(":");
+    let android =
+        |package: &str| json!({"platform": "android", "package_name": package, "sha256_fingerprints": [fingerprint]});
+    assert_eq!(world.a.post("/v1/apps", &android("com.example.other")).await.status, 201);
+    for agent in [IPHONE, PIXEL] {
+        assert_eq!(open(&world.nobody, agent, &long(&direct)).await, format!("302 {PAGE}"), "no such app");
+    }
+    assert_eq!(world.a.post("/v1/apps", &android("com.example.app")).await.status, 201);
+    let ios = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
+    assert_eq!(world.a.post("/v1/apps", &ios).await.status, 201);
     assert_eq!(open(&world.nobody, IPHONE, &long(&direct)).await, "302 https://apps.apple.com/app/id123456789");
     assert_eq!(
         open(&world.nobody, PIXEL, &long(&direct)).await,
