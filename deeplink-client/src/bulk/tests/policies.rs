@@ -90,6 +90,20 @@ async fn another_affiliate_cannot_be_updated_away() {
     assert_eq!(statuses(&outcomes), [("rejected", 1)].into());
 }
 
+/// A file from before there were aliases does not take any from printed links.
+#[tokio::test]
+async fn a_row_without_aliases_keeps_those_of_the_link() {
+    let model = Model::new();
+    let link = || CreateLink::new().custom_id("abc").web_url("https://example.com/1");
+    import(model.client().bulk_import(MemorySource::links("rows", [link().aliases(["old"])]))).await;
+    for (row, expected) in [(link(), "existed"), (link().web_url("https://example.com/2"), "updated")] {
+        let source = MemorySource::links("rows", [row]);
+        let (outcomes, _) = import(model.client().bulk_import(source).on_conflict(OnConflict::Update)).await;
+        assert_eq!(statuses(&outcomes), [(expected, 1)].into());
+    }
+    model.edit(|state| assert_eq!(state.links["abc"].aliases, ["old"]));
+}
+
 #[tokio::test]
 async fn an_affiliates_own_key_finds_its_links_again() {
     let model = Model::new();

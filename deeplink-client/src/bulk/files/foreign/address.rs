@@ -50,11 +50,11 @@ impl Address {
 
     /// The paths on the same host that lead to the link, but are not its ID, as aliases; at most as many as a link can have.
     pub(super) fn aliases(&self, id: Option<&str>) -> Vec<Alias> {
-        let paths = self.id.iter().cloned().chain(self.other_paths()).filter(|path| Some(path.as_str()) != id);
-        // They are decoded already.
-        let aliases = paths.filter(|path| !path.contains('%')).filter_map(|path| Alias::parse(&path).ok());
+        // A mapped ID need not be the path of the short link.
+        let main = self.url.as_deref().and_then(path);
+        let paths = self.id.iter().cloned().chain(main).chain(self.other_paths());
         let mut all: Vec<Alias> = Vec::new();
-        for alias in aliases {
+        for alias in paths.filter_map(|path| as_alias(&path)).filter(|alias| Some(alias.as_str()) != id) {
             if all.len() < MAX_ALIASES && !all.contains(&alias) {
                 all.push(alias);
             }
@@ -62,9 +62,11 @@ impl Address {
         all
     }
 
-    /// Whether another short link on the same host is none of these aliases, and so will stop working.
-    pub(super) fn loses_another(&self, aliases: &[Alias]) -> bool {
-        self.other_paths().any(|path| aliases.iter().all(|alias| alias.as_str() != path))
+    /// Whether another short link on the same host is neither the ID nor one of these aliases, and so will stop working.
+    pub(super) fn loses_another(&self, id: Option<&str>, aliases: &[Alias]) -> bool {
+        let leads =
+            |path: &str| as_alias(path).is_some_and(|alias| Some(alias.as_str()) == id || aliases.contains(&alias));
+        self.other_paths().any(|path| !leads(&path))
     }
 
     /// What tells the link apart from all others, in every export: its short link without the scheme.
@@ -76,6 +78,11 @@ impl Address {
             (None, ..) => None,
         }
     }
+}
+
+/// A decoded path as an alias.
+fn as_alias(path: &str) -> Option<Alias> {
+    if path.contains('%') { None } else { Alias::parse(path).ok() }
 }
 
 /// The ID that a column names, which may be a short link.
@@ -206,8 +213,16 @@ mod tests {
             let address = address(id, others);
             let found = address.aliases(Some(is_now));
             assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), aliases, "{id}");
-            assert_eq!(address.loses_another(&found), loses, "{id}");
+            assert_eq!(address.loses_another(Some(is_now), &found), loses, "{id}");
         }
+        // The ID is from another column.
+        let mapped = |others: &[&str]| Address { id: Some("spring".to_owned()), ..address("3xYz_9", others) };
+        let found = mapped(&[]).aliases(Some("spring"));
+        assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), ["3xYz_9"]);
+        let two = mapped(&["https://go.example.com/spring", "https://go.example.com/cafe\u{301}"]);
+        let found = two.aliases(Some("spring"));
+        assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), ["3xYz_9", "caf\u{e9}"]);
+        assert!(!two.loses_another(Some("spring"), &found));
     }
 
     #[test]

@@ -18,8 +18,14 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Keeps the addresses by which the link is recognized.
-    pub(super) fn new(address: &Address, original: Option<String>, aliases: &[Alias], has_details: bool) -> Self {
-        let mut kept = Self { keys: Vec::new(), has_details, loses_another: address.loses_another(aliases) };
+    pub(super) fn new(
+        address: &Address,
+        id: Option<&str>,
+        original: Option<String>,
+        aliases: &[Alias],
+        has_details: bool,
+    ) -> Self {
+        let mut kept = Self { keys: Vec::new(), has_details, loses_another: address.loses_another(id, aliases) };
         if let Some(url) = &address.url {
             kept.set("imported_url", url.as_str());
         }

@@ -302,19 +302,26 @@ impl Foreign {
             Ok(ids) => ids,
             Err(invalid) => return Err(Box::new(Refused { id: address.id, column: None, invalid })),
         };
-        let aliases = self.new_aliases(address.aliases(id.as_deref()));
-        let link = self.content(mapping, line, &row, &address, (original, &aliases), &mut notes);
+        let aliases = self.free_aliases(address.aliases(id.as_deref()));
+        let link = self.content(mapping, line, &row, &address, (id.as_deref(), original, &aliases), &mut notes);
         let link = link.map_err(|(column, invalid)| {
             Box::new(Refused { id: id.clone().or(address.id.clone()), column, invalid })
         })?;
+        self.give(&aliases);
         let key = if id.is_none() { address.key() } else { None };
         Ok(Some(Found { id, key, link }))
     }
 
-    /// Those of these aliases that no earlier row has: two domains may have the same path.
-    fn new_aliases(&self, aliases: Vec<Alias>) -> Vec<Alias> {
+    /// Those of these aliases that no earlier valid row has: two domains may have the same path.
+    fn free_aliases(&self, aliases: Vec<Alias>) -> Vec<Alias> {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        aliases.into_iter().filter(|alias| !given.contains(&hash(alias.as_str().as_bytes()))).collect()
+    }
+
+    /// Gives a valid row these aliases.
+    fn give(&self, aliases: &[Alias]) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        aliases.into_iter().filter(|alias| given.insert(hash(alias.as_str().as_bytes()))).collect()
+        given.extend(aliases.iter().map(|alias| hash(alias.as_str().as_bytes())));
     }
 
     fn content(
@@ -323,11 +330,11 @@ impl Foreign {
         line: u64,
         row: &RowCells<'_>,
         address: &Address,
-        (original, aliases): (Option<String>, &[Alias]),
+        (id, original, aliases): (Option<&str>, Option<String>, &[Alias]),
         notes: &mut ForeignNotes,
     ) -> Result<CreateLink, Fault> {
         let mut draft = Draft::new(&mapping.template);
-        let mut kept = Kept::new(address, original, aliases, self.reading.keep_details);
+        let mut kept = Kept::new(address, id, original, aliases, self.reading.keep_details);
         if !aliases.is_empty() {
             draft.aliases(Some(aliases.iter().cloned().map(Alias::into_text).collect()));
         }
