@@ -187,6 +187,7 @@ async fn full_account(world: &World) -> Caller {
     assert_eq!(c.post_nothing(&format!("/v1/affiliates/{partner}/credentials")).await.status, 201);
     let link = json!({
         "custom_id": "gone-1", "web_url": "https://example.com/1", "affiliate_id": partner, "tags": ["Spring sale"],
+        "aliases": ["l/gone_old"],
     });
     let link = c.make_of(&link).await;
     let deleted = c.make("gone-2").await;
@@ -291,7 +292,7 @@ async fn nothing_of_a_deleted_account_is_left() {
     eventually("no lease is held", SOON, || async { world.db.number(&*leases).await == 0 }).await;
 
     let after = world.db.dump().await;
-    let names = [c.tenant.as_str(), EMAIL, "gone-1", "gone.example.com", "Spring sale"];
+    let names = [c.tenant.as_str(), EMAIL, "gone-1", "gone.example.com", "Spring sale", "l/gone_old"];
     for (table, rows) in &after {
         if table != "tenants" && table != "mails" {
             let left = rows.iter().find(|row| names.iter().any(|name| row.contains(name)));

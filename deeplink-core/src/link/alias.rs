@@ -28,7 +28,7 @@ impl Alias {
         let Some(path) = canonical(text.strip_prefix('/').unwrap_or(text)) else {
             return Err(format!(
                 "use an ID, or up to {MAX_SEGMENTS} path segments of letters, digits, '-', '.', '_' and '~', at most \
-                 {MAX_ALIAS} characters in total, without a slash at the end"
+                 {MAX_ALIAS} characters in total"
             ));
         };
         if is_reserved(&path) {
@@ -51,21 +51,18 @@ impl Alias {
     pub fn into_text(self) -> String {
         self.0
     }
-
-    /// Whether it has the form of a link ID, and so works on the service's own host, too.
-    pub fn is_id(&self) -> bool {
-        is_link_id(&self.0)
-    }
 }
 
 /// The path of a request in the form that aliases are stored in, if a link can have such an alias. `path` has no slash
-/// before it.
+/// before it. One slash at the end is removed, as printed addresses may have it, unless the rest has the form of an ID.
 pub fn canonical(path: &str) -> Option<Cow<'_, str>> {
     // At most 12 bytes for a character that is percent-encoded.
     if path.len() > MAX_ALIAS * 12 {
         return None;
     }
-    let mut path = decoded(path)?;
+    let is_id = |path: &str| decoded(path).is_some_and(|path| is_link_id(&path));
+    let without_slash = path.strip_suffix('/').filter(|path| !is_id(path));
+    let mut path = decoded(without_slash.unwrap_or(path))?;
     if !path.is_ascii() {
         path = Cow::Owned(nfc(&path));
     }
@@ -148,10 +145,10 @@ pub(super) fn check(aliases: &[String], custom_id: Option<&str>) -> Result<Vec<A
     Ok(set_of(checked))
 }
 
-/// Refuses a link's own ID among its aliases.
-pub fn check_not_own(aliases: &[Alias], link_id: &str) -> Result<(), Invalid> {
-    let has_own = aliases.iter().any(|alias| alias.as_str() == link_id);
-    if has_own { Err(own_id("aliases".to_owned())) } else { Ok(()) }
+/// Refuses a link's own ID among its new aliases.
+pub fn check_not_own(aliases: &[String], link_id: &str) -> Result<(), Invalid> {
+    let own = aliases.iter().position(|text| Alias::parse(text).is_ok_and(|alias| alias.as_str() == link_id));
+    own.map_or(Ok(()), |index| Err(own_id(format!("aliases[{index}]"))))
 }
 
 fn own_id(field: String) -> Invalid {
@@ -210,7 +207,10 @@ mod tests {
             ("", None),
             ("/", None),
             ("//a", None),
-            ("a/", None),
+            ("a/", Some("a")),
+            ("l/spring/", Some("l/spring")),
+            ("l/spring//", None),
+            ("spring-42/", None),
             ("a//b", None),
             ("a/b/c/d", None),
             ("./a", None),
@@ -279,7 +279,9 @@ mod tests {
         }
         let shown: Vec<_> = check(&texts(&["b", "/a", "b", "A"]), None).expect("aliases");
         assert_eq!(shown.iter().map(Alias::as_str).collect::<Vec<_>>(), ["A", "a", "b"]);
-        assert!(check_not_own(&shown, "a").is_err() && check_not_own(&shown, "c").is_ok());
+        let own = check_not_own(&texts(&["b", "/a"]), "a").expect_err("refused");
+        assert_eq!(own.field.as_deref(), Some("aliases[1]"));
+        assert!(check_not_own(&texts(&["b", "/a"]), "c").is_ok());
     }
 
     #[test]
@@ -290,7 +292,8 @@ mod tests {
             ("caf%c3%a9", Some("café")),
             ("cafe%CC%81", Some("café")),
             ("l%2fspring", None),
-            ("l/spring/", None),
+            ("l/spring/", Some("l/spring")),
+            ("spring/", None),
             ("l/spr%2569ng", None),
         ] {
             assert_eq!(canonical(path).as_deref(), alias, "{path}");

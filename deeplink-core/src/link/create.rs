@@ -79,7 +79,7 @@ pub struct CreateLink {
     pub tags: Option<Vec<String>>,
     /// More addresses of the link, so that the short links of an earlier service go on working: at most five IDs or paths of up to
     /// three segments, such as `spring_42` or `l/2024/spring`, case-sensitive. They work on the account's verified
-    /// domains; those in the form of a link ID also work where the link's ID does.
+    /// domains only, so an account without one cannot have any.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "alias::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 5))]
     pub aliases: Option<Vec<String>>,

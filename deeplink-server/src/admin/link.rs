@@ -1,7 +1,7 @@
 //! `link`: the operator flags, disables or enables a link of any account.
 
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{LinkStatus, canonical_path, is_link_id};
+use deeplink_core::link::{LinkStatus, canonical_path};
 use deeplink_core::text::find_control;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ pub(super) enum Command {
     /// Disables a link: visitors see that it is no longer available. The account can delete the link, but cannot use its ID or
     /// its destinations again
     Disable(Takedown),
-    /// Reverts `flag` or `disable`. If the account has since deleted the link, its ID becomes available again
+    /// Reverts `flag` or `disable`. If the account has since deleted the link, its ID and its aliases become available again
     Enable(Target),
 }
 
@@ -74,11 +74,11 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
 }
 
 async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &Clock) -> Result<String, Failure> {
-    let id = target.link_id;
-    let missing = || Failure::Refused(format!("no link with ID {id:?}"));
-    if !is_link_id(&id) && canonical_path(&id).is_none_or(|path| path != id) {
-        return Err(missing());
-    }
+    let asked = target.link_id;
+    let missing = || Failure::Refused(format!("no link with ID {asked:?}"));
+    // What people report is the address that they saw.
+    let path = asked.strip_prefix('/').unwrap_or(&asked);
+    let id = canonical_path(path).ok_or_else(missing)?.into_owned();
     let tenant = match target.tenant {
         Some(tenant) => tenant,
         None => match link_status::owner(&mut db.read().await?.conn(), &id).await? {
@@ -93,7 +93,6 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
             }
         },
     };
-    // What people report is the address that they saw.
     let id = aliases::resolved(&mut db.read().await?.conn(), &tenant, &id).await?;
     let link = format!("link {id} in account {tenant}");
     let change = Change { tenant, status, reason: target.reason, now: clock.now() };
@@ -105,7 +104,9 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
             ));
         }
         StatusSet::Freed => {
-            return Ok(format!("{link} has since been deleted by its account; its ID is available again\n"));
+            return Ok(format!(
+                "{link} has since been deleted by its account; its ID and its aliases are available again\n"
+            ));
         }
         StatusSet::NoLink => return Err(missing()),
     }

@@ -11,21 +11,19 @@ use crate::db::links::Link;
 use crate::error::ApiError;
 use crate::state::App;
 
-/// Gives new aliases to links of an account whose verified primary domain is `primary`. Returns those that are taken, by
-/// index; if there are any, the write must fail.
+/// Gives new aliases to links of an account, and returns those that are taken, by index.
 pub(super) async fn give(
     app: &App,
     tx: &mut Conn<'_>,
-    (tenant, primary): (&TenantId, Option<&str>),
+    tenant: &TenantId,
     new: &[NewAlias<'_>],
     now: Timestamp,
 ) -> Result<Vec<usize>, ApiError> {
     let draw = |count: usize| -> Vec<i64> { app.positions.draw(now, count).collect() };
-    let giving = Giving { tenant, must_claim: primary.is_none(), now, draw };
-    Ok(aliases::give(tx, &giving, new).await?)
+    Ok(aliases::give(tx, &Giving { tenant, now, draw }, new).await?)
 }
 
-/// The same for one link.
+/// Gives new aliases to a link of an account whose verified primary domain is `primary`.
 pub(super) async fn give_to(
     app: &App,
     tx: &mut Conn<'_>,
@@ -34,11 +32,24 @@ pub(super) async fn give_to(
     primary: Option<&str>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
-    let new: Vec<NewAlias<'_>> = aliases.iter().map(|alias| (link.position, *alias)).collect();
-    match give(app, tx, (&link.tenant, primary), &new, now).await?.first() {
-        Some(at) => Err(taken(aliases[*at]).into()),
+    check_domain(!aliases.is_empty(), primary)?;
+    match give_free(app, tx, link, aliases, now).await?.first() {
+        Some(alias) => Err(taken(tx, &link.tenant, alias).await?.into()),
         None => Ok(()),
     }
+}
+
+/// Gives new aliases to a link, and returns those that are taken.
+async fn give_free<'a>(
+    app: &App,
+    tx: &mut Conn<'_>,
+    link: &Link,
+    aliases: &[&'a Alias],
+    now: Timestamp,
+) -> Result<Vec<&'a Alias>, ApiError> {
+    let new: Vec<NewAlias<'_>> = aliases.iter().map(|alias| (link.position, *alias)).collect();
+    let taken = give(app, tx, &link.tenant, &new, now).await?;
+    Ok(taken.into_iter().map(|at| aliases[at]).collect())
 }
 
 /// Gives a link the aliases of its content instead of those that it has.
@@ -50,17 +61,52 @@ pub(super) async fn replace(
     primary: Option<&str>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
-    let wanted = &link.content.aliases;
-    let gone: Vec<&Alias> = held.iter().filter(|alias| !wanted.contains(alias)).collect();
-    let new: Vec<&Alias> = wanted.iter().filter(|alias| !held.contains(alias)).collect();
-    aliases::take(tx, link.position, &gone).await?;
+    let new = take_others(tx, link, held).await?;
     give_to(app, tx, link, &new, primary, now).await
 }
 
-/// The error for an alias that leads to another link already.
-pub(super) fn taken(alias: &Alias) -> Invalid {
-    let message = format!("the alias \"{}\" is already in use", alias.as_str());
-    Invalid::field(ErrorCode::AliasTaken, "aliases", message)
+/// Gives a link the aliases of its content that are still free instead of those that it has, and removes the others from its
+/// content.
+pub(super) async fn restore(
+    app: &App,
+    tx: &mut Conn<'_>,
+    link: &mut Link,
+    held: &[Alias],
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let new = take_others(tx, link, held).await?;
+    let taken: Vec<Alias> = give_free(app, tx, link, &new, now).await?.into_iter().cloned().collect();
+    link.content.aliases.retain(|alias| !taken.contains(alias));
+    Ok(())
+}
+
+/// Takes from a link the aliases that are not in its content, and returns those that are new.
+async fn take_others<'l>(tx: &mut Conn<'_>, link: &'l Link, held: &[Alias]) -> Result<Vec<&'l Alias>, ApiError> {
+    let wanted = &link.content.aliases;
+    let gone: Vec<&Alias> = held.iter().filter(|alias| !wanted.contains(alias)).collect();
+    aliases::take(tx, link.position, &gone).await?;
+    Ok(wanted.iter().filter(|alias| !held.contains(alias)).collect())
+}
+
+/// Refuses new aliases to an account without a verified domain, which has no host for them.
+pub(super) fn check_domain(has_new: bool, primary: Option<&str>) -> Result<(), Invalid> {
+    if !has_new || primary.is_some() {
+        return Ok(());
+    }
+    let message = "aliases: they work on your own domain; add and verify one first";
+    Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message))
+}
+
+/// The error for an alias that leads to a link already.
+pub(super) async fn taken(tx: &mut Conn<'_>, tenant: &TenantId, alias: &Alias) -> Result<Invalid, ApiError> {
+    let alias = alias.as_str();
+    let link_id = aliases::resolved(tx, tenant, alias).await?;
+    let message = if link_id == alias {
+        format!("the alias \"{alias}\" is the ID of a link")
+    } else {
+        format!("the alias \"{alias}\" already leads to the link \"{link_id}\"")
+    };
+    Ok(Invalid::field(ErrorCode::AliasTaken, "aliases", message))
 }
 
 impl App {

@@ -108,8 +108,9 @@ fn taken(index: u64, id: &str) -> RowError {
     RowError::new(index, Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message), Some(id.to_owned()))
 }
 
-fn alias_taken(index: u64, row: &Link, alias: &Alias) -> RowError {
-    RowError::new(index, aliases::taken(alias), row.content.custom_id.clone())
+async fn alias_taken(tx: &mut Conn<'_>, index: u64, row: &Link, alias: &Alias) -> Result<RowError, ApiError> {
+    let taken = aliases::taken(tx, &row.tenant, alias).await?;
+    Ok(RowError::new(index, taken, row.content.custom_id.clone()))
 }
 
 struct Create {
@@ -144,11 +145,16 @@ impl Work for Create {
         }
         let primary = domains::primary_of(tx, &self.caller.tenant).await?;
         let mut rows = self.rows(tx, primary.as_deref()).await?;
-        self.refuse_bad_rows(tx, &rows, (&blocked, &looks), primary.is_none()).await?;
-        let ids = self.store(tx, &mut rows, primary.as_deref()).await?;
+        self.refuse_bad_rows(tx, &rows, (&blocked, &looks), primary.as_deref()).await?;
+        let mut errors = self.store(tx, &mut rows, primary.as_deref()).await?;
+        errors.extend(self.give_aliases(tx, &rows, &errors).await?);
+        if !errors.is_empty() {
+            errors.sort_by_key(|error| error.index);
+            return Err(ApiError::Rows(errors));
+        }
+        let ids = rows.iter().map(|row| row.link_id.clone()).collect();
         let tagged: Vec<_> = rows.iter().map(|row| (row.position, &*row.content.tags)).collect();
         tags::give(&self.app, tx, &self.caller.tenant, &tagged, self.now).await?;
-        self.give_aliases(tx, &rows, primary.as_deref()).await?;
         within(counted)?;
         created("/v1/links".into(), StoredReply { base: self.app.link_url("", primary.as_deref()), ids })
     }
@@ -208,7 +214,7 @@ impl Create {
         tx: &mut Conn<'_>,
         rows: &[Link],
         (blocked, looks): (&Blocked, &Looks<'_>),
-        must_claim: bool,
+        primary: Option<&str>,
     ) -> Result<(), ApiError> {
         let mut errors = self.judged.errors.clone();
         let mut refused = HashSet::new();
@@ -217,7 +223,8 @@ impl Create {
                 let checked = check_end(row.content.expires_at, self.now)
                     .and_then(|()| self.app.threats.check(row.content.urls()))
                     .and_then(|()| looks.check(row.content.qr.as_ref()))
-                    .and_then(|()| blocked.check(row.content.urls()));
+                    .and_then(|()| blocked.check(row.content.urls()))
+                    .and_then(|()| aliases::check_domain(!row.content.aliases.is_empty(), primary));
                 if let Err(refused_by) = checked {
                     errors.push(RowError::new(*index, refused_by, row.content.custom_id.clone()));
                     refused.insert(*index);
@@ -241,14 +248,14 @@ impl Create {
         for (index, row) in self.judged.indexes.iter().zip(rows) {
             if row.content.custom_id.is_some()
                 && !refused.contains(index)
-                && links::is_taken(tx, row.tenant.as_str(), &row.link_id, must_claim).await?
+                && links::is_taken(tx, row.tenant.as_str(), &row.link_id, primary.is_none()).await?
             {
                 errors.push(taken(*index, &row.link_id));
                 refused.insert(*index);
             }
             for alias in row.content.aliases.iter().filter(|_| !refused.contains(index)) {
-                if links::is_taken(tx, row.tenant.as_str(), alias.as_str(), must_claim && alias.is_id()).await? {
-                    errors.push(alias_taken(*index, row, alias));
+                if links::is_taken(tx, row.tenant.as_str(), alias.as_str(), false).await? {
+                    errors.push(alias_taken(tx, *index, row, alias).await?);
                     break;
                 }
             }
@@ -257,31 +264,37 @@ impl Create {
         Err(ApiError::Rows(errors))
     }
 
-    /// Gives the rows their aliases, or lists those of which one is taken.
-    async fn give_aliases(&self, tx: &mut Conn<'_>, rows: &[Link], primary: Option<&str>) -> Result<(), ApiError> {
+    /// Gives the rows their aliases. Returns an error for each row of which one is taken, unless its ID is.
+    async fn give_aliases(
+        &self,
+        tx: &mut Conn<'_>,
+        rows: &[Link],
+        refused: &[RowError],
+    ) -> Result<Vec<RowError>, ApiError> {
         let new =
             rows.iter().enumerate().flat_map(|(at, row)| row.content.aliases.iter().map(move |alias| (at, alias)));
         let new: Vec<(usize, &Alias)> = new.collect();
         let given: Vec<_> = new.iter().map(|(at, alias)| (rows[*at].position, *alias)).collect();
-        let account = (&self.caller.tenant, primary);
-        let taken = aliases::give(&self.app, tx, account, &given, self.now).await?;
+        let taken = aliases::give(&self.app, tx, &self.caller.tenant, &given, self.now).await?;
         let mut errors: Vec<RowError> = Vec::new();
         for (at, alias) in taken.into_iter().map(|number| new[number]) {
+            let index = at as u64;
             // One error for each row.
-            if errors.last().is_none_or(|last| last.index != at as u64) {
-                errors.push(alias_taken(at as u64, &rows[at], alias));
+            if refused.iter().all(|error| error.index != index) && errors.last().is_none_or(|last| last.index != index)
+            {
+                errors.push(alias_taken(tx, index, &rows[at], alias).await?);
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::Rows(errors)) }
+        Ok(errors)
     }
 
-    /// Stores all rows or lists those that cannot be. The ids come back in the order of the request.
+    /// Stores all rows, and returns an error for each that cannot be.
     async fn store(
         &self,
         tx: &mut Conn<'_>,
         rows: &mut [Link],
         primary: Option<&str>,
-    ) -> Result<Vec<String>, ApiError> {
+    ) -> Result<Vec<RowError>, ApiError> {
         // In key order, so that two batches with common ids wait for each other instead of deadlocking.
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by(|a, b| rows[*a].link_id.cmp(&rows[*b].link_id));
@@ -292,11 +305,7 @@ impl Create {
                 errors.push(taken(*at as u64, &rows[*at].link_id));
             }
         }
-        if errors.is_empty() {
-            return Ok(rows.iter().map(|row| row.link_id.clone()).collect());
-        }
-        errors.sort_by_key(|error| error.index);
-        Err(ApiError::Rows(errors))
+        Ok(errors)
     }
 
     /// Stores a row that was not inserted with the others: without the claim, or under another generated id. `false` if

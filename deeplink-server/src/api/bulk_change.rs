@@ -110,20 +110,24 @@ impl Work for Update {
         let what = if has_tags { LinkChange::Updated } else { set.change() };
         let change = Change { is_bulk: true, ..self.caller.changes(what, self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
+        // Links that the operator has disabled, with the field that would change.
+        let mut refused: HashMap<String, &'static str> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
             // A bulk change cannot give aliases, only take them all.
             let is_renamed = set.aliases.is_some() && !link.content.aliases.is_empty();
-            let is_taken_down = link.is_taken_down && (set.enabled == Some(true) || is_renamed);
+            if link.is_taken_down && set.enabled == Some(true) {
+                refused.insert(link.link_id.clone(), "enabled");
+            } else if link.is_taken_down && is_renamed {
+                refused.insert(link.link_id.clone(), "aliases");
+            }
             let before = link.clone();
             links::apply(set.clone(), &mut link);
             if link.content != before.content || is_renamed || self.retags(&set, &before.content.tags) {
                 link_history::record(tx, &before, &change).await?;
             }
-            // Checked below.
-            link.is_taken_down = is_taken_down;
             found.insert(link.link_id.clone(), link);
         }
-        self.check(tx, &set, &found).await?;
+        self.check(tx, &set, &found, &refused).await?;
         if self.change.set.is_some() {
             for link in found.values() {
                 links::store(tx, link).await?;
@@ -159,7 +163,13 @@ impl Update {
     }
 
     /// Fails unless every link exists and may be as it would be.
-    async fn check(&self, tx: &mut Conn<'_>, set: &LinkPatch, links: &HashMap<String, Link>) -> Result<(), ApiError> {
+    async fn check(
+        &self,
+        tx: &mut Conn<'_>,
+        set: &LinkPatch,
+        links: &HashMap<String, Link>,
+        refused: &HashMap<String, &'static str>,
+    ) -> Result<(), ApiError> {
         let urls = set.urls().chain(links.values().flat_map(|link| link.content.urls())).map(|(_, url)| url);
         let blocked = if may_open(set) || set.urls().next().is_some() {
             takedowns::blocked(tx, &self.caller.tenant, urls).await?
@@ -168,8 +178,8 @@ impl Update {
         };
         blocked.check(set.urls())?;
         let check = |link: &Link| {
-            if link.is_taken_down {
-                return Err(taken_down("enabled"));
+            if let Some(field) = refused.get(&link.link_id) {
+                return Err(taken_down(field));
             }
             if may_open(set) {
                 // What was refused while it did not work is not opened by making it work again.

@@ -90,7 +90,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
 /// Restores an earlier version of a link, or a deleted link. By default, the last change is undone.
 ///
 /// Restoring is recorded as a change, so it can be undone too. A link that was deleted in the last 30 days is created again, with
-/// its clicks. Restoring a version of a link that is not deleted does not change its affiliate.
+/// its clicks. Restoring a version of a link that is not deleted does not change its affiliate. Aliases that lead to another link by now are left out.
 #[utoipa::path(
     post, path = "/v1/links/{link_id}/restore", operation_id = "restore_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID"), IdempotencyKey),
@@ -101,7 +101,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
         (status = 400, description = "A URL in that version is blocked (`threat_detected`), or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's link limit has been reached", body = ErrorBody),
         (status = 404, description = "No such link (`not_found`); or no such version, or no change to undo (`version_not_found`)", body = ErrorBody),
-        (status = 409, description = "Another link has the ID or an alias (`link_id_taken`, `alias_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
+        (status = 409, description = "Another link has the ID, as its own or as an alias (`link_id_taken`), or the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn restore(
@@ -129,11 +129,15 @@ pub(crate) async fn restore_for(
     let version = asked.version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
     let (now, tenant, id) = (app.clock.now(), caller.tenant.clone(), link_id.clone());
     let answer = app.once(once, Restore { app: Arc::clone(app), caller, link_id, version, now }).await?;
-    if answer.is_replay() {
+    if !answer.is_replay() {
+        return Ok(answer);
+    }
+    answer.rebuilt(|link: LinkDetail| {
         // Another node may have restored it.
         app.links.drop_link(tenant.as_str(), &id);
-    }
-    Ok(answer)
+        app.forget_aliases(&tenant, link.aliases.iter().map(String::as_str));
+        link
+    })
 }
 
 struct Restore {
@@ -161,7 +165,7 @@ impl Work for Restore {
         let tags = std::mem::take(&mut link.content.tags);
         tags::replace(&self.app, tx, &mut link, &tags, self.now).await?;
         let primary = domains::primary_of(tx, tenant).await?;
-        aliases::replace(&self.app, tx, &link, &held, primary.as_deref(), self.now).await?;
+        aliases::restore(&self.app, tx, &mut link, &held, self.now).await?;
         notices::link_changed(tx, tenant, &self.link_id).await?;
         done(self.app.detail(link, primary.as_deref(), self.now))
     }

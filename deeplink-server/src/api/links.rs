@@ -334,7 +334,9 @@ pub(crate) async fn update_for(
     let patch = update.check()?;
     let now = app.clock.now();
     check_patch(app, &patch, now)?;
-    check_not_own(patch.aliases.as_deref().unwrap_or_default(), &link_id)?;
+    if let Patch::Set(aliases) = &update.aliases {
+        check_not_own(aliases, &link_id)?;
+    }
     let changed = app.write_for(
         Arc::clone(&caller),
         (Arc::clone(app), caller, link_id, patch),

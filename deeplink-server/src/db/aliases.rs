@@ -1,6 +1,6 @@
-//! Aliases of links. Each is a row of `links` whose ID is the alias, so that the unique indexes of IDs decide who has a
-//! name: an ID or an alias, on an account's hosts and on the service's own. Lists skip these rows, because they have
-//! `deleted_at`. Every function that changes them is called with the account's row locked.
+//! Aliases of links. Each is a row of `links` whose ID is the alias, so that the unique index of IDs decides who has a name
+//! on an account's hosts: an ID or an alias. On the service's own host there are only IDs. Lists skip these rows, because they
+//! have `deleted_at`. Every function that changes them is called with the account's row locked.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::sets::{padded_texts, placeholders};
-use super::{Conn, DbError, execute, link_history, links, on};
+use super::{Conn, DbError, execute, links, on};
 
 /// Attempts to generate a position, in case another node generates the same one in the same millisecond.
 const DRAWS: usize = 16;
@@ -19,8 +19,6 @@ const DRAWS: usize = 16;
 /// Where aliases are given, and how.
 pub(crate) struct Giving<'a, D> {
     pub(crate) tenant: &'a TenantId,
-    /// Whether an alias in the form of an ID must work on the service's own host, because the account has no other.
-    pub(crate) must_claim: bool,
     pub(crate) now: Timestamp,
     /// Makes the positions of new rows.
     pub(crate) draw: D,
@@ -34,12 +32,11 @@ pub(crate) type NewAlias<'a> = (i64, &'a Alias);
 struct Row<'a> {
     alias: &'a str,
     position: i64,
-    is_claimed: bool,
     link: i64,
 }
 
-/// Gives aliases to links in one statement. Returns the aliases (by index) that are taken: by a link, another alias, or a
-/// link that can be restored. If there are any, the caller must roll back.
+/// Gives aliases to links in one statement. Returns the aliases (by index) that are taken, by a link or as an alias: they are
+/// not given, the others are.
 pub(crate) async fn give<D: Fn(usize) -> Vec<i64>>(
     db: &mut Conn<'_>,
     giving: &Giving<'_, D>,
@@ -48,22 +45,20 @@ pub(crate) async fn give<D: Fn(usize) -> Vec<i64>>(
     if aliases.is_empty() {
         return Ok(Vec::new());
     }
-    let ids: Vec<&str> = aliases.iter().filter(|(_, alias)| alias.is_id()).map(|(_, alias)| alias.as_str()).collect();
-    let restorable = link_history::restorable(db, giving.tenant, &ids, giving.now).await?;
-    // In key order, so that two writes with common aliases wait for each other instead of deadlocking.
+    // In key order, so that two writes with common aliases wait for each other instead of deadlocking. A write that stores a
+    // link first, whose ID another write gives as an alias and the other way round, can still deadlock on PostgreSQL; it is
+    // run again, as after any deadlock.
     let mut order: Vec<usize> = (0..aliases.len()).collect();
     order.sort_by_key(|at| aliases[*at].1);
     let rows = order.iter().zip((giving.draw)(aliases.len())).map(|(at, position)| {
         let (link, alias) = aliases[*at];
-        Row { alias: alias.as_str(), position, is_claimed: alias.is_id(), link }
+        Row { alias: alias.as_str(), position, link }
     });
     let rows: Vec<Row<'_>> = rows.collect();
     let stored: HashSet<i64> = insert(db, giving.tenant, &rows, giving.now).await?.into_iter().collect();
     let mut taken = Vec::new();
     for (at, row) in order.into_iter().zip(rows) {
-        let is_stored = !restorable.contains(row.alias)
-            && (stored.contains(&row.position) || insert_alone(db, giving, row).await?);
-        if !is_stored {
+        if !stored.contains(&row.position) && !insert_alone(db, giving, row).await? {
             taken.push(at);
         }
     }
@@ -75,13 +70,13 @@ pub(crate) async fn give<D: Fn(usize) -> Vec<i64>>(
 async fn insert(db: &mut Conn<'_>, tenant: &TenantId, rows: &[Row<'_>], now: Timestamp) -> Result<Vec<i64>, DbError> {
     const SQLITE: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, alias_of, created_at, updated_at, deleted_at)
-        SELECT $1, value ->> 'alias', value ->> 'position', value ->> 'is_claimed', value ->> 'link', $2, $2, $2
+        SELECT $1, value ->> 'alias', value ->> 'position', FALSE, value ->> 'link', $2, $2, $2
         FROM json_each($3) WHERE TRUE
         ON CONFLICT DO NOTHING RETURNING position";
     const POSTGRES: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, alias_of, created_at, updated_at, deleted_at)
-        SELECT $1, value ->> 'alias', CAST(value ->> 'position' AS BIGINT), CAST(value ->> 'is_claimed' AS BOOLEAN),
-            CAST(value ->> 'link' AS BIGINT), $2, $2, $2
+        SELECT $1, value ->> 'alias', CAST(value ->> 'position' AS BIGINT), FALSE, CAST(value ->> 'link' AS BIGINT),
+            $2, $2, $2
         FROM json_array_elements(CAST($3 AS JSON)) AS rows (value)
         ON CONFLICT DO NOTHING RETURNING position";
     let sql = match db {
@@ -93,29 +88,19 @@ async fn insert(db: &mut Conn<'_>, tenant: &TenantId, rows: &[Row<'_>], now: Tim
         .bind(tenant.as_str()).bind(now.as_millis()).bind(json).fetch_all(c).await)?)
 }
 
-/// Inserts a row that was not inserted with the others: without the claim on the service's own host, or under another
-/// position. `false` if its alias is taken.
+/// Inserts a row that was not inserted with the others, under another position. `false` if its alias is taken.
 async fn insert_alone<D: Fn(usize) -> Vec<i64>>(
     db: &mut Conn<'_>,
     giving: &Giving<'_, D>,
     mut row: Row<'_>,
 ) -> Result<bool, DbError> {
-    let (is_id, must_claim) = (row.is_claimed, row.is_claimed && giving.must_claim);
-    let claims: &[bool] = match (is_id, must_claim) {
-        (false, _) => &[false],
-        (true, true) => &[true],
-        (true, false) => &[true, false],
-    };
     for _ in 0..DRAWS {
-        for claimed in claims {
-            row.is_claimed = *claimed;
-            row.position = (giving.draw)(1).first().copied().unwrap_or_default();
-            if !insert(db, giving.tenant, std::slice::from_ref(&row), giving.now).await?.is_empty() {
-                return Ok(true);
-            }
-        }
-        if links::is_taken(db, giving.tenant.as_str(), row.alias, must_claim).await? {
+        if links::is_taken(db, giving.tenant.as_str(), row.alias, false).await? {
             return Ok(false);
+        }
+        row.position = (giving.draw)(1).first().copied().unwrap_or_default();
+        if !insert(db, giving.tenant, std::slice::from_ref(&row), giving.now).await?.is_empty() {
+            return Ok(true);
         }
     }
     Err(DbError::corrupt("links", "position", row.alias))

@@ -1,19 +1,16 @@
 //! The history of links: what each was before a change, by whom it was changed, and links that were deleted.
 
-use std::collections::HashSet;
-
 use deeplink_core::audit::AuditActor;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink};
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::FromRow;
 
 use super::audit::By;
 use super::link_list::{Found, ListRequest};
 use super::links::Link;
 use super::pages::Span;
-use super::sets::{PADDED_UP_TO, padded_texts, placeholders};
 use super::{Conn, DbError, execute, on};
 
 /// A change of links: what, by whom and when.
@@ -193,30 +190,6 @@ pub(crate) async fn find_deleted(
         .bind(tenant.as_str()).bind(link_id).bind(first_gone(now)).fetch_optional(c).await)?)
 }
 
-/// Those of these IDs under which a deleted link can be restored.
-pub(crate) async fn restorable(
-    db: &mut Conn<'_>,
-    tenant: &TenantId,
-    ids: &[&str],
-    now: Timestamp,
-) -> Result<HashSet<String>, DbError> {
-    let mut found = HashSet::new();
-    for ids in ids.chunks(PADDED_UP_TO) {
-        let ids = padded_texts(ids);
-        // Built only from our own text.
-        let sql = AssertSqlSafe(format!(
-            "SELECT DISTINCT link_id FROM link_versions WHERE tenant_id = $1 AND gone_at > $2 AND link_id IN ({})",
-            placeholders(3, ids.len())
-        ));
-        let some: Vec<String> = on!(db, c => {
-            let query = sqlx::query_scalar(sql).bind(tenant.as_str()).bind(first_gone(now));
-            ids.iter().fold(query, |query, id| query.bind(*id)).fetch_all(c).await
-        })?;
-        found.extend(some);
-    }
-    Ok(found)
-}
-
 /// Marks a deleted link as restored. Clicks find its row again under the same position.
 pub(crate) async fn bring_back(db: &mut Conn<'_>, link: i64) -> Result<(), DbError> {
     const VERSIONS: &str = "UPDATE link_versions SET gone_at = NULL WHERE link = $1 AND gone_at IS NOT NULL";
@@ -231,7 +204,7 @@ const WINDOW: u32 = 200;
 /// Most deleted links that one page looks at.
 const MAX_LOOKED_AT: u32 = 5_000;
 
-/// Reads deleted links: of those that had one ID the last one, unless a link has it now.
+/// Reads deleted links: of those that had one ID the last one, unless a link has it now, as its own or as an alias.
 macro_rules! deleted_links {
     ($after:literal, $order:literal) => {
         concat!(
@@ -239,7 +212,8 @@ macro_rules! deleted_links {
             WHERE v.tenant_id = $1 AND v.gone_at > $2 AND ",
             $after,
             " AND NOT EXISTS (SELECT 1 FROM links l
-                    WHERE l.tenant_id = $1 AND l.link_id = v.link_id AND l.deleted_at IS NULL)
+                    WHERE l.tenant_id = $1 AND l.link_id = v.link_id
+                        AND (l.deleted_at IS NULL OR l.alias_of IS NOT NULL))
                 AND NOT EXISTS (SELECT 1 FROM link_versions later
                     WHERE later.tenant_id = $1 AND later.link_id = v.link_id
                         AND (later.gone_at > v.gone_at OR later.gone_at = v.gone_at AND later.link > v.link))

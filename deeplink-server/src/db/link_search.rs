@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use deeplink_core::link::{LinkFilter, LinkStatus};
+use deeplink_core::link::{Alias, LinkFilter, LinkStatus};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::tag::Tag;
 use tokio::task::yield_now;
@@ -112,7 +112,8 @@ pub(super) fn contains(link: &Link, text: &str) -> bool {
     let tags = content.tags.iter().map(Tag::as_str);
     // The lower case of ASCII is ASCII, and looking for other letters costs much less.
     let may_contain = |one: &str| text.is_ascii() || !one.is_ascii();
-    let mut all = texts.into_iter().flatten().chain(urls).chain(tags);
+    let aliases = content.aliases.iter().map(Alias::as_str);
+    let mut all = texts.into_iter().flatten().chain(urls).chain(tags).chain(aliases);
     all.any(|one| may_contain(one) && one.to_lowercase().contains(text))
 }
 

@@ -558,16 +558,19 @@ pub(super) async fn remove(
 ) -> Result<bool, DbError> {
     const SQL: &str = "
         DELETE FROM links WHERE tenant_id = $1 AND link_id = $2 AND NOT taken_down AND alias_of IS NULL
-        RETURNING position, affiliate_id, EXISTS (SELECT 1 FROM link_tags m WHERE m.link = position)";
+        RETURNING position, affiliate_id, EXISTS (SELECT 1 FROM link_tags m WHERE m.link = position),
+            EXISTS (SELECT 1 FROM links a WHERE a.alias_of = links.position)";
     const KEEP: &str = "
         INSERT INTO deleted_links (position, tenant_id, link_id, deleted_at, affiliate_id) VALUES ($1, $2, $3, $4, $5)";
-    let gone: Option<(i64, Option<String>, bool)> =
+    let gone: Option<(i64, Option<String>, bool, bool)> =
         on!(db, c => sqlx::query_as(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
-    let Some((position, affiliate, has_tags)) = gone else { return Ok(false) };
+    let Some((position, affiliate, has_tags, has_aliases)) = gone else { return Ok(false) };
     execute!(db, KEEP; position, tenant.as_str(), link_id, now.as_millis(), affiliate.as_deref())?;
     if has_tags {
         tags::take(db, position).await?;
     }
-    aliases::take_all(db, position).await?;
+    if has_aliases {
+        aliases::take_all(db, position).await?;
+    }
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Visitor, text_of, went};
-use deeplink_testing::spawn;
+use deeplink_testing::{Role, spawn};
 
 #[tokio::test]
 async fn links_are_tagged_and_listed_by_tag() {
@@ -68,6 +68,7 @@ async fn links_are_tagged_and_listed_by_tag() {
 #[tokio::test]
 async fn aliases_of_links_are_shown_and_edited() {
     let world = spawn().await;
+    world.own_domain(&world.a, "go.example.com", Role::Primary).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let id = visitor.form_id("/account/new-link").await;
     let fields = [
@@ -91,7 +92,7 @@ async fn aliases_of_links_are_shown_and_edited() {
         ("docs", 400, "This path is reserved."),
         ("spring", 400, "This is the link&#39;s own ID."),
         ("a,b,c,d,e,f", 400, "Must contain at most 5 aliases."),
-        ("taken", 409, "The alias &#34;taken&#34; is already in use."),
+        ("taken", 409, "The alias &#34;taken&#34; is the ID of a link."),
     ] {
         let refused = visitor.post(edit, &[("aliases", aliases)]).await;
         let page = refused.text();

@@ -14,7 +14,7 @@ use super::{Conn, DbError, on, tags};
 /// Bits of a position below its milliseconds.
 pub(crate) const POSITION_BITS: u32 = 21;
 
-/// The columns that a search looks at.
+/// The columns that a search looks at, besides tags and aliases.
 const SEARCHED: [&str; 10] = [
     "link_id",
     "name",
@@ -144,6 +144,8 @@ impl Window<'_> {
                 query.push(if at == 0 { " AND (" } else { " OR " }).push(column).push(" ").push(like).push(" ");
                 query.push_bind(pattern.to_owned()).push(r" ESCAPE '\'");
             }
+            query.push(" OR EXISTS (SELECT 1 FROM links a WHERE a.alias_of = links.position AND a.link_id ");
+            query.push(like).push(" ").push_bind(pattern.to_owned()).push(r" ESCAPE '\')");
             if !tags.is_empty() {
                 query.push(" OR EXISTS (SELECT 1 FROM link_tags m WHERE m.link = links.position AND m.tag IN (");
                 let mut list = query.separated(", ");
