@@ -413,7 +413,10 @@ fn a_partner_draws_the_links_that_are_theirs() {
         ran.code == Some(0) && ran.stderr.starts_with("warning: 2 of 2 links expire within 30 days (first: theirs-1"),
         "{ran}"
     );
-    assert!(ran.stderr.ends_with("then lead to a notice or to the link's expired_url\n2 codes in out\n"), "{ran}");
+    assert!(
+        ran.stderr.ends_with("see a notice or are redirected to the link's expired_url\n2 codes in out\n"),
+        "{ran}"
+    );
     assert_eq!(partner.run("links qr theirs-1 ours-1 --dir out").code, Some(10));
     assert_eq!(files(&partner.dir().join("out")), ["theirs-1.png", "theirs-1.svg", "theirs-2.svg"]);
     owner.run("links qr theirs-1 ours-1 theirs-2 --dir all --verify").ok();

@@ -153,7 +153,10 @@ async fn pages_draw_what_links_led_to() {
         world.a.make(id).await;
     }
     let empty = text_of(&visitor.get("/account").await);
-    assert!(empty.contains("No clicks in this period. Reload this page to see new ones. Visits by crawlers,"), "{empty}");
+    assert!(
+        empty.contains("No clicks in this period. Reload this page to see new ones. Visits by crawlers,"),
+        "{empty}"
+    );
     let tap = async |id: &str| {
         let tapped = world.nobody.tap(id).await;
         assert_eq!(tapped.status, 302);
