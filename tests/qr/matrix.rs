@@ -6,6 +6,7 @@ mod colours;
 mod logos;
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod pictures;
+mod print;
 #[expect(dead_code, reason = "the suite needs more of it")]
 mod readers;
 

@@ -353,12 +353,12 @@ impl LinkCache {
     }
 
     /// Stores what the database returned, unless something was dropped since `drops` was read.
-    pub(crate) fn fill(&self, name: &str, known: Option<Named>, drops: DropCounts, now: u64) {
-        let is_late = || drops.are_before(self.drops(name), known.as_ref());
+    pub(crate) fn fill(&self, name: &str, known: Option<&Named>, drops: DropCounts, now: u64) {
+        let is_late = || drops.are_before(self.drops(name), known);
         if is_late() {
             return;
         }
-        let slot = known.clone().map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Named);
+        let slot = known.cloned().map_or(Slot::Absent { until: now + ABSENT_MILLIS }, Slot::Named);
         self.slots.insert(name.into(), slot);
         // Check again after the insert: this sees a drop that came in between, and a later one removes the entry.
         if is_late() {

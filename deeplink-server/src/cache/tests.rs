@@ -59,7 +59,7 @@ fn a_fill_that_was_overtaken_by_a_drop_is_not_kept() {
     let cache = LinkCache::new(1 << 20, true);
     let drops = drops(cache.get("abc", 0));
     cache.drop_link("tnt_x", "abc");
-    cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
+    cache.fill("abc", Some(&known(&cache, "abc", 0)), drops, 0);
     assert!(matches!(cache.get("abc", 0), Lookup::Ask { .. }));
 }
 
@@ -67,19 +67,19 @@ fn a_fill_that_was_overtaken_by_a_drop_is_not_kept() {
 fn an_alias_holds_until_its_link_is_dropped() {
     let cache = LinkCache::new(1 << 20, true);
     let before = drops(cache.get("old", 0));
-    cache.fill("old", Some(alias(&cache, "abc")), before, 0);
+    cache.fill("old", Some(&alias(&cache, "abc")), before, 0);
     assert!(matches!(cache.get("old", 0), Lookup::Named(Named::Alias(_))));
     cache.drop_link(TENANT, "abc");
     assert!(matches!(cache.get("old", 0), Lookup::Ask { old: Some(_), .. }));
     // Read before its link was dropped, filled after it.
     let before = drops(cache.get("older", 0));
     cache.drop_link(TENANT, "abc");
-    cache.fill("older", Some(alias(&cache, "abc")), before, 0);
+    cache.fill("older", Some(&alias(&cache, "abc")), before, 0);
     assert!(matches!(cache.get("older", 0), Lookup::Ask { old: None, .. }));
     // A link that is filled is dropped only under its own name.
     let before = drops(cache.get("xyz", 0));
     cache.drop_link(TENANT, "abc");
-    cache.fill("xyz", Some(known(&cache, "xyz", 0)), before, 0);
+    cache.fill("xyz", Some(&known(&cache, "xyz", 0)), before, 0);
     assert!(matches!(cache.get("xyz", 0), Lookup::Named(Named::Link(_))));
 }
 
@@ -90,7 +90,7 @@ fn most_aliases_hold_while_other_links_are_dropped() {
     for number in 0..ALIASES {
         let name = format!("old-{number}");
         let before = drops(cache.get(&name, 0));
-        cache.fill(&name, Some(alias(&cache, &format!("link-{number}"))), before, 0);
+        cache.fill(&name, Some(&alias(&cache, &format!("link-{number}"))), before, 0);
     }
     for number in 0..100 {
         cache.drop_link(TENANT, &format!("new-{number}"));
@@ -107,7 +107,7 @@ fn most_aliases_hold_while_other_links_are_dropped() {
 fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
     let cache = LinkCache::new(1 << 20, true);
     let before = drops(cache.get("abc", 0));
-    cache.fill("abc", Some(known(&cache, "abc", 0)), before, 0);
+    cache.fill("abc", Some(&known(&cache, "abc", 0)), before, 0);
     assert!(matches!(cache.get("abc", 0), Lookup::Named(_)));
     cache.forget_tenant(TENANT);
     assert!(matches!(cache.get("abc", 0), Lookup::Ask { old: Some(_), .. }));
@@ -115,7 +115,7 @@ fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
     let old = known(&cache, "xyz", 0);
     let before = drops(cache.get("xyz", 0));
     cache.forget_tenant(TENANT);
-    cache.fill("xyz", Some(old), before, 0);
+    cache.fill("xyz", Some(&old), before, 0);
     assert!(matches!(cache.get("xyz", 0), Lookup::Ask { old: None, .. }));
 }
 
@@ -123,7 +123,7 @@ fn a_changed_tenant_is_read_again_and_a_fill_from_before_is_not_kept() {
 fn without_notices_an_entry_is_fresh_for_five_seconds_and_may_answer_for_ten_minutes() {
     let cache = LinkCache::new(1 << 20, true);
     let drops = drops(cache.get("abc", 0));
-    cache.fill("abc", Some(known(&cache, "abc", 0)), drops, 0);
+    cache.fill("abc", Some(&known(&cache, "abc", 0)), drops, 0);
     assert!(matches!(cache.get("abc", 1_000_000), Lookup::Named(_)));
     cache.freshness.set_hears(false);
     assert!(matches!(cache.get("abc", 4_999), Lookup::Named(_)));
@@ -152,7 +152,7 @@ fn the_cache_stays_within_its_bytes() {
     for n in 0..10_000 {
         let name = format!("link-{n}");
         let drops = drops(cache.get(&name, 0));
-        cache.fill(&name, Some(known(&cache, &name, 0)), drops, 0);
+        cache.fill(&name, Some(&known(&cache, &name, 0)), drops, 0);
     }
     assert!(cache.bytes() <= 256 << 10 && cache.len() > 500, "{} bytes, {} links", cache.bytes(), cache.len());
 }

@@ -133,7 +133,7 @@ async fn page(
     let is_taken_down = api::links::find(&mut app.db.read().await?.conn(), &person.caller, id).await?.is_taken_down;
     let query = query.filter(|_| !is_taken_down);
     let frame = Frame::of(app, person, Section::LINKS, format!("QR code of {id}")).showing(view);
-    let form = FormView::new(app, groups(names), initial, view);
+    let form = FormView::new(app, groups(&names), initial, view);
     let page = LookPage { frame: &frame, id, form, query };
     Ok(answer(app, view.outcome(), &frame, &page))
 }
@@ -204,7 +204,7 @@ fn label_of(word: &'static str) -> &'static str {
     }
 }
 
-fn groups(logos: Vec<String>) -> Vec<Group> {
+fn groups(logos: &[String]) -> Vec<Group> {
     let styles = vec![
         Field::choice("qr.dotType", "Dots", "", choices("Default: rounded", DotType::ALL, DotType::as_str)),
         Field::choice(

@@ -102,7 +102,7 @@ async fn named(
     };
     match loaded {
         Ok(known) => {
-            app.links.fill(key, known.clone(), drops, now);
+            app.links.fill(key, known.as_ref(), drops, now);
             Ok(known)
         }
         // While the database cannot be read, an outdated answer is better than none.

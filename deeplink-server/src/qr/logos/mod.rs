@@ -197,10 +197,8 @@ impl Logos {
     /// these have, which leaves others to the tenant.
     async fn permit(&self, turn: &Turn, end: Instant) -> Result<HeldPermit, UsedUp> {
         let wait = async |limit: &Arc<ShareLimit>| limit.acquire_until(turn.clone(), MAX_WAITING, end).await;
-        let restricted = match turn.is_restricted() {
-            true => Some(wait(&self.restricted).await.map_err(|_| UsedUp::Own)?),
-            false => None,
-        };
+        let restricted =
+            if turn.is_restricted() { Some(wait(&self.restricted).await.map_err(|_| UsedUp::Own)?) } else { None };
         Ok(HeldPermit { permit: wait(&self.fetches).await?, _restricted: restricted, since: Instant::now() })
     }
 

@@ -109,7 +109,7 @@ impl Curves {
     fn quarter(&mut self, radius: i32, from: (i32, i32), to: (i32, i32)) {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         // Along the tangents at both ends, of which the second is the first turned clockwise.
-        let ahead = ((dx + dy) / 2, (dy - dx) / 2);
+        let ahead = (i32::midpoint(dx, dy), (dy - dx) / 2);
         let turned = (dx - ahead.0, dy - ahead.1);
         let handle = |from: i32, by: i32| {
             let length = i64::from(by.signum()) * (i64::from(radius) * HANDLE + 500) / 1_000;

@@ -122,7 +122,7 @@ fn other_short_links_on_the_same_host_are_aliases() {
     // A row that is refused takes no alias from a later one.
     let (rows, _) = plain(
         Provider::Bitly,
-        "Link,Custom Link,Long URL\nhttps://bit.ly/3x,https://go.example.com/one;https://go.example.com/two,no URL\n\
+        "Link,Custom Link,Long URL\nhttps://bit.ly/3x,https://go.example.com/l/one;https://go.example.com/two,https://example.com\n\
          https://bit.ly/4x,https://go.example.com/three;https://go.example.com/two,https://example.com\n",
     );
     assert!(rows.last().is_some_and(|row| row.ends_with(r#""aliases":["two"]}"#)), "{rows:?}");
