@@ -156,13 +156,13 @@ fn page(
         Field::choice(
             "long_links",
             "Firebase long links",
-            "Links with their destination in the query, such as /?link=https://www.example.com/sale. Visits to them are not counted.",
-            [("", "Not followed"), ("true", "Followed")],
+            "Links that contain their destination in the query string, such as /?link=https://www.example.com/sale. Visits to them are not counted.",
+            [("", "Ignore"), ("true", "Redirect")],
         ),
         Field::area(
             "allowed_hosts",
             "Allowed hosts for long links",
-            "Long links lead only to these hosts, one per line. For app stores, add apps.apple.com and play.google.com.",
+            "Long links lead only to these hosts, one per line. To allow app stores, add apps.apple.com and play.google.com.",
         ),
     ];
     let stored = Form::with([

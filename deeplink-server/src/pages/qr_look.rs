@@ -132,7 +132,7 @@ async fn page(
     // Nobody should print a code that leads to a notice.
     let is_taken_down = api::links::find(&mut app.db.read().await?.conn(), &person.caller, id).await?.is_taken_down;
     let query = query.filter(|_| !is_taken_down);
-    let frame = Frame::of(app, person, Section::LINKS, format!("QR code of {id}")).showing(view);
+    let frame = Frame::of(app, person, Section::LINKS, format!("QR code for {id}")).showing(view);
     let form = FormView::new(app, groups(&names), initial, view);
     let page = LookPage { frame: &frame, id, form, query };
     Ok(answer(app, view.outcome(), &frame, &page))
@@ -206,23 +206,23 @@ fn label_of(word: &'static str) -> &'static str {
 
 fn groups(logos: &[String]) -> Vec<Group> {
     let styles = vec![
-        Field::choice("qr.dotType", "Dots", "", choices("Default: rounded", DotType::ALL, DotType::as_str)),
+        Field::choice("qr.dotType", "Dot style", "", choices("Default: rounded", DotType::ALL, DotType::as_str)),
         Field::choice(
             "qr.cornerSquareType",
-            "Corner squares",
+            "Corner square style",
             "",
             choices("Default: extra rounded", CornerSquareType::ALL, CornerSquareType::as_str),
         ),
         Field::choice(
             "qr.cornerDotType",
-            "Corner dots",
+            "Corner dot style",
             "",
             choices("Default: round", CornerDotType::ALL, CornerDotType::as_str),
         ),
         Field::choice(
             "qr.shape",
             "Shape",
-            "A circle is filled with decorative dots.",
+            "If you choose a circle, the space around the code is filled with decorative dots.",
             choices("Default: square", QrShape::ALL, QrShape::as_str),
         ),
     ];
@@ -246,7 +246,7 @@ fn groups(logos: &[String]) -> Vec<Group> {
         Field::choice(
             "qr.level",
             "Error correction",
-            "How much of the code may be unreadable.",
+            "How much of the code can be damaged or covered before it no longer scans.",
             choices("Default: L, or H with a logo", QrLevel::ALL, QrLevel::as_str),
         ),
         Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("600"),
@@ -254,7 +254,7 @@ fn groups(logos: &[String]) -> Vec<Group> {
     ];
     vec![
         Group::new("Style", "", styles),
-        Group::new("Colors", "Dark on light is recommended.", colours).folded(),
+        Group::new("Colors", "We recommend a dark code on a light background.", colours).folded(),
         Group::new("Logo, error correction and size", "", size).folded(),
     ]
 }

@@ -20,7 +20,7 @@ pub(super) fn aliases_field() -> Field {
     Field::line(
         "aliases",
         "Aliases",
-        "Up to five more IDs or paths that lead here, such as those of printed short links. Paths such as l/2024/spring work on your own domains. Separate aliases with commas.",
+        "Up to five additional IDs or paths for this link, such as those of printed short links. They work only on your verified domains. Separate them with commas.",
     )
     .placeholder("spring_sale, l/2024/spring")
 }

@@ -172,8 +172,8 @@ async fn a_link_that_was_taken_down_says_why() {
 #[tokio::test]
 async fn a_link_says_why_it_expires() {
     const DOMAIN: &str =
-        "<a href=\"/account/domains\">Verify your own domain</a>, and links will expire only when you want them to.";
-    const SETTING: &str = "<code>DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0</code> does the same for new links.";
+        "To stop links from expiring automatically, <a href=\"/account/domains\">verify your own domain</a>.";
+    const SETTING: &str = "you can also set <code>DEEPLINK_UNVERIFIED_LINK_TTL_DAYS=0</code> for new links.";
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let expiry = async |id: &str| {
