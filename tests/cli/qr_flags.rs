@@ -174,10 +174,10 @@ fn help_says_what_a_print_needs() {
     let help = help.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
         "For print, use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module.",
-        "Other formats are verified by rendering the same style as PNG",
+        "SVG, PDF and EPS files are verified by decoding a PNG with the same design",
         "circle surrounds the code with decorative dots",
         "Background color, without #",
-        "in the look that the link keeps (dl links update --qr), or, with any style flag except --size, in that style alone",
+        "It uses the link's saved design (dl links update --qr) unless you specify any style flag other than --size.",
     ] {
         assert!(help.contains(says), "{says}: {help}");
     }

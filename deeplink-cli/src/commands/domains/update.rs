@@ -10,12 +10,13 @@ use crate::given;
 use crate::help::help;
 use crate::output;
 
-/// Change where visitors without a valid link are redirected, and which long links work
+/// Change a domain's redirects and long-link settings
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only the fields you specify change. Without a URL, visitors see a short page; API clients always get 404. Long links \
      are those of Firebase Dynamic Links, such as https://go.example.com/?link=https://www.example.com/sale. They lead only \
-     to allowed hosts, and to app stores only if apps.apple.com or play.google.com is one of them.",
+     to allowed hosts, and to the App Store or Google Play only if apps.apple.com or play.google.com, respectively, is \
+     allowed.",
     &[
     "dl domains update go.example.com --root-url https://www.example.com",
     "dl domains update go.example.com --not-found-url https://www.example.com/help",
@@ -32,7 +33,7 @@ pub(crate) struct Update {
     /// URL for visitors who open a link that does not exist
     #[arg(long, value_name = "URL")]
     not_found_url: Option<String>,
-    /// Follow (true) or ignore (false) long links
+    /// Support (true) or ignore (false) long links
     #[arg(long, value_name = "BOOL")]
     long_links: Option<bool>,
     /// Host that long links may lead to; may be repeated, and replaces all allowed hosts

@@ -40,7 +40,7 @@ pub(crate) struct Content {
     /// Purpose of the link: purchase, subscribe, signup, download, read, book or open
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
-    /// Call to action, at most 120 characters; to be the landing page's button label, at most 48
+    /// Call to action, at most 120 characters; also the landing page's button label if at most 48
     #[arg(long, value_name = "TEXT")]
     cta: Option<String>,
     /// Context for AI agents, at most 500 characters
@@ -67,10 +67,10 @@ pub(crate) struct Content {
     /// Tag of the link, visible only to your team, at most 40 characters; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Another ID or path that leads to the link, such as that of a printed short link; may be repeated
+    /// Additional ID or path that leads to the link, such as that of a printed short link; may be repeated
     #[arg(long = "alias", value_name = "PATH")]
     aliases: Vec<String>,
-    /// Option of the link's QR codes, as in dl links qr, such as dotType=classy; may be repeated
+    /// Option for the link's QR code design, such as dotType=classy (see dl links qr --help); may be repeated
     #[arg(long, value_name = "OPTION=VALUE")]
     qr: Vec<String>,
     #[command(flatten)]

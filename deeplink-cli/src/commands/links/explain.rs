@@ -14,8 +14,8 @@ use crate::output::{self, Format, Sheet};
 /// Explain what a visitor to a link gets, and why
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Uses the same routing code as a real visit. No click is counted. Without --as or a header, compares six devices. -v and \
-     -o json show the step and the row of the decision table that applied.\n\n\
+    "Uses the same routing code as a real visit. No click is counted. Without --as or a header, compares six devices. \
+     To see the step and row of the decision table that applied, use -v or -o json.\n\n\
      Visitors: iphone (ios), ipad, android, mac, windows (desktop), instagram (its browser on an iPhone), preview (a \
      link-preview bot), agent (an AI agent), crawler (a search engine), curl, json (a client that requests JSON).",
     &[

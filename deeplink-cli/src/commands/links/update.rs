@@ -22,10 +22,10 @@ const DAY_MILLIS: i64 = 86_400_000;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Only the fields you specify change: --cta keeps the action and the description, --title keeps the rest of the \
-     preview, --meta keeps the other metadata, and --qr keeps the other options of the QR codes. With --replace, the \
-     agent context (--action, --cta, --description), the preview (--title, --og-description, --image), the metadata and \
-     the QR options are each replaced as a whole. --tag, --alias and --meta-json always replace all tags, all aliases and \
-     all metadata; dl links tag adds and removes individual tags.",
+     preview, --meta keeps the other metadata, and --qr keeps the other options of the QR code design. With --replace, \
+     the agent context (--action, --cta, --description), the preview (--title, --og-description, --image), the metadata \
+     and the QR code design are each replaced as a whole. --tag, --alias and --meta-json always replace all tags, all \
+     aliases and all metadata; dl links tag adds and removes individual tags.",
     &[
     "dl links update spring-42 --cta \"Buy now\"",
     "dl links update spring-42 --web https://example.com/p/43",
@@ -39,7 +39,7 @@ pub(crate) struct Update {
     /// Field to clear; may be repeated
     #[arg(long, value_name = "FIELD")]
     unset: Vec<Field>,
-    /// Replace the agent context, the preview, the metadata and the QR options as a whole
+    /// Replace the agent context, the preview, the metadata and the QR code design as a whole
     #[arg(long)]
     replace: bool,
     #[command(flatten)]

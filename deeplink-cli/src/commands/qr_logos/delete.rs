@@ -10,8 +10,7 @@ use crate::{given, output};
 /// Delete an uploaded logo
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "QR codes of links that keep this logo are drawn without a logo from then on. Codes that were already downloaded do \
-     not change.",
+    "New QR codes of links that use this logo will have no logo. Codes that were already downloaded do not change.",
     &["dl qr-logos delete acme --yes", "dl qr-logos delete acme --dry-run"]
 ))]
 pub(crate) struct Delete {

@@ -10,7 +10,8 @@ use crate::output;
 /// List the uploaded logos
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "A code shows a logo with dl links qr --logo name:NAME; a link keeps it with dl links update --qr logo=name:NAME.",
+    "To use a logo in one code: dl links qr --logo name:NAME. To save it with a link: dl links update --qr \
+     logo=name:NAME.",
     &["dl qr-logos list", "dl qr-logos list -o csv"]
 ))]
 pub(crate) struct List {}

@@ -60,8 +60,8 @@ pub(super) struct Look {
     /// Omit the logo
     #[arg(long)]
     hide_logo: bool,
-    /// PNG, JPEG or lossy WebP image for the center: a file, which is uploaded, name:NAME of an uploaded logo, or a URL
-    /// that the service fetches
+    /// Logo for the center (PNG, JPEG or lossy WebP): a local file to upload, name:NAME for an uploaded logo, or a URL
+    /// for the service to fetch
     #[arg(long, value_name = "FILE|name:NAME|URL")]
     logo: Option<String>,
 }
@@ -156,7 +156,7 @@ pub(super) fn by_flag(mut failure: Failure) -> Failure {
     failure.message.truncate(said);
     let Some(field) = failure.field.clone() else { return failure };
     if field.starts_with("qr.") {
-        return failure.hint("the link keeps this option in its look: change it with dl links update --qr");
+        return failure.hint("this option is part of the link's saved design; change it with dl links update --qr");
     }
     let Some(why) = failure.message.strip_prefix(&field) else { return failure };
     let why = why.strip_prefix(':').unwrap_or(why).trim_start().to_owned();

@@ -40,11 +40,11 @@ const GONE: usize = 3;
 /// Create QR codes for links
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "On a terminal, a plain code is displayed. A pipe or file gets the image from the service: in the look that the link \
-     keeps (dl links update --qr), or, with any style flag except --size, in that style alone. \
+    "On a terminal, a plain code is displayed. A pipe or file gets the image from the service. It uses the link's saved \
+     design (dl links update --qr) unless you specify any style flag other than --size. \
      Without colors, light modules use the terminal's foreground color; --invert swaps light and dark.\n\nFor print, \
-     use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. In a \
-     PDF or EPS, 300 px are an inch: the default is 50.8 mm wide. \
+     use --level M or higher, --margin 2 or more, dark modules on a light background and at least 3 px per module. PDF \
+     and EPS files use 300 px per inch, so the default width is 50.8 mm. \
      Warnings are shown for links that are not active and links that will expire.",
     &[
     "dl links qr spring-42",
@@ -55,7 +55,7 @@ pub(crate) struct Qr {
     /// IDs of the links, or - to read IDs from stdin
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
-    /// File format [default: that of the --out extension: .png, .svg, .pdf or .eps; else png]
+    /// File format [default: from the --out extension (.png, .svg, .pdf or .eps), otherwise png]
     #[arg(long, value_name = "FORMAT", value_parser = one_of!(QrFormat), ignore_case = true)]
     format: Option<QrFormat>,
     /// File to write, or - for stdout
@@ -70,8 +70,8 @@ pub(crate) struct Qr {
     /// Skip links whose file already exists in the directory, to resume an interrupted run
     #[arg(long, conflicts_with = "force")]
     skip_existing: bool,
-    /// Decode each image, and keep it only if it contains the link's URL; otherwise exit with code 11. Other
-    /// formats are verified by rendering the same style as PNG
+    /// Decode each image, and keep it only if it contains the link's URL; otherwise exit with code 11. SVG,
+    /// PDF and EPS files are verified by decoding a PNG with the same design
     #[arg(long)]
     verify: bool,
     /// Display the code as text, even in a pipe or in addition to a file

@@ -204,7 +204,7 @@ impl<'a> Report<'a> {
 
     /// The result of one code.
     fn done_with(&self) -> &'static str {
-        if self.plan.destination.is_some() { "written" } else { "drawn" }
+        if self.plan.destination.is_some() { "written" } else { "displayed" }
     }
 
     /// How to continue after this run, if possible.
