@@ -38,7 +38,11 @@ impl LongLink {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let Some(at) = NAMES.iter().position(|known| *known == name) else { continue };
             if !seen.insert(at) {
-                return Err(Invalid::field(ErrorCode::BadRequest, NAMES[at], format!("{name}: repeated parameter")));
+                return Err(Invalid::field(
+                    ErrorCode::BadRequest,
+                    NAMES[at],
+                    format!("{name} is given more than once"),
+                ));
             }
             read.0[at] = Some(value.into_owned()).filter(|value| !value.is_empty());
         }

@@ -177,12 +177,12 @@ impl Links {
         keyed.body(&asked).valid(asked.check().map(drop))
     }
 
-    /// Draws a link's URL as a QR code (ISO/IEC 18004): the bytes of a PNG, SVG, PDF or EPS file, at most 16 MiB.
-    /// Without options, it has the look that the link keeps ([`LinkDetail::qr`]); a size replaces only the size of that look,
-    /// any other option the look as a whole.
+    /// Generates a QR code of a link's URL (ISO/IEC 18004): the bytes of a PNG, SVG, PDF or EPS file, at most 16 MiB.
+    /// Without options, it has the link's saved design ([`LinkDetail::qr`]); a size changes only the size, and with any
+    /// other option, the saved design is ignored.
     ///
     /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a
-    /// stored file is still current. Drawing does not count as a click.
+    /// stored file is still current. Generating it does not count as a click.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -63,7 +63,7 @@ impl QrLogos {
         Call::new(&self.0, call::draft(&routes::GET_QR_LOGO, &[name.as_ref()]), decode::image)
     }
 
-    /// Deletes an uploaded logo. Links whose look has it are drawn without a logo from then on.
+    /// Deletes an uploaded logo. New QR codes of links that use it have no logo.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -221,7 +221,7 @@ pub struct DomainDetail {
     pub root_url: Option<String>,
     /// URL that visitors to a nonexistent link on the domain are redirected to; if null, they see a page.
     pub not_found_url: Option<String>,
-    /// Whether the domain follows the long links of Firebase Dynamic Links.
+    /// Whether the domain supports the long links of Firebase Dynamic Links.
     #[serde(default)]
     pub long_links: bool,
     /// The hosts that long links may lead to, in alphabetical order.

@@ -1,4 +1,4 @@
-//! Updates of a domain: where it redirects visitors without a valid link, and whether it follows long links.
+//! Updates of a domain: where it redirects visitors without a valid link, and whether it supports long links.
 
 use std::collections::BTreeSet;
 
@@ -29,13 +29,13 @@ pub struct UpdateDomain {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub not_found_url: Patch<String>,
-    /// Whether the domain follows the long links of Firebase Dynamic Links, such as
-    /// `https://go.example.com/?link=https%3A%2F%2Fwww.example.com%2Fsale`; not null.
+    /// Whether the domain supports the long links of Firebase Dynamic Links, such as
+    /// `https://go.example.com/?link=https%3A%2F%2Fwww.example.com%2Fsale`. Cannot be null.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = bool, required = false))]
     pub long_links: Patch<bool>,
-    /// The hosts that long links may lead to, replaced as a whole: at most 50 exact host names. Store pages need `apps.apple.com`
-    /// and `play.google.com`.
+    /// The hosts that long links may lead to, replaced as a whole: at most 50 exact host names. To allow store pages,
+    /// include `apps.apple.com` and `play.google.com`.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "hosts")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 50))]
     pub allowed_hosts: Patch<Vec<String>>,
@@ -58,7 +58,7 @@ impl UpdateDomain {
         root_url: impl Into<String>,
         /// Sets the URL that visitors to a nonexistent link are redirected to.
         not_found_url: impl Into<String>,
-        /// Sets whether the domain follows long links.
+        /// Sets whether the domain supports long links.
         long_links: bool,
     }
 
@@ -121,7 +121,7 @@ pub struct DomainChange {
     pub root_url: Patch<String>,
     /// Where people who open a link that does not exist are sent.
     pub not_found_url: Patch<String>,
-    /// Whether it follows long links.
+    /// Whether it supports long links.
     pub long_links: Option<bool>,
     /// All hosts that long links may lead to: distinct and sorted.
     pub allowed_hosts: Option<Vec<String>>,

@@ -63,7 +63,7 @@ fn changed_fields(before: &LinkContent, after: &LinkContent) -> Option<String> {
         ("expiry", before.expires_at != after.expires_at),
         ("redirect after expiry", before.expired_url != after.expired_url),
         ("metadata", before.metadata != after.metadata),
-        ("QR code", before.qr != after.qr),
+        ("QR code design", before.qr != after.qr),
         ("affiliate", before.affiliate_id != after.affiliate_id),
     ];
     let fields: Vec<_> = fields.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect();

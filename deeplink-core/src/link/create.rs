@@ -77,13 +77,13 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub tags: Option<Vec<String>>,
-    /// More addresses of the link, so that the short links of an earlier service go on working: at most five IDs or paths of up to
-    /// three segments, such as `spring_42` or `l/2024/spring`, case-sensitive. They work on the account's verified
-    /// domains only, so an account without one cannot have any.
+    /// Aliases of the link, so that short links from a previous service continue to work: at most five IDs or paths of up to
+    /// three segments, such as `spring_42` or `l/2024/spring`; case-sensitive. They work only on the account's verified
+    /// domains, so an account without one cannot have any.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "alias::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 5))]
     pub aliases: Option<Vec<String>>,
-    /// How the link's QR codes look if a request for one has no options.
+    /// Design of the link's QR codes, used if a request has no options other than `size`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub qr: Option<QrOptions>,
 }
@@ -123,7 +123,7 @@ impl CreateLink {
         expires_at: impl Into<String>,
         /// Sets the URL that visitors are redirected to after the link has expired.
         expired_url: impl Into<String>,
-        /// Sets how the link's QR codes look.
+        /// Sets the design of the link's QR codes.
         qr: QrOptions,
     }
 
@@ -216,9 +216,9 @@ pub struct NewLink {
     pub expired_url: Option<String>,
     /// The owner's tags for the link: distinct and sorted.
     pub tags: Vec<Tag>,
-    /// More IDs and paths that lead to it: distinct and sorted.
+    /// Aliases, additional IDs and paths that lead to it: distinct and sorted.
     pub aliases: Vec<Alias>,
-    /// How its QR codes look. [`QrOptions::check_reach`] checks where the logo is.
+    /// Design of its QR codes. [`QrOptions::check_reach`] checks where the logo is.
     pub qr: Option<QrOptions>,
 }
 

@@ -71,9 +71,9 @@ pub struct LinkContent {
     pub expired_url: Option<String>,
     /// The owner's tags for the link, in alphabetical order.
     pub tags: Vec<String>,
-    /// More IDs and paths that lead to the link, in alphabetical order.
+    /// Aliases: additional IDs and paths that lead to the link, in alphabetical order.
     pub aliases: Vec<String>,
-    /// How its QR codes look.
+    /// Design of its QR codes.
     pub qr: Option<QrOptions>,
 }
 

@@ -110,10 +110,11 @@ shown_link! {
         /// The owner's tags for the link, in alphabetical order; always empty with an affiliate's credential.
         #[serde(default)]
         pub tags: Vec<String>,
-        /// More IDs and paths that lead to the link, in alphabetical order.
+        /// Aliases: additional IDs and paths that lead to the link, in alphabetical order.
         #[serde(default)]
         pub aliases: Vec<String>,
-        /// How the link's QR codes look if a request for one has no options; null for the default style.
+        /// Design of the link's QR codes, used if a request has no options other than `size`; null for the
+        /// default design.
         #[serde(default)]
         pub qr: Option<QrOptions>,
     }

@@ -53,7 +53,7 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 120))]
     pub name: Patch<String>,
-    /// Whether the link is enabled; not null. `true` is rejected while the operator has disabled the link.
+    /// Whether the link is enabled. Cannot be null. `true` is rejected while the operator has disabled the link.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = bool, required = false))]
     pub enabled: Patch<bool>,
@@ -70,11 +70,11 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
     pub tags: Patch<Vec<String>>,
-    /// More IDs and paths that lead to the link, replaced as a whole: at most five.
+    /// Aliases: additional IDs and paths that lead to the link, replaced as a whole: at most five.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "alias::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 5))]
     pub aliases: Patch<Vec<String>>,
-    /// How the link's QR codes look if a request for one has no options; replaced as a whole.
+    /// Design of the link's QR codes, used if a request has no options other than `size`; replaced as a whole.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QrOptions>, required = false))]
     pub qr: Patch<QrOptions>,
@@ -173,7 +173,7 @@ pub struct LinkPatch {
     pub tags: Option<Vec<Tag>>,
     /// All aliases that it will have.
     pub aliases: Option<Vec<Alias>>,
-    /// How its QR codes look. [`QrOptions::check_reach`] checks where the logo is.
+    /// Design of its QR codes. [`QrOptions::check_reach`] checks where the logo is.
     pub qr: Patch<QrOptions>,
 }
 

@@ -77,7 +77,7 @@ pub struct QrOptions {
     /// Overall shape; `square` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<QrShape>,
-    /// Color of every part without a color of its own; black by default.
+    /// Color of all parts for which no separate color is set; black by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"))]
     pub fg_color: Option<Rgb>,
@@ -100,11 +100,10 @@ pub struct QrOptions {
     /// Omits the logo and ignores `logo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hide_logo: Option<bool>,
-    /// An uploaded logo to put in the middle, as `name:` followed by its name, or the web address of a PNG, JPEG or WebP
-    /// image: at most 512 KiB, 4,096 px a side, 16 megapixels,
-    /// and less where decoding takes more memory, as for a progressive JPEG (2 megapixels, 4 with halved colors), a WebP
-    /// (7) or an interlaced PNG (12). A WebP must be lossy and without compressed transparency.
-    /// The service fetches it; it must be reachable on the public internet, without a redirect.
+    /// An uploaded logo to show in the middle, as `name:` followed by its name, or the public URL of a PNG, JPEG or WebP
+    /// image: at most 512 KiB, 4,096 px per side and 16 megapixels; less if decoding needs more memory, as for a
+    /// progressive JPEG (2 megapixels, 4 with chroma subsampling), a WebP (7) or an interlaced PNG (12). A WebP must be
+    /// lossy and without compressed transparency. Redirects are not followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub logo: Option<String>,
@@ -114,7 +113,7 @@ pub struct QrOptions {
 }
 
 impl QrOptions {
-    /// The default style.
+    /// The default design.
     pub fn new() -> Self {
         Self::default()
     }
@@ -134,7 +133,7 @@ impl QrOptions {
         corner_dot_type: impl Into<CornerDotType>,
         /// Sets the overall shape.
         shape: impl Into<QrShape>,
-        /// Sets the color of every part without a color of its own.
+        /// Sets the color of all parts for which no separate color is set.
         fg_color: impl Into<Rgb>,
         /// Sets the background color.
         bg_color: impl Into<Rgb>,

@@ -104,9 +104,7 @@ async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &
             ));
         }
         StatusSet::Freed => {
-            return Ok(format!(
-                "{link} has since been deleted by its account; its ID and its aliases are available again\n"
-            ));
+            return Ok(format!("the account has since deleted {link}; its ID and aliases are available again\n"));
         }
         StatusSet::NoLink => return Err(missing()),
     }

@@ -93,7 +93,7 @@ pub(super) fn check_domain(has_new: bool, primary: Option<&str>) -> Result<(), I
     if !has_new || primary.is_some() {
         return Ok(());
     }
-    let message = "aliases: they work on your own domain; add and verify one first";
+    let message = "aliases require a verified domain; add and verify one first";
     Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message))
 }
 

@@ -235,16 +235,16 @@ pub(super) fn alternate_limit() -> ApiError {
     Invalid::field(ErrorCode::AlternateLimit, "role", message).into()
 }
 
-/// Updates where a domain redirects visitors without a valid link, and whether it follows long links.
+/// Updates where a domain redirects visitors without a valid link, and whether it supports long links.
 ///
 /// Absent fields keep their values, and `null` clears a field, so that visitors see a page. API clients, which do not
 /// request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is later added to
 /// the threat list, or if one of the account's links to it is taken down.
 ///
-/// With `long_links`, the domain follows long links of Firebase Dynamic Links: `/?link=…` with `apn`, `isi`, `afl`, `ifl`, `st`,
-/// `sd`, `si` and `efr`. `link`, `afl` and `ifl` must be http or https URLs on one of the `allowed_hosts`; otherwise, the response
-/// is that for a nonexistent link. Store pages are used only if `apps.apple.com` or `play.google.com` is one of them. Visits to
-/// long links are not counted.
+/// With `long_links`, the domain supports long links of Firebase Dynamic Links: `/?link=…` with `apn`, `isi`, `afl`,
+/// `ifl`, `st`, `sd`, `si` and `efr`. `link`, `afl` and `ifl` must be http or https URLs on one of the `allowed_hosts`;
+/// otherwise, the response is the same as for a nonexistent link. The App Store and Google Play are used only if
+/// `apps.apple.com` and `play.google.com`, respectively, are among them. Visits to long links are not counted.
 #[utoipa::path(
     patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
     params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),

@@ -90,7 +90,8 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
 /// Restores an earlier version of a link, or a deleted link. By default, the last change is undone.
 ///
 /// Restoring is recorded as a change, so it can be undone too. A link that was deleted in the last 30 days is created again, with
-/// its clicks. Restoring a version of a link that is not deleted does not change its affiliate. Aliases that lead to another link by now are left out.
+/// its clicks. Restoring a version of a link that is not deleted does not change its affiliate. Aliases that have since been
+/// assigned to another link are not restored.
 #[utoipa::path(
     post, path = "/v1/links/{link_id}/restore", operation_id = "restore_link", tag = "links", security(("secret_key" = [])),
     params(("link_id" = String, Path, description = "The link's ID"), IdempotencyKey),

@@ -32,7 +32,7 @@ const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, max-age=30
 pub(super) const VARY: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// The message of an uploaded logo that was replaced or deleted between the reads of its digest and its image.
-const REPLACED: &str = "the logo was replaced meanwhile; try again";
+const REPLACED: &str = "the logo was replaced while the code was being generated; try again";
 
 /// Returns a QR code for a link.
 ///
@@ -42,10 +42,10 @@ const REPLACED: &str = "the logo was replaced meanwhile; try again";
 /// `cornerSquareType=square`; scanners that look for straight edges in the corner squares, such as OpenCV and quirc, cannot read rounded
 /// ones.
 ///
-/// Without any option, the code has the look that the link keeps in `qr`, or the default style if it keeps none. `size`
-/// alone replaces only the size of that look. If any other option is given, the link's own look is not used: options that
-/// are not given have their defaults. A link whose look names an uploaded logo that was deleted is drawn without a logo;
-/// if its look has the URL of a logo that cannot be fetched, the response is 400 with the field `qr.logo`.
+/// If no options are given, the design in the link's `qr` is used, or the default design if there is none. `size` alone
+/// changes only the size. With any other option, the saved design is ignored, and omitted options have their defaults. If
+/// the design refers to an uploaded logo that was deleted, the code has no logo; if it has the URL of a logo that cannot be
+/// fetched, the response is 400 with the field `qr.logo`.
 ///
 /// Enumerated values are case-insensitive. Known parameters that are repeated or empty are rejected; unknown
 /// parameters are ignored.
@@ -54,7 +54,7 @@ const REPLACED: &str = "the logo was replaced meanwhile; try again";
     params(
         ("link_id" = String, Path, description = "The link's ID"),
         ("format" = QrFormat, Path, description = "File format"),
-        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. In a PDF or EPS, 300 pixels are an inch: 600 are 50.8 mm; the minimum of a PDF is 13", minimum = 1, maximum = 2048),
+        ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. PDF and EPS files use 300 pixels per inch, so 600 pixels are 50.8 mm; the minimum for a PDF is 13 pixels", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),
         ("includeMargin" = Option<bool>, Query, deprecated, description = "`false` means `margin=0` if `margin` is absent"),
@@ -62,7 +62,7 @@ const REPLACED: &str = "the logo was replaced meanwhile; try again";
         ("cornerSquareType" = Option<CornerSquareType>, Query, description = "Shape of the corner squares; `extra-rounded` by default"),
         ("cornerDotType" = Option<CornerDotType>, Query, description = "Shape of the corner dots; `dot` by default"),
         ("shape" = Option<QrShape>, Query, description = "Overall shape: `circle` fills a disc around the code with decorative dots; `square` by default"),
-        ("fgColor" = Option<String>, Query, description = "Color of every part without a color of its own; black by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
+        ("fgColor" = Option<String>, Query, description = "Color of all parts for which no separate color is set; black by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("bgColor" = Option<String>, Query, description = "Background color; white by default. Each part must have a contrast (WCAG 2.2) of at least 2.0 with it and differ from it by at least 32 of 255 in brightness (BT.601); all parts must be darker than the background, or all lighter", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("dotColor" = Option<String>, Query, description = "Color of the dots; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
         ("cornerSquareColor" = Option<String>, Query, description = "Color of the corner squares; `fgColor` by default", pattern = "^#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$"),
@@ -76,7 +76,7 @@ const REPLACED: &str = "the logo was replaced meanwhile; try again";
             headers(("ETag" = String), ("Cache-Control" = String), ("Content-Disposition" = String))),
         (status = 304, description = "`If-None-Match` matches the image's current `ETag`"),
         AnyKey, NotFound,
-        (status = 400, description = "The format is not `png`, `svg`, `pdf` or `eps` (`invalid_qr_format`), or the option in `field` is malformed, out of range or impossible (`invalid_qr_options`)", body = ErrorBody),
+        (status = 400, description = "The format is not `png`, `svg`, `pdf` or `eps` (`invalid_qr_format`), or the option in `field` is malformed, out of range or not usable with the other options (`invalid_qr_options`)", body = ErrorBody),
         (status = 503, description = "Too many codes are being generated or logos fetched, or the database cannot be read; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]

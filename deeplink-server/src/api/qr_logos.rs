@@ -54,10 +54,10 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<String>,
 
 /// Uploads a logo for QR codes. A logo with the same name is replaced.
 ///
-/// The body is a PNG, JPEG or WebP file with the limits of the `logo` option of QR codes; `Content-Type` is ignored. The
-/// image is stored as a PNG, without metadata; one with more than 262,144 pixels, or more than 2,048 on a side, is scaled
-/// down. QR codes use it with `logo=name:` followed by its name. Codes with a logo that is replaced show the new image,
-/// except those already downloaded.
+/// The body is a PNG, JPEG or WebP file, subject to the same limits as the `logo` option of QR codes; `Content-Type` is
+/// ignored. The image is stored as a PNG, without metadata; one with more than 262,144 pixels, or more than 2,048 on a side,
+/// is scaled down. QR codes use it with `logo=name:` followed by its name. If a logo is replaced, codes generated afterward
+/// show the new image; downloaded codes do not change.
 #[utoipa::path(
     put, path = "/v1/qr-logos/{name}", operation_id = "put_qr_logo", tag = "qr-logos", security(("secret_key" = [])),
     params(("name" = String, Path, description = "The logo's name: 1 to 40 lowercase letters, digits and hyphens", min_length = 1, max_length = 40, pattern = "^[a-z0-9-]{1,40}$")),
@@ -68,7 +68,7 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<String>,
         (status = 400, description = "The name is invalid (`invalid_name`), or the body is not a PNG, JPEG or WebP image, or has too many pixels (`invalid_logo`)", body = ErrorBody),
         (status = 402, description = "The account already has 20 logos", body = ErrorBody),
         (status = 413, description = "The body is larger than 512 KiB", body = ErrorBody),
-        (status = 415, description = "The body has a content encoding", body = ErrorBody),
+        (status = 415, description = "The body has a `Content-Encoding`", body = ErrorBody),
         (status = 503, description = "Too many logos are being decoded, or the database cannot be written; retry after `Retry-After`", body = ErrorBody, headers(("Retry-After" = u64))),
     )
 )]
@@ -181,8 +181,8 @@ pub(crate) async fn image_for(
     Ok(response)
 }
 
-/// Deletes an uploaded logo. Links that keep it in their `qr` are drawn without a logo from then on, until a logo is
-/// uploaded with the same name.
+/// Deletes an uploaded logo. QR codes of links whose `qr` refers to it have no logo until one is uploaded with the same
+/// name.
 #[utoipa::path(
     delete, path = "/v1/qr-logos/{name}", operation_id = "delete_qr_logo", tag = "qr-logos", security(("secret_key" = [])),
     params(("name" = String, Path, description = "The logo's name")),

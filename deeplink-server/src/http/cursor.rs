@@ -90,7 +90,7 @@ impl Cursor for LinkCursor {
     const LIST: &'static str = "links";
 
     fn filter_mismatch() -> ApiError {
-        refused("this cursor was issued for a list with different filters or another order")
+        refused("this cursor was issued for a list with different filters or a different sort order")
     }
 }
 

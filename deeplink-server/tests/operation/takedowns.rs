@@ -57,7 +57,7 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
         assert_eq!(create(&key, &json!({"web_url": "https://phish.example.com/"})), made, "another page of that host");
 
         let told = home.ok(&["link", "enable", word, "--reason", "a mistake"]);
-        assert!(told.contains("its ID and its aliases are available again"), "{told}");
+        assert!(told.contains("its ID and aliases are available again"), "{told}");
         eventually_blocking("the notice is gone", PATIENCE, || server.tap(word) == 404);
         assert_eq!((create(&key, &bait), server.tap(word)), (made.clone(), 302));
         assert_eq!(does("DELETE", &format!("/v1/links/{word}"), &key, &Value::Null), gone);

@@ -30,7 +30,7 @@ pub(super) enum Field {
     ExpiredUrl,
     Tags,
     Aliases,
-    /// The look of the link's QR codes, as JSON.
+    /// The design of the link's QR codes, as JSON.
     Qr,
     Ignored,
 }
