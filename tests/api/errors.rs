@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::events::placed;
 use crate::lifecycle::page_of;
+use crate::outbound::png;
 use crate::webhooks::settled_delivery;
 use deeplink_testing::{Ask, Caller, World, operations, spawn, spawn_with, wire};
 
@@ -424,7 +425,7 @@ async fn x2_what_failed_inside_stays_inside() {
         ALTER TABLE sign_ins RENAME TO hidden_sign_ins; ALTER TABLE tokens RENAME TO hidden_tokens;
         ALTER TABLE sources RENAME TO hidden_sources; ALTER TABLE installs RENAME TO hidden_installs; ALTER TABLE app_users RENAME TO hidden_app_users;
         ALTER TABLE webhooks RENAME TO hidden_webhooks; ALTER TABLE events RENAME TO hidden_events; ALTER TABLE mail_allowances RENAME TO hidden_allowances; ALTER TABLE oauth_states RENAME TO hidden_states;
-        ALTER TABLE audit_log RENAME TO hidden_audit; ALTER TABLE tags RENAME TO hidden_tags";
+        ALTER TABLE audit_log RENAME TO hidden_audit; ALTER TABLE tags RENAME TO hidden_tags; ALTER TABLE qr_logos RENAME TO hidden_logos";
     world.db.execute(hide).await;
     let mark = deeplink_testing::log_mark();
     let app = json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"});
@@ -461,6 +462,10 @@ async fn x2_what_failed_inside_stays_inside() {
         world.a.ask(Method::GET, "/v1/tags"),
         world.a.ask(Method::PUT, "/v1/tags/spring").json(&json!({"tag": "summer"})),
         world.a.ask(Method::DELETE, "/v1/tags/spring"),
+        world.a.ask(Method::GET, "/v1/qr-logos"),
+        world.a.ask(Method::PUT, "/v1/qr-logos/acme").body_as("image/png", png()),
+        world.a.ask(Method::GET, "/v1/qr-logos/acme"),
+        world.a.ask(Method::DELETE, "/v1/qr-logos/acme"),
         world.a.ask(Method::GET, "/v1/links/spring-42/timeseries"),
         world.a.ask(Method::GET, "/v1/links/spring-42/stats"),
         world.a.ask(Method::GET, "/v1/analytics/stats?link_ids=spring-42"),

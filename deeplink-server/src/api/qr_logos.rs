@@ -64,7 +64,7 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<String>,
     request_body(content((inline(Pixels) = "image/png"), (inline(Pixels) = "image/jpeg"), (inline(Pixels) = "image/webp"))),
     responses(
         (status = 200, description = "Uploaded or replaced", body = QrLogo),
-        FullKey, NotFound,
+        FullKey,
         (status = 400, description = "The name is invalid (`invalid_name`), or the body is not a PNG, JPEG or WebP image, or has too many pixels (`invalid_logo`)", body = ErrorBody),
         (status = 402, description = "The account already has 20 logos", body = ErrorBody),
         (status = 413, description = "The body is larger than 512 KiB", body = ErrorBody),
