@@ -238,7 +238,7 @@ pub(super) async fn update(
 pub(super) async fn confirm(State(app): State<Shared>, person: Person, Path(id): Path<String>) -> PageResult {
     let found = AppView::from(api::apps::find(&app, &person.caller, &id).await?);
     let name = format!("{} for {}", found.name, found.platform);
-    let lead = "Your links will stop opening in this app once phones refresh the app's list of domains, which can take a few days.";
+    let lead = "Your links will stop opening in this app once phones refresh the app’s list of domains, which can take a few days.";
     let back = Back { path: &format!("{LIST}/{}", found.id), name: &found.name };
     Ok(Question::delete(Section::APPS, "app", &name, lead, back).ask(&app, &person, None))
 }
