@@ -204,23 +204,11 @@ pub(super) fn within(counted: Counted) -> Result<(), ApiError> {
 pub(crate) fn new_link(app: &App, caller: &Caller, content: NewLink, primary: Option<&str>, now: Timestamp) -> Link {
     let days = i64::from(app.config.unverified_link_ttl_days);
     let owner_end = content.expires_at;
-    let mut link = Link {
-        tenant: caller.tenant.clone(),
-        link_id: content.custom_id.clone().unwrap_or_else(|| app.random(generate_id)),
-        position: app.positions.draw(now, 1).next().unwrap_or_default(),
-        claimed: true,
-        made_under: primary.map(str::to_owned),
-        content,
-        status: None,
-        is_taken_down: false,
-        is_deleted: false,
-        expires_at: None,
-        rule_expires_at: None,
-        created_at: now,
-        updated_at: now,
-    };
+    let id = content.custom_id.clone().unwrap_or_else(|| app.random(generate_id));
+    let mut link = Link::new(caller.tenant.clone(), id, content, now);
+    link.position = app.positions.draw(now, 1).next().unwrap_or_default();
+    link.made_under = primary.map(str::to_owned);
     link.set_ends(owner_end, (primary.is_none() && days > 0).then(|| now.plus_days(days)));
-    link.set_enabled(!link.content.is_disabled);
     link
 }
 

@@ -8,21 +8,7 @@ const TENANT: &str = "tnt_0123456789abcdef01234567";
 fn link(id: &str) -> Link {
     let mut content = NewLink::default();
     content.destinations.web_url = Some("https://example.com/".into());
-    Link {
-        tenant: TENANT.parse().expect("an id"),
-        link_id: id.into(),
-        position: 7,
-        claimed: true,
-        made_under: None,
-        content,
-        status: None,
-        is_taken_down: false,
-        is_deleted: false,
-        expires_at: None,
-        rule_expires_at: None,
-        created_at: Timestamp::from_millis(0),
-        updated_at: Timestamp::from_millis(0),
-    }
+    Link::new(TENANT.parse().expect("an id"), id.into(), content, Timestamp::from_millis(0))
 }
 
 fn packed(cache: &LinkCache, id: &str, now: u64) -> CachedLink {

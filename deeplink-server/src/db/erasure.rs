@@ -285,7 +285,7 @@ pub(crate) async fn is_settled(db: &mut Conn<'_>, tenant: &TenantId, now: Timest
 }
 
 /// Ends a deletion whose last pass found nothing: empties the account's own row. `false`: it began lately, so that
-/// requests may still be under way, and there must be another pass.
+/// requests may still be under way, and there must be another pass. The nodes are told to forget what they cached meanwhile.
 pub(crate) async fn finish(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp) -> Result<bool, DbError> {
     const SQL: &str = "
         UPDATE tenants SET deletes_at = NULL, name = NULL, time_zone = NULL, icon_url = NULL, theme_color = NULL, account = NULL,
@@ -293,7 +293,11 @@ pub(crate) async fn finish(db: &mut Conn<'_>, tenant: &TenantId, now: Timestamp)
             cancel_scheduled = FALSE, stripe_customer = NULL, stripe_subscription = NULL, stripe_rival = NULL,
             billing_version = billing_version + 1, link_count = 0, domain_count = 0, lifting_since = NULL, lifted_to = NULL
         WHERE id = $1 AND deleted_at <= $2";
-    Ok(execute!(db, SQL; tenant.as_str(), now.plus_millis(-UNDER_WAY_MILLIS).as_millis())? == 1)
+    let is_done = execute!(db, SQL; tenant.as_str(), now.plus_millis(-UNDER_WAY_MILLIS).as_millis())? == 1;
+    if is_done {
+        notices::tenant_changed(db, tenant).await?;
+    }
+    Ok(is_done)
 }
 
 #[cfg(test)]

@@ -115,23 +115,10 @@ impl LinkRow {
         let stored = stored(&self.content, &self.link_id)?;
         let content = stored.content.into_stored();
         let owner_end = content.expires_at;
-        let mut link = Link {
-            tenant: tenant.clone(),
-            link_id: self.link_id,
-            position: self.link,
-            claimed: stored.claimed,
-            made_under: stored.made_under,
-            content,
-            status: None,
-            is_taken_down: false,
-            is_deleted: false,
-            expires_at: None,
-            rule_expires_at: None,
-            created_at: stored.created_at,
-            updated_at: Timestamp::from_millis(self.changed_at),
-        };
+        let mut link = Link::new(tenant.clone(), self.link_id, content, stored.created_at);
+        (link.position, link.claimed, link.made_under) = (self.link, stored.claimed, stored.made_under);
+        link.updated_at = Timestamp::from_millis(self.changed_at);
         link.set_ends(owner_end, stored.rule_expires_at);
-        link.set_enabled(!link.content.is_disabled);
         Ok(link)
     }
 }

@@ -40,6 +40,25 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// A link as it is created, without a position and without an end. Its content says whether it is enabled.
+    pub(crate) fn new(tenant: TenantId, link_id: String, content: NewLink, created_at: Timestamp) -> Self {
+        Self {
+            tenant,
+            link_id,
+            position: 0,
+            claimed: true,
+            made_under: None,
+            status: content.is_disabled.then_some(LinkStatus::Disabled),
+            content,
+            is_taken_down: false,
+            is_deleted: false,
+            expires_at: None,
+            rule_expires_at: None,
+            created_at,
+            updated_at: created_at,
+        }
+    }
+
     /// The end of links without a verified domain, if it applies.
     pub(crate) fn rule_end(&self) -> Option<Timestamp> {
         if self.content.expires_at.is_some() { self.rule_expires_at } else { self.expires_at }

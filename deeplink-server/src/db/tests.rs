@@ -84,21 +84,9 @@ impl Scratch {
     }
 
     async fn link(&self, tenant: &TenantId, id: &str, position: i64) -> Inserted {
-        let link = Link {
-            tenant: tenant.clone(),
-            link_id: id.to_owned(),
-            position,
-            claimed: true,
-            made_under: None,
-            content: CreateLink::new().check().expect("a link"),
-            status: None,
-            is_taken_down: false,
-            is_deleted: false,
-            expires_at: None,
-            rule_expires_at: None,
-            created_at: now(),
-            updated_at: now(),
-        };
+        let content = CreateLink::new().check().expect("a link");
+        let mut link = Link::new(tenant.clone(), id.to_owned(), content, now());
+        link.position = position;
         self.write(move |tx| {
             let link = link.clone();
             async move { links::insert(tx, &link, false).await }.boxed()

@@ -65,21 +65,9 @@ mod tests {
 
     fn known(json: &str) -> CachedLink {
         let request: CreateLink = serde_json::from_str(json).expect("a create request");
-        let link = Link {
-            tenant: "tnt_0123456789abcdef01234567".parse().expect("an id"),
-            link_id: "abc".into(),
-            position: 1,
-            claimed: true,
-            made_under: None,
-            content: request.check().expect("a valid link"),
-            status: None,
-            is_taken_down: false,
-            is_deleted: false,
-            expires_at: None,
-            rule_expires_at: None,
-            created_at: Timestamp::from_millis(0),
-            updated_at: Timestamp::from_millis(0),
-        };
+        let tenant = "tnt_0123456789abcdef01234567".parse().expect("an id");
+        let content = request.check().expect("a valid link");
+        let link = Link::new(tenant, "abc".into(), content, Timestamp::from_millis(0));
         let cache = crate::cache::LinkCache::new(1 << 20, true);
         CachedLink::pack(
             &link,

@@ -1,7 +1,6 @@
 //! Long links, which have their destination in the query: followed as a link would be, if their domain allows it. Nothing
 //! about such a visit is stored: it is no click, and no link is cached.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::response::Response;
@@ -11,7 +10,7 @@ use deeplink_core::visitor::{Form, Platform, Visitor};
 use http::header;
 use http::request::Parts;
 
-use super::{VisitedHost, lookup, no_long_link, platform_hint, refused, respond};
+use super::{Visit, VisitedHost, lookup, platform_hint};
 use crate::cache::CachedLink;
 use crate::db::hosts::Host;
 use crate::db::links::Link;
@@ -29,27 +28,20 @@ pub(super) fn on<'h>(host: &'h VisitedHost, parts: &Parts) -> Option<(&'h Host, 
 }
 
 /// Answers a visit to a long link.
-pub(super) async fn answer(
-    app: &App,
-    peer: IpAddr,
-    parts: &Parts,
-    host: &Host,
-    allowed: &[String],
-    form: Form,
-) -> Response {
-    let query = parts.uri.query().unwrap_or_default();
+pub(super) async fn answer(visit: Visit<'_>, host: &Host, allowed: &[String]) -> Response {
+    let query = visit.parts.uri.query().unwrap_or_default();
     let long = match read(query) {
         Ok(Some(long)) => long,
-        Ok(None) => return no_long_link(app, parts, host, form),
-        Err(error) => return refused(app, &parts.headers, error, form),
+        Ok(None) => return visit.no_long_link(host),
+        Err(error) => return visit.refused(error),
     };
     // Programs get the same on every platform.
-    let platform = if form == Form::Json { Platform::Other } else { platform_of(app, parts) };
-    let Some(content) = long.followed(allowed, platform) else { return no_long_link(app, parts, host, form) };
-    let link = match link(app, peer, parts, host, &long, content).await {
+    let platform = if visit.form == Form::Json { Platform::Other } else { platform_of(visit) };
+    let Some(content) = long.followed(allowed, platform) else { return visit.no_long_link(host) };
+    let link = match link(visit, host, &long, content).await {
         Ok(Some(link)) => link,
-        Ok(None) => return no_long_link(app, parts, host, form),
-        Err(error) => return refused(app, &parts.headers, error, form),
+        Ok(None) => return visit.no_long_link(host),
+        Err(error) => return visit.refused(error),
     };
     let with_redirect;
     let query = if long.skips_page() {
@@ -59,7 +51,7 @@ pub(super) async fn answer(
         query
     };
     // Not counted.
-    respond(app, parts, Some(query), &link, form, None, host.alternate, peer).await
+    visit.respond(&link, Some(query), host.alternate, None).await
 }
 
 fn read(query: &str) -> Result<Option<LongLink>, ApiError> {
@@ -69,16 +61,15 @@ fn read(query: &str) -> Result<Option<LongLink>, ApiError> {
     Ok(LongLink::read(query)?)
 }
 
-fn platform_of(app: &App, parts: &Parts) -> Platform {
-    let agent = app.clicks.texts().agent(parts.headers.get(header::USER_AGENT).map(http::HeaderValue::as_bytes));
-    Visitor::new(agent.traits(), platform_hint(&parts.headers)).platform
+fn platform_of(visit: Visit<'_>) -> Platform {
+    let headers = &visit.parts.headers;
+    let agent = visit.app.clicks.texts().agent(headers.get(header::USER_AGENT).map(http::HeaderValue::as_bytes));
+    Visitor::new(agent.traits(), platform_hint(headers)).platform
 }
 
 /// The link that a long link stands for; `None` if it leads where a link of the account may not.
 async fn link(
-    app: &App,
-    peer: IpAddr,
-    parts: &Parts,
+    Visit { app, peer, parts, .. }: Visit<'_>,
     host: &Host,
     long: &LongLink,
     content: NewLink,
@@ -107,7 +98,8 @@ async fn load(
     }
     let under = app.links.under(host.tenant.as_str());
     let (read_at, branding) = lookup::branding_of(app, db, &host.tenant, app.clock.monotonic_millis()).await?;
-    // Anybody can write a long link, so it leads to the account's own apps only.
+    // Anybody can write a long link, so it leads to the account's own Android apps only; App Store IDs are not known, so to
+    // the App Store only if the account has an iOS app.
     if branding.ios.is_none() {
         content.destinations.ios_store_url = None;
     }
@@ -124,22 +116,7 @@ async fn load(
         }
         None => branding,
     };
-    let now = app.clock.now();
-    let link = Link {
-        tenant: host.tenant.clone(),
-        link_id: String::new(),
-        position: 0,
-        claimed: false,
-        made_under: None,
-        content,
-        status: None,
-        is_taken_down: false,
-        is_deleted: false,
-        expires_at: None,
-        rule_expires_at: None,
-        created_at: now,
-        updated_at: now,
-    };
+    let link = Link::new(host.tenant.clone(), String::new(), content, app.clock.now());
     Ok(Some(CachedLink::pack(&link, url, branding, under, read_at)))
 }
 

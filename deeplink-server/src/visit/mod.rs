@@ -66,6 +66,16 @@ pub(crate) enum VisitedHost {
     Unknown,
 }
 
+/// A request that may follow a link.
+#[derive(Clone, Copy)]
+struct Visit<'v> {
+    app: &'v App,
+    peer: IpAddr,
+    parts: &'v Parts,
+    /// The form of the response.
+    form: Form,
+}
+
 /// Follows a link.
 ///
 /// Browsers get a redirect or a page in the visitor's language; API clients that request JSON get the link's
@@ -113,20 +123,21 @@ pub(crate) async fn answer_at(
         _ => return ApiError::MethodNotAllowed(Some(METHODS)).into_response(),
     };
     let form = wants_json(parts.headers.get_all(header::ACCEPT));
+    let visit = Visit { app, peer, parts, form };
     let host = match host {
         Ok(host) => host,
-        Err(error) => return refused(app, &parts.headers, error, form),
+        Err(error) => return visit.refused(error),
     };
     if let Some((host, allowed)) = long_link::on(&host, parts) {
-        return long_link::answer(app, peer, parts, host, allowed, form).boxed().await;
+        return long_link::answer(visit, host, allowed).boxed().await;
     }
     match lookup::find(app, peer, parts, &host).await {
         Ok(Some(link)) => {
             let alternate = matches!(&host, VisitedHost::Custom(host) if host.alternate);
-            respond(app, parts, parts.uri.query(), &link, form, Some(fetch), alternate, peer).await
+            visit.respond(&link, parts.uri.query(), alternate, Some(fetch)).await
         }
-        Ok(None) => no_link(app, parts, &host, form),
-        Err(error) => refused(app, &parts.headers, error, form),
+        Ok(None) => visit.no_link(&host),
+        Err(error) => visit.refused(error),
     }
 }
 
@@ -181,44 +192,76 @@ fn platform_hint(headers: &HeaderMap) -> Option<&str> {
     headers.get("sec-ch-ua-platform").and_then(|value| value.to_str().ok())
 }
 
-/// Answers a visit to a link, and counts it if there is a `fetch`. `query` is that of the decision.
-async fn respond(
-    app: &App,
-    parts: &Parts,
-    query: Option<&str>,
-    link: &CachedLink,
-    form: Form,
-    fetch: Option<Fetch>,
-    on_alternate: bool,
-    peer: IpAddr,
-) -> Response {
-    let now = app.clock.now();
-    let status = link.status_at(now);
-    let view = link.view(status == LinkStatus::Active);
-    let around = host_context(link, on_alternate);
-    let texts = app.clicks.texts();
-    let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
-    let visitor = Visitor::new(agent.traits(), platform_hint(&parts.headers));
-    let response = if form == Form::Json {
-        json_response(json::render(link, &status))
-    } else {
-        let decision = resolve::decide(&view, &around, visitor, query);
-        carry_out(app, link, &status, &decision.outcome, &parts.headers).await
-    };
-    if let Some(kind) = fetch.and_then(|fetch| resolve::counts(&view, &around, visitor, fetch)) {
-        let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
-        app.clicks.record(&Click {
-            link: link.position,
-            at: now.as_millis(),
-            kind: kind.code(),
-            platform: visitor.platform.code(),
-            agent_code: if kind == ClickKind::Human { visitor.user_agent.code() } else { 0 },
-            country: app.country_of(peer, &parts.headers).code(),
-            agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
-            referer: referer.map(|text| texts.charge(link.branding(), now, text)),
-        });
+impl Visit<'_> {
+    /// Answers with a link, and counts the visit if there is a `fetch`. `query` is that of the decision.
+    async fn respond(
+        self,
+        link: &CachedLink,
+        query: Option<&str>,
+        on_alternate: bool,
+        fetch: Option<Fetch>,
+    ) -> Response {
+        let Self { app, peer, parts, form } = self;
+        let now = app.clock.now();
+        let status = link.status_at(now);
+        let view = link.view(status == LinkStatus::Active);
+        let around = host_context(link, on_alternate);
+        let texts = app.clicks.texts();
+        let agent = texts.agent(parts.headers.get(header::USER_AGENT).map(HeaderValue::as_bytes));
+        let visitor = Visitor::new(agent.traits(), platform_hint(&parts.headers));
+        let response = if form == Form::Json {
+            json_response(json::render(link, &status))
+        } else {
+            let decision = resolve::decide(&view, &around, visitor, query);
+            carry_out(app, link, &status, &decision.outcome, &parts.headers).await
+        };
+        if let Some(kind) = fetch.and_then(|fetch| resolve::counts(&view, &around, visitor, fetch)) {
+            let referer = texts.referer(parts.headers.get(header::REFERER).map(HeaderValue::as_bytes));
+            app.clicks.record(&Click {
+                link: link.position,
+                at: now.as_millis(),
+                kind: kind.code(),
+                platform: visitor.platform.code(),
+                agent_code: if kind == ClickKind::Human { visitor.user_agent.code() } else { 0 },
+                country: app.country_of(peer, &parts.headers).code(),
+                agent: agent.text().map(|text| texts.charge(link.branding(), now, text)),
+                referer: referer.map(|text| texts.charge(link.branding(), now, text)),
+            });
+        }
+        response
     }
-    response
+
+    /// There is no such link: people on a tenant's host go where it sends them, others get the error.
+    fn no_link(self, host: &VisitedHost) -> Response {
+        let VisitedHost::Custom(host) = host else { return self.refused(ApiError::not_found()) };
+        let path = self.parts.uri.path();
+        let target = match path {
+            "/" => host.root_url.as_deref(),
+            _ if is_file_of_programs(path) => None,
+            _ => host.not_found_url.as_deref(),
+        };
+        self.not_found(host, target)
+    }
+
+    /// A long link that is not followed is a link that does not exist, and not the host's own page.
+    fn no_long_link(self, host: &Host) -> Response {
+        self.not_found(host, host.not_found_url.as_deref())
+    }
+
+    /// Sends people to the target, unless it was put on the threat list since or would lead back here.
+    fn not_found(self, host: &Host, target: Option<&str>) -> Response {
+        let path = self.parts.uri.path();
+        let target = target.filter(|url| {
+            self.form == (Form::Html { explicit: true })
+                && !leads_to(url, &host.name, path)
+                && !self.app.threats.covers(url)
+        });
+        target.map_or_else(|| self.refused(ApiError::not_found()), redirect)
+    }
+
+    fn refused(self, error: ApiError) -> Response {
+        refused(self.app, &self.parts.headers, error, self.form)
+    }
 }
 
 /// The response that was decided on.
@@ -267,42 +310,13 @@ fn json_response(body: String) -> Response {
     with_negotiation(response)
 }
 
-/// There is no such link: people on a tenant's host go where it sends them, others get the error.
-fn no_link(app: &App, parts: &Parts, host: &VisitedHost, form: Form) -> Response {
-    match host {
-        VisitedHost::Custom(host) => not_found(app, parts, host, parts.uri.path(), form),
-        _ => refused(app, &parts.headers, ApiError::not_found(), form),
-    }
-}
-
-/// A long link that is not followed is a link that does not exist, and not the host's own page.
-fn no_long_link(app: &App, parts: &Parts, host: &Host, form: Form) -> Response {
-    not_found(app, parts, host, "/?link", form)
-}
-
-fn not_found(app: &App, parts: &Parts, host: &Host, path: &str, form: Form) -> Response {
-    let target = if form == (Form::Html { explicit: true }) { instead(app, host, path) } else { None };
-    target.map_or_else(|| refused(app, &parts.headers, ApiError::not_found(), form), redirect)
-}
-
-/// Where a host sends people who open no link. A URL that was put on the threat list since is not used, nor one that would
-/// lead back here.
-fn instead<'h>(app: &App, host: &'h Host, path: &str) -> Option<&'h str> {
-    let target = match path {
-        "/" => &host.root_url,
-        _ if is_file_of_programs(path) => return None,
-        _ => &host.not_found_url,
-    };
-    target.as_deref().filter(|url| !leads_to(url, &host.name, path) && !app.threats.covers(url))
-}
-
 /// Whether a path is that of a file that programs look for on every host, even with an `Accept` as of a person's browser, so
 /// that nobody meant to open a link. `/.well-known/` is no visit at all.
 fn is_file_of_programs(path: &str) -> bool {
     matches!(path, "/robots.txt" | "/favicon.ico") || path.starts_with("/apple-touch-icon")
 }
 
-/// Where an expired link sends people. As with [`instead`], a URL that was listed since is not used.
+/// Where an expired link sends people. A URL that was put on the threat list since is not used.
 fn after_expiry<'l>(app: &App, link: &'l CachedLink, status: &LinkStatus) -> Option<&'l str> {
     link.expired_url().filter(|url| *status == LinkStatus::Expired && !app.threats.covers(url))
 }
