@@ -76,7 +76,8 @@ impl LongLink {
     }
 
     /// What a visitor with this platform follows, if every address leads to one of these hosts. On iOS and Android, `ifl`
-    /// and `afl` take the place of all else. Store pages are left out unless their host is listed.
+    /// and `afl` take the place of all else. Store pages, which only `isi` and `apn` name, are left out unless their host is
+    /// listed.
     pub fn followed(&self, allowed: &[String], platform: Platform) -> Option<NewLink> {
         let web = |name| self.value(name).map(|text| allowed_url(text, allowed).ok_or(())).transpose().ok();
         let (link, for_android, for_ios) = (web("link")??, web("afl")?, web("ifl")?);
@@ -122,12 +123,15 @@ impl LongLink {
     }
 }
 
-/// A web address as it is stored, if its host is one of these.
+/// A web address as it is stored, if its host is one of these and no store.
 fn allowed_url(text: &str, allowed: &[String]) -> Option<String> {
     let text = url::web(text).ok()?;
     let parsed = Url::parse(&text).ok()?;
     let Some(Host::Domain(host)) = parsed.host() else { return None };
     let host = host.trim_end_matches('.');
+    if [APP_STORE, PLAY_STORE].contains(&host) {
+        return None;
+    }
     allowed.iter().any(|known| known == host).then_some(text)
 }
 
@@ -178,6 +182,10 @@ mod tests {
             (&[("link", "https://www.example.com/\n")], false),
             (&[PAGE, ("afl", "https://example.net/")], false),
             (&[PAGE, ("ifl", "javascript:alert(1)")], false),
+            (&[("link", "https://apps.apple.com/app/id123")], false),
+            (&[("link", "https://play.google.com/store/apps/details?id=com.example.app")], false),
+            (&[PAGE, ("afl", "https://PLAY.google.com./store/apps/details?id=com.example.app")], false),
+            (&[PAGE, ("ifl", "https://apps.apple.com/app/id123")], false),
             (&[PAGE, ("isi", "12a")], false),
             (&[PAGE, ("isi", "-1")], false),
             (&[PAGE, ("isi", "1/../../evil")], false),

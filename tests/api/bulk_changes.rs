@@ -1,10 +1,10 @@
 //! Many links changed or deleted in one request: all or nothing.
 
 use deeplink_client::{BulkUpdate, CreateLink, Kind, Patch, UpdateLink};
-use deeplink_server::threats::ThreatFile;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::threats::ThreatList;
 use deeplink_testing::{World, at_once, spawn, spawn_nodes, spawn_with};
 
 async fn three(world: &World) {
@@ -179,10 +179,8 @@ async fn a_repeated_change_is_not_made_again() {
 #[tokio::test]
 async fn what_the_operator_forbids_is_refused() {
     const LISTED: &str = "https://bad.example.com/";
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("threats.txt");
-    std::fs::write(&path, LISTED).expect("written");
-    let world = spawn_with(|config| config.threat_list = Some(ThreatFile::read(&path).expect("a list"))).await;
+    let list = ThreatList::of(LISTED);
+    let world = spawn_with(|config| config.threat_list = Some(list.file())).await;
     three(&world).await;
     let change = async |body: Value| world.a.ask(Method::PATCH, "/v1/links/bulk").json(&body).send().await;
     let listed = json!({"link_ids": ["one", "two"], "set": {"web_url": LISTED, "name": "x"}});

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::sessions::sign_up;
 use crate::suspension::{resume, suspend};
 use crate::webhooks::settled_delivery;
-use deeplink_testing::{Caller, Role, World, eventually, spawn, spawn_with, told_countries};
+use deeplink_testing::{Caller, Role, World, eventually, spawn, spawn_nodes, spawn_with, told_countries};
 
 const DELETION: &str = "/v1/account/deletion";
 const EMAIL: &str = "leaving@example.com";
@@ -314,4 +314,21 @@ async fn nothing_of_a_deleted_account_is_left() {
     assert_eq!(again.status, 201, "{}", again.text());
     assert_eq!(world.a.make("gone-1").await, "gone-1", "and so is the ID of its link");
     world.own_domain(&world.b, "gone.example.com", Role::Primary).await;
+}
+
+/// A node that cached a link while its account was deleted forgets it at the end.
+#[tokio::test]
+async fn links_of_a_deleted_account_are_gone_on_every_node() {
+    let world = spawn_nodes(2).await;
+    let there = world.at(1, &world.nobody);
+    world.b.make("gone-1").await;
+    assert_eq!(world.b.post(DELETION, &json!({"confirm": world.b.tenant})).await.status, 200);
+    world.clock.advance(8 * DAY);
+    for node in [&world.nobody, &there] {
+        eventually("the link is disabled", SOON, || async { node.tap("gone-1").await.status != 302 }).await;
+    }
+    world.clock.advance(Duration::from_mins(2));
+    for node in [&world.nobody, &there] {
+        eventually("the link is gone", SOON, || async { node.tap("gone-1").await.status == 404 }).await;
+    }
 }

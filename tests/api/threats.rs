@@ -22,31 +22,31 @@ const SOON: Duration = Duration::from_secs(5);
 const LISTED: &str = "https://a.bad.example.com/x";
 
 /// A list that can be replaced as an operator would: whole, by a rename.
-struct List {
+pub(crate) struct ThreatList {
     folder: TempDir,
     path: PathBuf,
 }
 
-impl List {
-    fn of(text: &str) -> Self {
+impl ThreatList {
+    pub(crate) fn of(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         let list = Self { path: folder.path().join("threats.txt"), folder };
         list.say(text);
         list
     }
 
-    fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         let beside = self.folder.path().join("new");
         std::fs::write(&beside, text).expect("written");
         std::fs::rename(beside, &self.path).expect("renamed");
     }
 
-    fn file(&self) -> ThreatFile {
+    pub(crate) fn file(&self) -> ThreatFile {
         ThreatFile::read(&self.path).expect("a list")
     }
 }
 
-async fn spawn_under(list: &List) -> World {
+async fn spawn_under(list: &ThreatList) -> World {
     spawn_nodes_with(2, |config| config.threat_list = Some(list.file())).await
 }
 
@@ -60,7 +60,7 @@ async fn status(world: &World, id: &str) -> String {
 }
 
 /// Waits for a condition while the file is checked, which happens whenever the clock moves.
-async fn looked(world: &World, what: &str, is: impl AsyncFn() -> bool) {
+pub(crate) async fn looked(world: &World, what: &str, is: impl AsyncFn() -> bool) {
     eventually(what, PATIENCE, || async {
         world.clock.advance(Duration::from_millis(1));
         is().await
@@ -88,7 +88,7 @@ async fn looked_at_twice(world: &World, path: &Path) {
 /// L19: URLs, hosts and their subdomains, in each field, on create and update, with the code that clients know.
 #[tokio::test]
 async fn l19_listed_destinations_are_refused_on_create_and_update() {
-    let list = List::of(
+    let list = ThreatList::of(
         "# known\nbad.example.com\nhttps://example.com/one%20page\nhttps://play.google.com/store/apps/details?id=com.example.bad\n",
     );
     let world = spawn_under(&list).await;
@@ -132,7 +132,7 @@ async fn l19_listed_destinations_are_refused_on_create_and_update() {
 /// L19: the three forms of a batch. Nothing of a refused batch is stored; rows are reported separately.
 #[tokio::test]
 async fn l19_listed_destinations_are_refused_in_bulk() {
-    let list = List::of("bad.example.com\n");
+    let list = ThreatList::of("bad.example.com\n");
     let world = spawn_under(&list).await;
     for form in [json!({"custom_ids": ["abc", "abd"]}), json!({"count": 2})] {
         let mut body = form;
@@ -170,7 +170,7 @@ fn row(row: &Value) -> String {
 /// L19: a repeat gets the first reply, whatever was listed since.
 #[tokio::test]
 async fn l19_a_repeated_create_has_its_first_reply() {
-    let list = List::of("");
+    let list = ThreatList::of("");
     let world = spawn_under(&list).await;
     let create = || async {
         let ask = world.a.ask(http::Method::POST, "/v1/links").header("idempotency-key", "once");
@@ -186,7 +186,7 @@ async fn l19_a_repeated_create_has_its_first_reply() {
 /// L19: links that are listed later are flagged, on every node, with the reason, until an operator lifts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_links_that_are_listed_later_are_flagged() {
-    let list = List::of("# nothing yet\n");
+    let list = ThreatList::of("# nothing yet\n");
     let world = spawn_under(&list).await;
     let many = json!({"template": {"web_url": LISTED}, "count": 100});
     for _ in 0..3 {
@@ -250,7 +250,7 @@ async fn l19_links_that_are_listed_later_are_flagged() {
 /// create neither the id nor a link to that destination again, alone, in a batch or by a change. Other accounts may.
 #[tokio::test]
 async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
-    let list = List::of("# nothing yet\n");
+    let list = ThreatList::of("# nothing yet\n");
     let world = spawn_under(&list).await;
     world.a.make_of(&json!({"custom_id": "listed", "web_url": LISTED, "ios_deep_link": "myapp://home"})).await;
     world.a.make("fine").await;
@@ -319,7 +319,7 @@ async fn r12_what_the_list_took_down_stays_when_the_list_forgets_it() {
 /// L19: a list that changed while the service was down applies from its start, to existing links too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_the_list_holds_from_the_start() {
-    let list = List::of("bad.example.com\n");
+    let list = ThreatList::of("bad.example.com\n");
     let mut world = deeplink_testing::spawn().await;
     world.a.make_of(&json!({"custom_id": "listed", "web_url": LISTED})).await;
     world.restart(|config| config.threat_list = Some(list.file())).await;
@@ -336,7 +336,7 @@ async fn l19_the_list_holds_from_the_start() {
 /// time, nothing fails, and the log says once what is wrong, and again when that is something else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l19_the_last_good_list_holds_whatever_becomes_of_the_file() {
-    let list = List::of("bad.example.com\n");
+    let list = ThreatList::of("bad.example.com\n");
     let world = Arc::new(spawn_nodes_with(1, |config| config.threat_list = Some(list.file())).await);
     let over = Arc::new(AtomicBool::new(false));
     let load: Vec<_> = (0..4)

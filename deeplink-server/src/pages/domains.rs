@@ -162,7 +162,7 @@ fn page(
         Field::area(
             "allowed_hosts",
             "Allowed hosts for long links",
-            "Long links lead only to these hosts, one per line. To allow app stores, add apps.apple.com and play.google.com.",
+            "Long links lead only to these hosts, one per line. To allow your apps’ store pages, add apps.apple.com and play.google.com.",
         ),
     ];
     let stored = Form::with([

@@ -49,8 +49,9 @@ fn page_response(
 
 /// The landing page of a link.
 pub(super) async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPlan<'_>, language: Language) -> Response {
-    // A longer address makes a code that cameras cannot read from a screen.
-    let shows_qr = plan.shows_qr() && plan.link.url.len() <= MAX_QR_URL;
+    // A longer address makes a code that cameras cannot read from a screen. Anybody can write a long link, which has no ID,
+    // so its code would take the place of others.
+    let shows_qr = plan.shows_qr() && plan.link.url.len() <= MAX_QR_URL && !plan.link.link_id.is_empty();
     let qr = if shows_qr { app.codes.on_page(&link.branding().tenant, plan.link.url).await } else { None };
     let agent: Option<AgentContext> = link.agent_context().and_then(|json| serde_json::from_str(json).ok());
     let preview: Option<SocialPreview> = link.social_preview().and_then(|json| serde_json::from_str(json).ok());

@@ -3,9 +3,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use deeplink_server::threats::ThreatFile;
-
 use crate::suspension::{resume, suspend};
+use crate::threats::{ThreatList, looked};
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::{Caller, Reply, Role, World, eventually, spawn, spawn_nodes, spawn_with};
 
@@ -206,23 +205,15 @@ async fn phones_go_to_stores_and_fallbacks_that_are_allowed() {
 /// down, which then no longer has it.
 #[tokio::test]
 async fn l19_what_links_may_not_lead_to_long_links_may_not_either() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("threats.txt");
-    let list = |text: &str| {
-        let new = folder.path().join("new");
-        std::fs::write(&new, text).expect("written");
-        std::fs::rename(new, &path).expect("renamed");
-    };
-    list("other.example.com");
-    let world = spawn_with(|config| config.threat_list = Some(ThreatFile::read(&path).expect("a list"))).await;
+    let list = ThreatList::of("other.example.com");
+    let world = spawn_with(|config| config.threat_list = Some(list.file())).await;
     following(&world, &["www.example.com"]).await;
     world.a.make_of(&json!({"custom_id": "bait", "web_url": PAGE})).await;
     let to = |url: &str| long(&[("link", url)]);
     let other = "https://www.example.com/other";
     for text in [PAGE, "other.example.com"] {
-        list(text);
-        eventually("the list applies", PATIENCE, || async {
-            world.clock.advance(std::time::Duration::from_millis(1));
+        list.say(text);
+        looked(&world, "the list applies", async || {
             // Other accounts may lead to what is no longer listed.
             let is_open = text == PAGE || world.b.post("/v1/links", &json!({"web_url": PAGE})).await.status == 201;
             is_open && world.a.get("/v1/links/bait").await.member("status") == "flagged"

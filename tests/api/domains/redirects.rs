@@ -1,10 +1,10 @@
 //! Where a domain sends people who open `/` or a link that does not exist.
 
-use deeplink_server::threats::ThreatFile;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::suspension::{resume, suspend};
+use crate::threats::{ThreatList, looked};
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::{Caller, Reply, Role, World, eventually, spawn, spawn_nodes, spawn_with};
 
@@ -211,10 +211,8 @@ async fn l24_redirects_reach_the_other_node() {
 /// L19: a listed URL is refused, and one that is listed later is not used.
 #[tokio::test]
 async fn l19_nobody_is_sent_to_a_listed_page() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("threats.txt");
-    std::fs::write(&path, "bad.example.com\n").expect("written");
-    let world = spawn_with(|config| config.threat_list = Some(ThreatFile::read(&path).expect("a list"))).await;
+    let list = ThreatList::of("bad.example.com\n");
+    let world = spawn_with(|config| config.threat_list = Some(list.file())).await;
     world.own_domain(&world.a, HOST, Role::Primary).await;
     for field in ["root_url", "not_found_url"] {
         let refused = set(&world.a, HOST, &json!({field: "https://a.bad.example.com/"})).await;
@@ -222,14 +220,8 @@ async fn l19_nobody_is_sent_to_a_listed_page() {
     }
     assert_eq!(set(&world.a, HOST, &json!({"root_url": ROOT, "not_found_url": MISSING})).await.status, 200);
     assert_eq!(open(&world.nobody, HOST, "/").await, format!("302 {ROOT}"));
-    let new = folder.path().join("new");
-    std::fs::write(&new, "www.example.com\n").expect("written");
-    std::fs::rename(new, &path).expect("renamed");
-    eventually("the list applies", PATIENCE, || async {
-        world.clock.advance(std::time::Duration::from_millis(1));
-        open(&world.nobody, HOST, "/").await == "404"
-    })
-    .await;
+    list.say("www.example.com\n");
+    looked(&world, "the list applies", async || open(&world.nobody, HOST, "/").await == "404").await;
     assert_eq!(open(&world.nobody, HOST, "/nowhere").await, "404");
 }
 
@@ -237,32 +229,19 @@ async fn l19_nobody_is_sent_to_a_listed_page() {
 /// it down, which then no longer has it.
 #[tokio::test]
 async fn nobody_is_sent_where_a_link_was_taken_down() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("threats.txt");
-    let list = |text: &str| {
-        let new = folder.path().join("new");
-        std::fs::write(&new, text).expect("written");
-        std::fs::rename(new, &path).expect("renamed");
-    };
-    list("");
-    let world = spawn_with(|config| config.threat_list = Some(ThreatFile::read(&path).expect("a list"))).await;
+    let list = ThreatList::of("");
+    let world = spawn_with(|config| config.threat_list = Some(list.file())).await;
     for (caller, host) in [(&world.a, HOST), (&world.b, "b.example.com")] {
         world.own_domain(caller, host, Role::Primary).await;
         assert_eq!(set(caller, host, &json!({"root_url": ROOT, "not_found_url": MISSING})).await.status, 200);
     }
     world.a.make_of(&json!({"custom_id": "bait", "web_url": ROOT})).await;
     for (text, expected) in [(ROOT, "404".to_owned()), ("# nothing", format!("302 {ROOT}"))] {
-        list(text);
-        eventually("the list applies", PATIENCE, || async {
-            world.clock.advance(std::time::Duration::from_millis(1));
-            open(&world.nobody, "b.example.com", "/").await == expected
-        })
-        .await;
-        eventually("the link is flagged", PATIENCE, || async {
-            world.clock.advance(std::time::Duration::from_millis(1));
-            world.a.get("/v1/links/bait").await.member("status") == "flagged"
-        })
-        .await;
+        list.say(text);
+        let opens = async || open(&world.nobody, "b.example.com", "/").await == expected;
+        looked(&world, "the list applies", opens).await;
+        let is_flagged = async || world.a.get("/v1/links/bait").await.member("status") == "flagged";
+        looked(&world, "the link is flagged", is_flagged).await;
     }
     // Look-ups are fresh for five seconds.
     world.clock.advance(std::time::Duration::from_secs(5));

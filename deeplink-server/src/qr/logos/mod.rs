@@ -107,7 +107,20 @@ pub(crate) struct Logos {
 #[derive(Debug, Default)]
 struct State {
     cache: LogoCache,
-    in_flight: HashMap<Key, Arc<OutcomeSender>>,
+    /// Of those with the tenant's own credentials, and of those with credentials that it gives away: only the latter join
+    /// either, so that the tenant's own do not wait for the permits of the others.
+    in_flight: [HashMap<Key, Arc<OutcomeSender>>; 2],
+}
+
+impl State {
+    fn joined(&self, key: &Key, turn: &Turn) -> Option<&Arc<OutcomeSender>> {
+        let [own, restricted] = &self.in_flight;
+        own.get(key).or_else(|| turn.is_restricted().then(|| restricted.get(key)).flatten())
+    }
+
+    fn in_flight(&mut self, turn: &Turn) -> &mut HashMap<Key, Arc<OutcomeSender>> {
+        &mut self.in_flight[usize::from(turn.is_restricted())]
+    }
 }
 
 impl Logos {
@@ -117,7 +130,7 @@ impl Logos {
             clock,
             state: Mutex::default(),
             fetches: ShareLimit::new(MAX_FETCHES, MAX_FETCHES_PER_TENANT),
-            restricted: ShareLimit::new(1_024, MAX_RESTRICTED_FETCHES),
+            restricted: ShareLimit::new(usize::MAX, MAX_RESTRICTED_FETCHES),
             decoder: Decoder::new(),
         }
     }
@@ -133,11 +146,11 @@ impl Logos {
             if let Some(logo) = state.cache.get(&key, self.clock.monotonic_millis()) {
                 return Ok(Arc::new(logo));
             }
-            match state.in_flight.get(&key) {
+            match state.joined(&key, &turn) {
                 Some(sender) => (sender.subscribe(), None),
                 None => {
                     let sender = Arc::new(OutcomeSender::new(None));
-                    state.in_flight.insert(key.clone(), Arc::clone(&sender));
+                    state.in_flight(&turn).insert(key.clone(), Arc::clone(&sender));
                     (sender.subscribe(), Some(sender))
                 }
             }
@@ -229,7 +242,7 @@ struct Fetch {
 impl Drop for Fetch {
     fn drop(&mut self) {
         if !self.is_done {
-            self.logos.state().in_flight.remove(&self.key);
+            self.logos.state().in_flight(&self.turn).remove(&self.key);
         }
     }
 }
@@ -243,7 +256,7 @@ impl Fetch {
             Err(why) => Err(why),
         };
         // Before the outcome is sent, so that a request after a failure starts another fetch.
-        self.logos.state().in_flight.remove(&self.key);
+        self.logos.state().in_flight(&self.turn).remove(&self.key);
         self.is_done = true;
         self.sender.send_replace(Some(outcome));
     }
@@ -270,7 +283,7 @@ impl Fetch {
         let mut state = self.logos.state();
         let is_unwanted = self.sender.is_closed();
         if is_unwanted {
-            state.in_flight.remove(&self.key);
+            state.in_flight(&self.turn).remove(&self.key);
         }
         is_unwanted
     }
