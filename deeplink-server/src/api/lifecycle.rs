@@ -113,7 +113,9 @@ fn no_link() -> ApiError {
 
 /// A tenant's link with this ID or alias, or the path of its address, whatever its status.
 async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let path = id.strip_prefix('/').map_or(id, |path| path.strip_prefix("r/").unwrap_or(path));
+    let path = id.strip_prefix('/').unwrap_or(id);
+    // No alias begins with this: the service serves links there on every host.
+    let path = path.strip_prefix("r/").unwrap_or(path);
     let found = match canonical_path(path) {
         Some(name) => visit::known(app, Some(tenant), &name, None).await?,
         None => None,
