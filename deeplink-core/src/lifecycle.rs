@@ -34,7 +34,7 @@ pub const MAX_CLOCK_AHEAD_MILLIS: i64 = 5 * 60_000;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TrackClick {
-    /// The link that was clicked.
+    /// The link that was clicked: its ID, one of its aliases, or the path of its URL, with or without the slash before it.
     pub link_id: String,
 }
 
@@ -66,7 +66,8 @@ reply! {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Attribute {
-    /// The link that the app was opened from.
+    /// The link that the app was opened from: its ID, one of its aliases, or the path of its URL, with or without the slash
+    /// before it.
     pub link_id: String,
     /// Install ID assigned by the app, at most 255 characters.
     pub install_id: String,
