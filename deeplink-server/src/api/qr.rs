@@ -129,8 +129,8 @@ async fn try_draw(
         other => other,
     };
     let (style, digest) = if is_own {
-        let own = complete(asked.or(look.unwrap_or_default()));
-        style_of(app, &caller.tenant, own).await.map_err(told)?
+        let own = asked.or(look.unwrap_or_default());
+        style_of(app, &caller.tenant, own, complete).await.map_err(told)?
     } else {
         let digest = digest_of(app, &caller.tenant, &style).await?;
         (style, digest)
@@ -181,12 +181,18 @@ async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<(String, O
     Ok((url, link.content.qr))
 }
 
-/// The style of a link's own look, and the digest of its uploaded logo. Without the logo, if that was deleted.
-async fn style_of(app: &App, tenant: &TenantId, look: QrOptions) -> Result<(QrStyle, Option<String>), ApiError> {
-    let style = look.check()?;
+/// The style of a link's own look and what `complete` adds to it, and the digest of its uploaded logo. Without the logo, if
+/// that was deleted.
+async fn style_of(
+    app: &App,
+    tenant: &TenantId,
+    look: QrOptions,
+    complete: fn(QrOptions) -> QrOptions,
+) -> Result<(QrStyle, Option<String>), ApiError> {
+    let style = complete(look.clone()).check()?;
     let digest = digest_of(app, tenant, &style).await?;
     if digest.is_none() && style.logo.as_deref().and_then(uploaded).is_some() {
-        return Ok((look.hide_logo(true).check()?, None));
+        return Ok((complete(look.hide_logo(true)).check()?, None));
     }
     Ok((style, digest))
 }

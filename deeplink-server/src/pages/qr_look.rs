@@ -7,7 +7,7 @@ use axum::extract::State;
 use deeplink_core::link::{LinkDetail, UpdateLink};
 use deeplink_core::patch::Patch;
 use deeplink_core::qr::{
-    CornerDotType, CornerSquareType, DotType, OPTION_NAMES, QrLevel, QrOptions, QrShape, UPLOADED,
+    CornerDotType, CornerSquareType, DotType, OPTION_NAMES, QrLevel, QrOptions, QrShape, UPLOADED, uploaded,
 };
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Uri};
@@ -28,17 +28,20 @@ use crate::state::{App, Shared};
 const PREFIX: &str = "qr.";
 /// An image may have the link's look, which can change at any time.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
+/// Size of codes without one, in pixels.
+const POSTER_SIZE: u32 = 1_024;
 
 /// The address of the image that shows a link's look.
 pub(super) fn shown(link: &LinkDetail) -> String {
     format!("/account/links/{}/qr.svg", link.link_id)
 }
 
-/// What a download has where the link's look has no option: a size that is large enough for a poster, and error
+/// What a preview and a download have where the look has no option: a size that is large enough for a poster, and error
 /// correction that tolerates some dirt. With a logo, the default level is higher.
 fn poster(look: QrOptions) -> QrOptions {
-    let least = QrOptions::new().size(1_024_u32);
-    let least = if look.logo.is_some() { least } else { least.level(QrLevel::M) };
+    let least = QrOptions::new().size(POSTER_SIZE);
+    let has_logo = look.logo.is_some() && look.hide_logo != Some(true);
+    let least = if has_logo { least } else { least.level(QrLevel::M) };
     look.or(least)
 }
 
@@ -94,10 +97,18 @@ pub(super) async fn show(
     match refused {
         Some(refused) => page(&app, &person, &id, &sent, &refused, None).await,
         None => {
-            let image = format!("?{}", query_of(&look_in(&sent)));
+            let look = without_deleted_logo(&app, &person, look_in(&sent)).await?;
+            let image = format!("?{}", query_of(&poster(look)));
             page(&app, &person, &id, &sent, &View::Opened(None), Some(image)).await
         }
     }
+}
+
+/// A look as it is drawn once it is saved: a logo that was deleted since the link got it is left out.
+async fn without_deleted_logo(app: &App, person: &Person, look: QrOptions) -> Result<QrOptions, ApiError> {
+    let Some(name) = look.logo.as_deref().and_then(uploaded) else { return Ok(look) };
+    let names = api::qr_logos::names_for(app, &person.caller).await?;
+    Ok(if names.iter().any(|known| known == name) { look } else { look.hide_logo(true) })
 }
 
 /// The rules for a look that need more than the form.
@@ -164,11 +175,10 @@ fn form_of(look: Option<&QrOptions>) -> Form {
     form
 }
 
-/// The query for these options and no look of the link's. Without options of the style, one is named with its default.
+/// The query for the options of a poster, which have a level or a logo: with an option of the style, none of the link's look
+/// are added.
 fn query_of(look: &QrOptions) -> String {
-    let members = members_of(Some(look));
-    let default = members.iter().all(|(name, _)| name == "size").then(|| ("hideLogo".to_owned(), "false".to_owned()));
-    Serializer::new(String::new()).extend_pairs(members.into_iter().chain(default)).finish()
+    Serializer::new(String::new()).extend_pairs(members_of(Some(look))).finish()
 }
 
 fn members_of(look: Option<&QrOptions>) -> Vec<(String, String)> {
@@ -235,11 +245,10 @@ fn groups(logos: &[String]) -> Vec<Group> {
         colour("qr.cornerDotColor", "Corner dot color", "Leave empty to use the code’s color."),
     ];
     let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
-    let uploaded =
-        if names.is_empty() { String::new() } else { format!(", or an uploaded logo: {}", names.join(", ")) };
+    let listed = if names.is_empty() { String::new() } else { format!(", or an uploaded logo: {}", names.join(", ")) };
     let mut logo = Field::url("qr.logo", "Logo", "").placeholder("https://");
     logo.hint =
-        format!("The URL of a PNG, JPEG or WebP image{uploaded}. To upload one: dl qr-logos put NAME FILE").into();
+        format!("The URL of a PNG, JPEG or WebP image{listed}. To upload one: dl qr-logos put NAME FILE").into();
     logo.suggestions = names;
     let size = vec![
         logo,
@@ -247,9 +256,9 @@ fn groups(logos: &[String]) -> Vec<Group> {
             "qr.level",
             "Error correction",
             "How much of the code can be damaged or covered before it no longer scans.",
-            choices("Default: L, or H with a logo", QrLevel::ALL, QrLevel::as_str),
+            choices("Default: M, or H with a logo", QrLevel::ALL, QrLevel::as_str),
         ),
-        Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("600"),
+        Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("1024"),
         Field::line("qr.margin", "Margin in modules", "At most 16.").max_length(2).placeholder("2"),
     ];
     vec![
@@ -274,10 +283,20 @@ mod tests {
         assert_eq!(look_in(&form_of(Some(&look))), look);
         assert_eq!(QrOptions::from_query(&query_of(&look), |_| false), Ok(look));
         assert_eq!(look_in(&form_of(None)), QrOptions::new());
-        // Otherwise it would be that of the link.
-        assert!(QrOptions::are_in_query(&query_of(&QrOptions::new())));
-        assert!(QrOptions::are_in_query(&query_of(&QrOptions::new().size(300_u32))));
-        let plain = QrOptions::from_query(&query_of(&QrOptions::new()), |_| false).expect("options").check();
-        assert_eq!(plain, QrOptions::new().check());
+    }
+
+    #[test]
+    fn a_preview_is_of_the_form_and_not_of_the_links_look() {
+        for (look, expected) in [
+            (QrOptions::new(), "size=1024&level=M"),
+            (QrOptions::new().size(300_u32), "size=300&level=M"),
+            (QrOptions::new().level(QrLevel::L), "size=1024&level=L"),
+            (QrOptions::new().logo("name:acme"), "size=1024&logo=name%3Aacme"),
+            (QrOptions::new().logo("name:acme").hide_logo(true), "size=1024&level=M&hideLogo=true&logo=name%3Aacme"),
+        ] {
+            let query = query_of(&poster(look));
+            assert_eq!(query, expected);
+            assert!(QrOptions::are_in_query(&query), "otherwise it would be that of the link");
+        }
     }
 }

@@ -29,7 +29,8 @@ async fn a_design_is_previewed_saved_and_removed() {
 
     // As a browser sends the form: with its empty fields.
     let preview = visitor.get(&format!("{PAGE}?qr.dotType=classy&qr.fgColor=0a3c8c&qr.size=&qr.logo=")).await.text();
-    assert!(preview.contains("/qr.svg?dotType=classy&#38;fgColor=%230a3c8c\""), "{preview}");
+    let expected = "/qr.svg?size=1024&#38;level=M&#38;dotType=classy&#38;fgColor=%230a3c8c\"";
+    assert!(preview.contains(expected), "{preview}");
     assert!(preview.contains("<option value=\"classy\" selected>"), "{preview}");
     assert_eq!(stored().await, Value::Null, "a preview saves nothing");
     let image = visitor.get("/account/links/spring-42/qr.svg?dotType=classy&fgColor=%230a3c8c").await;
@@ -79,7 +80,7 @@ async fn a_design_is_previewed_saved_and_removed() {
     assert_eq!(download.body, poster.body);
     // Without options, a preview is of the default style, not of the link's.
     let plain = visitor.get(&format!("{PAGE}?qr.dotType=&qr.logo=")).await.text();
-    assert!(plain.contains("/qr.svg?hideLogo=false\""), "{plain}");
+    assert!(plain.contains("/qr.svg?size=1024&#38;level=M\""), "{plain}");
     assert_eq!(went(&visitor.post(PAGE, &[("qr.dotType", "")]).await).0, 303);
     assert_eq!(stored().await, Value::Null);
     world.db.execute("UPDATE links SET status = 'flagged', taken_down = TRUE WHERE link_id = 'spring-42'").await;
@@ -87,4 +88,56 @@ async fn a_design_is_previewed_saved_and_removed() {
     assert!(taken_down.contains("name=\"qr.dotType\"") && !taken_down.contains("<figure>"), "{taken_down}");
     assert_eq!(visitor.get("/account/links/nowhere/qr").await.status, 404);
     assert_eq!(visitor.post("/account/links/nowhere/qr", &fields).await.status, 404);
+}
+
+/// The addresses in the figure of a page: the image and the downloads.
+fn pictures(page: &str) -> Vec<String> {
+    let figure = page.split_once("<figure>").and_then(|(_, rest)| rest.split_once("</figure>")).expect("a figure").0;
+    let attributes = figure.split(' ').filter_map(|part| {
+        let address = part.strip_prefix("src=\"").or_else(|| part.strip_prefix("href=\""))?;
+        Some(address.split('"').next()?.replace("&#38;", "&"))
+    });
+    attributes.collect()
+}
+
+/// What is previewed is what is downloaded, then and once it is saved.
+#[tokio::test]
+async fn a_preview_is_what_is_downloaded_after_it_is_saved() {
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    upload(&world.a, "acme", png()).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let drawn = async |page: String| {
+        let mut bodies = Vec::new();
+        for address in pictures(&page) {
+            let reply = visitor.get(&address).await;
+            assert_eq!(reply.status, 200, "{address}: {}", reply.text());
+            bodies.push(reply.body.to_vec());
+        }
+        assert_eq!(bodies.len(), 5, "an image, PNG, SVG, PDF and EPS");
+        bodies
+    };
+    for (fields, logo_is_gone) in [
+        (&[("qr.dotType", "")][..], false),
+        (&[("qr.dotType", "classy")], false),
+        (&[("qr.size", "300")], false),
+        (&[("qr.level", "L"), ("qr.margin", "4")], false),
+        (&[("qr.logo", "name:acme")], false),
+        // The link keeps its logo, and its code is drawn without it.
+        (&[("qr.logo", "name:acme")], true),
+    ] {
+        if logo_is_gone {
+            assert_eq!(world.a.delete("/v1/qr-logos/acme").await.status, 204);
+        }
+        let query: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let previewed = drawn(visitor.get(&format!("{PAGE}?{}", query.join("&"))).await.text()).await;
+        assert_eq!(previewed[0], previewed[2], "the image is the SVG: {fields:?}");
+        assert_eq!(went(&visitor.post(PAGE, fields).await).0, 303, "{fields:?}");
+        let saved = drawn(visitor.get(PAGE).await.text()).await;
+        assert!(previewed == saved, "{fields:?}");
+        for (format, at) in [("png", 1), ("svg", 2)] {
+            let download = visitor.get(&format!("/account/links/spring-42/qr.{format}")).await;
+            assert!(download.body == previewed[at], "{format} of {fields:?}");
+        }
+    }
 }
