@@ -251,6 +251,8 @@ struct LinkPage<'a> {
     action: Option<&'static str>,
     /// The QR code as an image source that needs no escaping between double quotes.
     qr: Option<Arc<str>>,
+    /// Whether the image fails if the server of its logo does.
+    fetches_logo: bool,
 }
 
 /// One link.
@@ -304,6 +306,7 @@ pub(super) async fn show(
         explained: explanations::by_device(&app, &address).await?,
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
         tags: tags::links_of(&link.tags),
+        fetches_logo: link.qr.as_ref().is_some_and(qr_look::fetches_logo),
         link: &link,
         qr,
     };

@@ -36,6 +36,11 @@ pub(super) fn shown(link: &LinkDetail) -> String {
     format!("/account/links/{}/qr.svg", link.link_id)
 }
 
+/// Whether drawing a look requires a logo from another server.
+pub(super) fn fetches_logo(look: &QrOptions) -> bool {
+    look.hide_logo != Some(true) && look.logo.as_deref().is_some_and(|logo| uploaded(logo).is_none())
+}
+
 /// What a preview and a download have where the look has no option: a size that is large enough for a poster, and error
 /// correction that tolerates some dirt. With a logo, the default level is higher.
 fn poster(look: QrOptions) -> QrOptions {
@@ -71,6 +76,10 @@ struct LookPage<'a> {
     /// The query of the image that is shown, with its question mark: empty for the link's look, none if the options are
     /// wrong or the link was taken down.
     query: Option<String>,
+    /// Whether the operator flagged or disabled the link.
+    is_taken_down: bool,
+    /// Whether the image fails if the logo's server does.
+    fetches_logo: bool,
 }
 
 /// The form, with the link's look or, to preview them, the options in the query.
@@ -145,7 +154,8 @@ async fn page(
     let query = query.filter(|_| !is_taken_down);
     let frame = Frame::of(app, person, Section::LINKS, format!("QR code for {id}")).showing(view);
     let form = FormView::new(app, groups(&names), initial, view);
-    let page = LookPage { frame: &frame, id, form, query };
+    let fetches_logo = fetches_logo(&look_in(initial));
+    let page = LookPage { frame: &frame, id, form, query, is_taken_down, fetches_logo };
     Ok(answer(app, view.outcome(), &frame, &page))
 }
 

@@ -86,6 +86,7 @@ async fn a_design_is_previewed_saved_and_removed() {
     world.db.execute("UPDATE links SET status = 'flagged', taken_down = TRUE WHERE link_id = 'spring-42'").await;
     let taken_down = visitor.get(PAGE).await.text();
     assert!(taken_down.contains("name=\"qr.dotType\"") && !taken_down.contains("<figure>"), "{taken_down}");
+    assert!(taken_down.contains("has taken this link down, so its QR code is not shown."), "{taken_down}");
     assert_eq!(visitor.get("/account/links/nowhere/qr").await.status, 404);
     assert_eq!(visitor.post("/account/links/nowhere/qr", &fields).await.status, 404);
 }
@@ -138,6 +139,25 @@ async fn a_preview_is_what_is_downloaded_after_it_is_saved() {
         for (format, at) in [("png", 1), ("svg", 2)] {
             let download = visitor.get(&format!("/account/links/spring-42/qr.{format}")).await;
             assert!(download.body == previewed[at], "{format} of {fields:?}");
+        }
+    }
+}
+
+/// A code whose logo cannot be fetched is a broken image, with downloads that fail.
+#[tokio::test]
+async fn a_code_with_a_fetched_logo_says_why_it_may_be_missing() {
+    const WHY: &str = "If the code is missing, its logo could not be fetched.";
+    const LINK: &str = "/account/links/spring-42";
+    let world = spawn().await;
+    world.a.make("spring-42").await;
+    upload(&world.a, "acme", png()).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    for (logo, may_be_missing) in [("", false), ("name:acme", false), ("https://no-such-host.example.com/x.png", true)] {
+        assert_eq!(went(&visitor.post(PAGE, &[("qr.logo", logo), ("qr.level", "H")]).await).0, 303, "{logo}");
+        for address in [PAGE.to_owned(), LINK.to_owned(), format!("{PAGE}?qr.level=H&qr.logo={logo}")] {
+            let text = visitor.get(&address).await.text();
+            assert_eq!(text.contains(WHY), may_be_missing, "{address}: {text}");
+            assert!(text.contains("<figure>"), "{address}: {text}");
         }
     }
 }
