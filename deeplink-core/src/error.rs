@@ -82,7 +82,7 @@ codes! {
     InvalidExpiresAt = "invalid_expires_at", 400;
     /// A tag is blank, is longer than 40 characters, or contains a comma or a control character; or the link has more than 20 tags.
     InvalidTag = "invalid_tag", 400;
-    /// An alias is not an ID or a path of up to three segments, is reserved, or is the link's own ID; the link has more than five; or the account has no verified domain.
+    /// An alias is not an ID or a path of up to three segments, is reserved, or is the link's own ID; the link has more than five; or the account has no verified primary domain.
     InvalidAlias = "invalid_alias", 400;
     /// An alias is already the ID or an alias of another link.
     AliasTaken = "alias_taken", 409;

@@ -240,6 +240,11 @@ async fn without_a_domain_there_are_no_aliases() {
     let rows = world.a.post("/v1/links/bulk", &json!({"links": [link("two", &[]), link("three", &["old"])]})).await;
     let errors = rows.json()["errors"].clone();
     assert_eq!((&errors[0]["index"], &errors[0]["code"]), (&json!(1), &json!("invalid_alias")), "{errors}");
+    // An alternate domain is not enough, and the error says so.
+    world.own_domain(&world.a, "alt.example.com", Role::Alternate).await;
+    let alternate = set(&world.a, "one", &json!(["old"])).await;
+    assert_eq!(alternate.outcome(), refused);
+    assert!(alternate.text().contains("aliases require a verified primary domain"), "{}", alternate.text());
     world.own_domain(&world.a, HOST, Role::Primary).await;
     assert_eq!(set(&world.a, "one", &json!(["old"])).await.status, 200);
     assert_eq!(open(&world.nobody, HOST, "/old").await, "302 https://example.com/one");

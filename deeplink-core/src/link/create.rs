@@ -79,7 +79,7 @@ pub struct CreateLink {
     pub tags: Option<Vec<String>>,
     /// Aliases of the link, so that short links from a previous service continue to work: at most five IDs or paths of up to
     /// three segments, such as `spring_42` or `l/2024/spring`; case-sensitive. They work only on the account's verified
-    /// domains, so an account without one cannot have any.
+    /// domains, and require one with the role `primary`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "alias::optional")]
     #[cfg_attr(feature = "openapi", schema(max_items = 5))]
     pub aliases: Option<Vec<String>>,

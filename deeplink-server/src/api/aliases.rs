@@ -88,12 +88,12 @@ async fn take_others<'l>(tx: &mut Conn<'_>, link: &'l Link, held: &[Alias]) -> R
     Ok(wanted.iter().filter(|alias| !held.contains(alias)).collect())
 }
 
-/// Refuses new aliases to an account without a verified domain, which has no host for them.
+/// Refuses new aliases to an account without a verified primary domain, whose links have no host of its own.
 pub(super) fn check_domain(has_new: bool, primary: Option<&str>) -> Result<(), Invalid> {
     if !has_new || primary.is_some() {
         return Ok(());
     }
-    let message = "aliases require a verified domain; add and verify one first";
+    let message = "aliases require a verified primary domain; add and verify one first";
     Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message))
 }
 
