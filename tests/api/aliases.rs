@@ -210,6 +210,12 @@ async fn a_name_has_one_link() {
     let errors = refused.json()["errors"].clone();
     let errors: Vec<_> = errors.as_array().expect("errors").iter().map(|row| (&row["index"], &row["code"])).collect();
     assert_eq!(errors, [(&json!(0), &json!("alias_taken")), (&json!(2), &json!("alias_taken"))], "{}", refused.text());
+    // Of two rows with one alias, the second is refused, and not by the ID that the first would have got.
+    let rows = json!({"links": [{"aliases": ["fresh"]}, {"aliases": ["y1", "/fresh"]}, {"aliases": ["z1", "z1"]}]});
+    let refused = world.a.post("/v1/links/bulk", &rows).await.json();
+    let message = "duplicate alias \"fresh\" in this batch";
+    let expected = json!({"index": 1, "code": "alias_taken", "field": "aliases[1]", "message": message, "custom_id": null});
+    assert_eq!(refused["errors"], json!([expected]));
     // Taken IDs and taken aliases are listed at once.
     let rows = json!({"links": [link("five", &["old"]), link("one", &["l/old"]), link("six", &[])]});
     let refused = world.a.post("/v1/links/bulk", &rows).await.json();

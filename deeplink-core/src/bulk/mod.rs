@@ -2,7 +2,7 @@
 
 mod change;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::change::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
 pub use crate::error::RowError;
 use crate::error::{ErrorCode, Invalid};
-use crate::link::{CreateLink, NewLink, alias_of_many, check_custom_id};
+use crate::link::{Alias, CreateLink, NewLink, alias_of_many, check_custom_id};
 use crate::object;
 
 /// Maximum links in one request.
@@ -162,11 +162,13 @@ fn check_size(rows: u64) -> Result<(), Invalid> {
 }
 
 fn check_links(links: Vec<CreateLink>) -> CheckedRows {
-    let (mut good, mut indexes, mut errors, mut seen) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
+    let (mut good, mut indexes, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut seen, mut aliases) = (HashSet::new(), HashMap::new());
     for (index, link) in (0_u64..).zip(links) {
         let id = link.custom_id.clone();
-        let twice = id.as_deref().and_then(|id| duplicate(&mut seen, id));
-        // A malformed row reports its own error rather than a duplicate id.
+        let shared = duplicate_alias(&mut aliases, index, link.aliases.as_deref().unwrap_or_default());
+        let twice = id.as_deref().and_then(|id| duplicate(&mut seen, id)).or(shared);
+        // A malformed row reports its own error rather than a duplicate ID or alias.
         match link.check().and_then(|link| twice.map_or(Ok(link), Err)) {
             Ok(link) => {
                 good.push(link);
@@ -183,6 +185,19 @@ fn duplicate(seen: &mut HashSet<String>, id: &str) -> Option<Invalid> {
         let message = "duplicate ID in this batch";
         Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
     })
+}
+
+/// The refusal of a row whose aliases include one of an earlier row; `seen` has the first row of each.
+fn duplicate_alias(seen: &mut HashMap<Alias, u64>, row: u64, aliases: &[String]) -> Option<Invalid> {
+    let mut refused = None;
+    for (at, text) in aliases.iter().enumerate() {
+        let Ok(alias) = Alias::parse(text) else { continue };
+        let message = format!("duplicate alias \"{}\" in this batch", alias.as_str());
+        if *seen.entry(alias).or_insert(row) != row && refused.is_none() {
+            refused = Some(Invalid::field(ErrorCode::AliasTaken, format!("aliases[{at}]"), message));
+        }
+    }
+    refused
 }
 
 /// A batch that passed every rule that needs no account.
@@ -312,6 +327,11 @@ mod tests {
             (r#"{"template":{"aliases":["old"]},"count":1}"#, "invalid_alias"),
             (r#"{"template":{"aliases":[]},"count":1}"#, "generated 1"),
             (r#"{"links":[{"aliases":["old"]},{"aliases":["a b"]}]}"#, "1:invalid_alias"),
+            (r#"{"links":[{"aliases":["old","/old"]},{"aliases":["Old"]}]}"#, "different 2"),
+            (
+                r#"{"links":[{"aliases":["old"]},{"aliases":["b","/old"]},{"aliases":["a b","c"]},{"aliases":["c"]}]}"#,
+                "1:alias_taken 2:invalid_alias 3:alias_taken",
+            ),
             (
                 r#"{"template":{},"custom_ids":["abc","a","abc","r","abc"]}"#,
                 "1:invalid_custom_id 2:duplicate_custom_id_in_batch 3:invalid_custom_id 4:duplicate_custom_id_in_batch",
