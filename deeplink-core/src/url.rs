@@ -174,6 +174,14 @@ pub fn domain_origin(service: &Url, domain: &str) -> String {
     format!("{}://{domain}{port}", service.scheme())
 }
 
+/// The URL of a link on a custom domain of the service at `service`, or without one on the service's own host.
+pub fn link_url(service: &Url, link_id: &str, domain: Option<&str>) -> String {
+    match domain {
+        Some(domain) => format!("{}/{link_id}", domain_origin(service, domain)),
+        None => format!("{}/r/{link_id}", service.as_str().trim_end_matches('/')),
+    }
+}
+
 /// Whether an address is on the public internet: outside every range that IANA reserves for something else.
 pub fn is_public(address: IpAddr) -> bool {
     match address {

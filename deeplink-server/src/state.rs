@@ -9,7 +9,7 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::id::TenantId;
 use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
-use deeplink_core::url::domain_origin;
+use deeplink_core::url::{domain_origin, link_url};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
@@ -463,10 +463,7 @@ impl App {
     /// The address of a link: its tenant's oldest verified primary domain, else the service's own host. A link without
     /// the claim on that host keeps the domain it was made under.
     pub(crate) fn link_url(&self, link_id: &str, primary: Option<&str>) -> String {
-        match primary {
-            Some(domain) => format!("{}/{link_id}", self.origin_of(domain)),
-            None => format!("{}/r/{link_id}", self.public_url.as_str().trim_end_matches('/')),
-        }
+        link_url(&self.public_url, link_id, primary)
     }
 
     /// The origin of a custom domain.

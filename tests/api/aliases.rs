@@ -214,7 +214,8 @@ async fn a_name_has_one_link() {
     let rows = json!({"links": [{"aliases": ["fresh"]}, {"aliases": ["y1", "/fresh"]}, {"aliases": ["z1", "z1"]}]});
     let refused = world.a.post("/v1/links/bulk", &rows).await.json();
     let message = "duplicate alias \"fresh\" in this batch";
-    let expected = json!({"index": 1, "code": "alias_taken", "field": "aliases[1]", "message": message, "custom_id": null});
+    let expected =
+        json!({"index": 1, "code": "alias_taken", "field": "aliases[1]", "message": message, "custom_id": null});
     assert_eq!(refused["errors"], json!([expected]));
     // Taken IDs and taken aliases are listed at once.
     let rows = json!({"links": [link("five", &["old"]), link("one", &["l/old"]), link("six", &[])]});

@@ -70,6 +70,13 @@ pub fn canonical(path: &str) -> Option<Cow<'_, str>> {
     (is_whole && path.chars().count() <= MAX_ALIAS).then_some(path)
 }
 
+/// The ID or alias in the path of a link's URL, with or without the slash before it. `None` if no link can have it.
+pub fn name_in_path(path: &str) -> Option<Cow<'_, str>> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    // No alias begins with this: the service serves links there on every host.
+    canonical(path.strip_prefix("r/").unwrap_or(path))
+}
+
 /// Decodes the percent-encoding of a path once. `None` if it is malformed, or hides a slash.
 pub fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains('%') {
@@ -297,6 +304,26 @@ mod tests {
             ("l/spr%2569ng", None),
         ] {
             assert_eq!(canonical(path).as_deref(), alias, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_named_by_its_id_an_alias_or_its_path() {
+        for (path, name) in [
+            ("spring", Some("spring")),
+            ("/spring", Some("spring")),
+            ("r/spring", Some("spring")),
+            ("/r/spring", Some("spring")),
+            ("/l/spr%69ng/", Some("l/spring")),
+            ("l/spring", Some("l/spring")),
+            ("rr/spring", Some("rr/spring")),
+            ("r", Some("r")),
+            ("/r/", None),
+            ("//spring", None),
+            ("/", None),
+            ("", None),
+        ] {
+            assert_eq!(name_in_path(path).as_deref(), name, "{path:?}");
         }
     }
 }

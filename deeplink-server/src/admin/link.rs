@@ -1,16 +1,19 @@
 //! `link`: the operator flags, disables or enables a link of any account.
 
 use deeplink_core::id::TenantId;
-use deeplink_core::link::{LinkStatus, canonical_path};
+use deeplink_core::link::{LinkStatus, name_in_path};
 use deeplink_core::text::find_control;
 use deeplink_core::time::Timestamp;
+use deeplink_core::url::link_url;
 use futures_util::FutureExt;
+use url::Url;
 
-use super::{Failure, open_existing, output};
+use super::{Failure, open_existing, output, public_url_of};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, is_loopback};
 use crate::db::link_status::{self, Owner, StatusSet};
-use crate::db::{Db, DbError, aliases};
+use crate::db::{Conn, Db, DbError, aliases, domains, hosts, links};
+use crate::http::host::is_loopback_name;
 use crate::shares::Share;
 
 /// Maximum length of a reason in characters.
@@ -32,9 +35,10 @@ pub(super) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Target {
-    /// ID of the link, or one of its aliases
-    #[arg(value_name = "ID")]
-    link_id: String,
+    /// URL of the link, such as https://go.example.com/spring, or its ID. An ID is looked up on the service's own domain first;
+    /// links of other accounts can have the same ID or alias on their own domains, so use the URL if the link was reported there
+    #[arg(value_name = "URL_OR_ID")]
+    link: String,
     /// Account that owns the link, if several accounts have a link with this ID
     #[arg(long, value_name = "TENANT_ID")]
     tenant: Option<TenantId>,
@@ -67,34 +71,92 @@ pub(super) async fn run(command: Command, config: &Config, clock: &Clock) -> Res
         Command::Enable(target) => (target, LinkStatus::Active, false),
     };
     let db = open_existing(config).await?;
-    let outcome = set(&db, target, status, others, clock).await;
+    let outcome = set(&db, config, target, (status, others), clock).await;
     db.close().await;
     output::print(&outcome?);
     Ok(())
 }
 
-async fn set(db: &Db, target: Target, status: LinkStatus, others: bool, clock: &Clock) -> Result<String, Failure> {
-    let asked = target.link_id;
-    let missing = || Failure::Refused(format!("no link with ID {asked:?}"));
-    // What people report is the address that they saw.
-    let path = asked.strip_prefix('/').unwrap_or(&asked);
-    let id = canonical_path(path).ok_or_else(missing)?.into_owned();
-    let tenant = match target.tenant {
-        Some(tenant) => tenant,
-        None => match link_status::owner(&mut db.read().await?.conn(), &id).await? {
-            Owner::One(tenant) => tenant,
-            Owner::Nobody => return Err(missing()),
+/// A link as the operator names it.
+struct Named {
+    /// Its ID or an alias.
+    name: String,
+    /// The host of its URL, if the whole URL is given.
+    host: Option<String>,
+}
+
+impl Named {
+    /// Reads a URL, a path, an ID or an alias. `None` if no link can have it.
+    fn read(text: &str) -> Option<Self> {
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let host = url.as_ref().and_then(Url::host_str).map(|host| host.trim_end_matches('.').to_owned());
+        let name = name_in_path(url.as_ref().map_or(text, Url::path))?.into_owned();
+        Some(Self { name, host })
+    }
+
+    /// The account of the link with this name. `None` if there is none.
+    async fn tenant(&self, db: &mut Conn<'_>, service: &Url) -> Result<Option<TenantId>, Failure> {
+        let Some(host) = &self.host else { return self.only_tenant(db).await };
+        if service.host_str() == Some(host.as_str()) || is_loopback(service) && is_loopback_name(host) {
+            return Ok(link_status::holder(db, &self.name).await?);
+        }
+        match hosts::find(db, host).await? {
+            Some(found) => Ok(Some(found.tenant)),
+            None => Err(Failure::Refused(format!("no account has verified the domain {host}"))),
+        }
+    }
+
+    /// The account of the link whose host is not given.
+    async fn only_tenant(&self, db: &mut Conn<'_>) -> Result<Option<TenantId>, Failure> {
+        match link_status::owner(db, &self.name).await? {
+            Owner::One(tenant) => Ok(Some(tenant)),
+            Owner::Nobody => Ok(None),
             Owner::Several(tenants) => {
                 let tenants: Vec<_> = tenants.iter().map(TenantId::as_str).collect();
-                let list = tenants.join("\n  ");
-                return Err(Failure::Refused(format!(
-                    "several accounts have a link with ID {id}; choose one with --tenant:\n  {list}"
-                )));
+                Err(Failure::Refused(format!(
+                    "several accounts have a link with ID {}; use the link's URL, or choose one with --tenant:\n  {}",
+                    self.name,
+                    tenants.join("\n  ")
+                )))
             }
-        },
+        }
+    }
+}
+
+/// Names a link in the output: its ID, its account and, unless its owner has deleted it, its URL.
+async fn described(db: &mut Conn<'_>, service: &Url, tenant: &TenantId, id: &str) -> Result<String, DbError> {
+    let url = match links::find(db, tenant, id).await? {
+        Some(link) => {
+            let primary = domains::primary_of(db, tenant).await?;
+            format!(" ({})", link_url(service, id, link.domain(primary.as_deref())))
+        }
+        None => String::new(),
     };
-    let id = aliases::resolved(&mut db.read().await?.conn(), &tenant, &id).await?;
-    let link = format!("link {id} in account {tenant}");
+    Ok(format!("link {id} in account {tenant}{url}"))
+}
+
+async fn set(
+    db: &Db,
+    config: &Config,
+    target: Target,
+    (status, others): (LinkStatus, bool),
+    clock: &Clock,
+) -> Result<String, Failure> {
+    let asked = target.link;
+    let missing = || Failure::Refused(format!("no link with ID {asked:?}"));
+    let named = Named::read(&asked).ok_or_else(missing)?;
+    let service = &public_url_of(db, config).await?;
+    let (tenant, id, link) = {
+        let mut reader = db.read().await?;
+        let db = &mut reader.conn();
+        let tenant = match target.tenant {
+            Some(tenant) => tenant,
+            None => named.tenant(db, service).await?.ok_or_else(missing)?,
+        };
+        let id = aliases::resolved(db, &tenant, &named.name).await?;
+        let link = described(db, service, &tenant, &id).await?;
+        (tenant, id, link)
+    };
     let change = Change { tenant, status, reason: target.reason, now: clock.now() };
     match change.set(db, id.clone()).await? {
         StatusSet::Yes => {}

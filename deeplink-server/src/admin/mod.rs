@@ -13,10 +13,11 @@ mod tenant;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use url::Url;
 
 use crate::clock::Clock;
 use crate::config::{BadSetting, Config, Environment, SECRETS_HELP, Settings};
-use crate::db::{Access, Db, DbError, OpenError};
+use crate::db::{Access, Db, DbError, OpenError, public_url};
 use crate::start::StartError;
 
 /// Deep link server, with commands to operate its database.
@@ -167,6 +168,15 @@ async fn open_existing(config: &Config) -> Result<Db, Failure> {
         Some(path) if !path.exists() => Err(OpenError::Missing(path.to_owned()).into()),
         _ => open_shared(config).await,
     }
+}
+
+/// Where people reach the server: as this command's settings say, else as it last ran.
+async fn public_url_of(db: &Db, config: &Config) -> Result<Url, DbError> {
+    if let Some(url) = &config.public_url {
+        return Ok(url.clone());
+    }
+    let last = public_url::find(&mut db.read().await?.conn()).await?;
+    Ok(last.unwrap_or_else(|| config.public_url_at(config.listen)))
 }
 
 async fn migrate(config: &Config) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use deeplink_core::id::{EventId, TenantId};
 use deeplink_core::lifecycle::{
     Attribute, Convert, Converted, Done, Identify, InstallContext, NewConversion, TrackClick, TrackedClick,
 };
-use deeplink_core::link::canonical_path;
+use deeplink_core::link::name_in_path;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
@@ -113,10 +113,7 @@ fn no_link() -> ApiError {
 
 /// A tenant's link with this ID or alias, or the path of its address, whatever its status.
 async fn link_of(app: &App, tenant: &TenantId, id: &str) -> Result<Option<Arc<CachedLink>>, ApiError> {
-    let path = id.strip_prefix('/').unwrap_or(id);
-    // No alias begins with this: the service serves links there on every host.
-    let path = path.strip_prefix("r/").unwrap_or(path);
-    let found = match canonical_path(path) {
+    let found = match name_in_path(id) {
         Some(name) => visit::known(app, Some(tenant), &name, None).await?,
         None => None,
     };

@@ -23,16 +23,21 @@ pub(crate) enum Owner {
     Several(Vec<TenantId>),
 }
 
+/// The account of the link that has an id on the service's own host.
+pub(crate) async fn holder(db: &mut Conn<'_>, link_id: &str) -> Result<Option<TenantId>, DbError> {
+    const SQL: &str = "SELECT tenant_id FROM links WHERE link_id = $1 AND claimed";
+    let found: Option<String> = on!(db, c => sqlx::query_scalar(SQL).bind(link_id).fetch_optional(c).await)?;
+    found.map(|text| text.parse().map_err(|_| DbError::corrupt("links", "tenant_id", link_id))).transpose()
+}
+
 /// Finds the owner of a link that an operator identifies by id only.
 pub(crate) async fn owner(db: &mut Conn<'_>, link_id: &str) -> Result<Owner, DbError> {
-    const CLAIM: &str = "SELECT tenant_id FROM links WHERE link_id = $1 AND claimed";
     // Scans the whole table: only operators need this, and an index would slow every create.
     const ALL: &str = "SELECT tenant_id FROM links WHERE link_id = $1 ORDER BY tenant_id LIMIT 20";
-    let claim: Option<String> = on!(db, c => sqlx::query_scalar(CLAIM).bind(link_id).fetch_optional(c).await)?;
-    let found: Vec<String> = match claim {
-        Some(tenant) => vec![tenant],
-        None => on!(db, c => sqlx::query_scalar(ALL).bind(link_id).fetch_all(c).await)?,
-    };
+    if let Some(tenant) = holder(db, link_id).await? {
+        return Ok(Owner::One(tenant));
+    }
+    let found: Vec<String> = on!(db, c => sqlx::query_scalar(ALL).bind(link_id).fetch_all(c).await)?;
     let tenants = found.iter().map(|text| text.parse().map_err(|_| DbError::corrupt("links", "tenant_id", link_id)));
     let mut tenants: Vec<TenantId> = tenants.collect::<Result<_, _>>()?;
     Ok(match tenants.len() {

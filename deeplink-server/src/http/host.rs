@@ -63,7 +63,7 @@ pub(crate) fn at_most_one(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(HOST).iter().nth(1).is_some() { Err(bad()) } else { Ok(()) }
 }
 
-fn is_loopback_name(host: &str) -> bool {
+pub(crate) fn is_loopback_name(host: &str) -> bool {
     host == "localhost"
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
         || host == "[::1]"

@@ -192,3 +192,55 @@ fn r12_other_links_to_the_same_destination() {
     eventually_blocking("the whole account is stopped", PATIENCE, || create(&key, &third).0 == 403);
     server.stop();
 }
+
+/// Two accounts can have one name, each on its own host: the URL that was reported says whose link is meant, and the output
+/// says whose was taken down.
+#[test]
+fn a_link_is_taken_down_by_the_url_that_was_reported() {
+    let home = Home::new();
+    let server = home.serve();
+    let (holder, other) = (home.key("holder@example.com"), home.key("other@example.com"));
+    let make = |key: &str, body: &Value| assert_eq!(outcome(&server, "POST", "/v1/links", key, body).0, 201, "{body}");
+    make(&holder, &json!({"custom_id": "promo", "web_url": "https://example.com/holder"}));
+    let domain = json!({"domain": "shop.localhost"});
+    assert_eq!(outcome(&server, "POST", "/v1/domains", &other, &domain).0, 201);
+    make(&other, &json!({"custom_id": "promo", "web_url": "https://example.com/other"}));
+    make(&other, &json!({"custom_id": "sale", "web_url": "https://example.com/sale", "aliases": ["l/old", "spring"]}));
+    make(&holder, &json!({"custom_id": "spring", "web_url": "https://example.com/spring"}));
+    let status = |key: &str, id: &str| {
+        let authorization = format!("Bearer {key}");
+        let reply = ask(server.address, "GET", &format!("/v1/links/{id}"), &[("Authorization", &authorization)], "");
+        reply.json()["status"].as_str().expect("a status").to_owned()
+    };
+    for (named, key, id, url) in [
+        ("promo", &holder, "promo", "/r/promo)"),
+        ("/r/promo", &holder, "promo", "/r/promo)"),
+        ("r/promo", &holder, "promo", "/r/promo)"),
+        ("http://localhost:8080/r/promo?utm_source=x", &holder, "promo", "/r/promo)"),
+        ("http://shop.localhost:8080/promo", &other, "promo", "/promo)"),
+        ("HTTPS://Shop.Localhost/r/promo#top", &other, "promo", "/promo)"),
+        ("http://shop.localhost/l/old/", &other, "sale", "/sale)"),
+        ("http://shop.localhost/spring", &other, "sale", "/sale)"),
+        ("spring", &holder, "spring", "/r/spring)"),
+    ] {
+        let told = home.ok(&["link", "flag", named, "--reason", "phishing"]);
+        assert!(told.starts_with(&format!("link {id} in account tnt_")) && told.contains(url), "{named}: {told}");
+        assert_eq!(told.contains("http://shop.localhost"), key == &other, "{named}: {told}");
+        assert_eq!(status(key, id), "flagged", "{named}");
+        let others = [(&holder, "promo"), (&other, "promo"), (&other, "sale"), (&holder, "spring")];
+        for (key, id) in others.into_iter().filter(|one| *one != (key, id)) {
+            assert_eq!(status(key, id), "active", "{named}: {id}");
+        }
+        home.ok(&["link", "enable", named, "--reason", "a mistake"]);
+    }
+    for (named, says) in [
+        ("http://localhost/r/l/old", "no link with ID"),
+        ("http://shop.localhost/nowhere", "no link with ID"),
+        ("http://shop.localhost/", "no link with ID"),
+        ("http://elsewhere.example.com/promo", "no account has verified the domain elsewhere.example.com"),
+    ] {
+        let ended = home.run(&["link", "flag", named, "--reason", "phishing"]);
+        assert!(ended.code == Some(1) && ended.stderr.contains(says), "{named}: {ended:?}");
+    }
+    server.stop();
+}

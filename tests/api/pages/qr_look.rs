@@ -152,7 +152,8 @@ async fn a_code_with_a_fetched_logo_says_why_it_may_be_missing() {
     world.a.make("spring-42").await;
     upload(&world.a, "acme", png()).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
-    for (logo, may_be_missing) in [("", false), ("name:acme", false), ("https://no-such-host.example.com/x.png", true)] {
+    for (logo, may_be_missing) in [("", false), ("name:acme", false), ("https://no-such-host.example.com/x.png", true)]
+    {
         assert_eq!(went(&visitor.post(PAGE, &[("qr.logo", logo), ("qr.level", "H")]).await).0, 303, "{logo}");
         for address in [PAGE.to_owned(), LINK.to_owned(), format!("{PAGE}?qr.level=H&qr.logo={logo}")] {
             let text = visitor.get(&address).await.text();

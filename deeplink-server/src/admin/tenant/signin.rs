@@ -6,16 +6,15 @@ use deeplink_core::secret::Random;
 use deeplink_core::time::Timestamp;
 use futures_util::FutureExt;
 use serde::Serialize;
-use url::Url;
 
-use super::super::{Failure, open_existing, output};
+use super::super::{Failure, open_existing, output, public_url_of};
 use super::{Named, store_for};
 use crate::api::one_time_links::url;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::Db;
 use crate::db::audit::NewEntry;
 use crate::db::one_time_links::{self, OneTimeLink};
-use crate::db::{Db, DbError, public_url};
 
 pub(super) const ABOUT: &str = "\
 Prints a one-time link that signs someone in to an account, without sending an email
@@ -69,15 +68,6 @@ pub(super) async fn run(signin: Signin, config: &Config, clock: &Clock) -> Resul
     }
     output::print_error("The link works once. Anyone who opens it can sign in to the account.");
     Ok(())
-}
-
-/// Where people reach the server: as this command's settings say, else as it last ran.
-async fn public_url_of(db: &Db, config: &Config) -> Result<Url, DbError> {
-    if let Some(url) = &config.public_url {
-        return Ok(url.clone());
-    }
-    let last = public_url::find(&mut db.read().await?.conn()).await?;
-    Ok(last.unwrap_or_else(|| config.public_url_at(config.listen)))
 }
 
 async fn make(db: &Db, named: Named, clock: &Clock) -> Result<OneTimeLink, Failure> {
