@@ -313,6 +313,37 @@ async fn aliases_are_replaced_as_a_whole_and_are_in_the_history() {
     assert_eq!(restore(&world.a, "other", &json!({})).await.json()["aliases"], json!(["one"]));
 }
 
+/// Undoing goes on to the last change that can be undone, instead of recording versions that change nothing.
+#[tokio::test]
+async fn undoing_skips_an_alias_that_another_link_has() {
+    let world = spawn_with_domain().await;
+    world.a.make_of(&link("promo", &["one", "two"])).await;
+    assert_eq!(set(&world.a, "promo", &json!(["two"])).await.status, 200);
+    world.a.make_of(&link("other", &["one"])).await;
+    let versions =
+        async || world.a.get("/v1/links/promo/history").await.json()["versions"].as_array().expect("versions").len();
+    assert_eq!(restore(&world.a, "promo", &json!({})).await.outcome(), "404 version_not_found");
+    let same = restore(&world.a, "promo", &json!({"version": 1})).await;
+    assert_eq!((same.status, &same.json()["aliases"]), (200, &json!(["two"])), "{}", same.text());
+    assert_eq!(versions().await, 1, "nothing changed");
+
+    // With an earlier change, that is undone.
+    world.a.make_of(&json!({"custom_id": "named", "name": "First", "aliases": ["three", "four"]})).await;
+    assert_eq!(world.a.put("/v1/links/named", &json!({"name": "Second"})).await.status, 200);
+    assert_eq!(set(&world.a, "named", &json!(["four"])).await.status, 200);
+    assert_eq!(set(&world.a, "other", &json!(["one", "three"])).await.status, 200);
+    let undone = restore(&world.a, "named", &json!({})).await.json();
+    assert_eq!((&undone["name"], &undone["aliases"]), (&json!("First"), &json!(["four"])), "{undone}");
+
+    // Once the other link has given it up, it comes back.
+    assert_eq!(set(&world.a, "other", &json!([])).await.status, 200);
+    assert_eq!(restore(&world.a, "promo", &json!({})).await.json()["aliases"], json!(["one", "two"]));
+    assert_eq!(
+        (versions().await, open(&world.nobody, HOST, "/one").await),
+        (2, "302 https://example.com/promo".into())
+    );
+}
+
 #[tokio::test]
 async fn aliases_go_and_come_back_with_their_link() {
     let world = spawn_with_domain().await;

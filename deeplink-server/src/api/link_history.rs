@@ -189,7 +189,15 @@ impl Restore {
     async fn change(&self, tx: &mut Conn<'_>, link: &Link) -> Result<Link, ApiError> {
         let tenant = &self.caller.tenant;
         let version = match self.version {
-            Some(_) => link_history::find(tx, (tenant, link.position), self.version).await?.ok_or_else(no_version)?,
+            Some(_) => {
+                let found = link_history::find(tx, (tenant, link.position), self.version).await?;
+                let mut version = found.ok_or_else(no_version)?;
+                let aliases = std::mem::take(&mut version.content.aliases);
+                // Otherwise a version would be recorded although nothing changes.
+                version.content.aliases =
+                    crate::db::aliases::available(tx, tenant, aliases, &link.content.aliases).await?;
+                version
+            }
             None => match link_history::find_other(tx, (tenant, link.position), &link.content).await? {
                 Some(version) => version,
                 // The caller may mean the deleted link that had this ID.

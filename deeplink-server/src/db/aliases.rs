@@ -139,3 +139,19 @@ pub(crate) async fn resolved(db: &mut Conn<'_>, tenant: &TenantId, link_id: &str
         on!(db, c => sqlx::query_scalar(SQL).bind(tenant.as_str()).bind(link_id).fetch_optional(c).await)?;
     Ok(found.unwrap_or_else(|| link_id.to_owned()))
 }
+
+/// Those of a link's earlier aliases that no other link has by now; it has those in `held`.
+pub(crate) async fn available(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    earlier: Vec<Alias>,
+    held: &[Alias],
+) -> Result<Vec<Alias>, DbError> {
+    let mut available = Vec::with_capacity(earlier.len());
+    for alias in earlier {
+        if held.contains(&alias) || !links::is_taken(db, tenant.as_str(), alias.as_str(), false).await? {
+            available.push(alias);
+        }
+    }
+    Ok(available)
+}

@@ -11,7 +11,7 @@ use super::audit::By;
 use super::link_list::{Found, ListRequest};
 use super::links::Link;
 use super::pages::Span;
-use super::{Conn, DbError, execute, on};
+use super::{Conn, DbError, aliases, execute, on};
 
 /// A change of links: what, by whom and when.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl LinkRow {
     }
 }
 
-/// What a link was before its last change of content.
+/// What a link was before its last change of content that can be undone: aliases that another link has by now are left out.
 pub(crate) async fn find_other(
     db: &mut Conn<'_>,
     (tenant, link): (&TenantId, i64),
@@ -134,7 +134,9 @@ pub(crate) async fn find_other(
     let rows: Vec<LinkRow> = on!(db, c => sqlx::query_as(SQL).bind(link).fetch_all(c).await)?;
     let same = LinkContent::from(content.clone());
     for row in rows {
-        let found = row.link(tenant)?;
+        let mut found = row.link(tenant)?;
+        let aliases = std::mem::take(&mut found.content.aliases);
+        found.content.aliases = aliases::available(db, tenant, aliases, &content.aliases).await?;
         // Its ID and its affiliate are no part of that.
         let mut other = LinkContent::from(found.content.clone());
         other.affiliate_id.clone_from(&same.affiliate_id);
