@@ -154,6 +154,33 @@ async fn a_look_that_cannot_be_read_survives_other_changes() {
     assert_eq!(world.db.texts("SELECT qr FROM links").await, [r#"{"size":400}"#]);
 }
 
+/// Nor is it lost when it is replaced or its link is deleted, because both can be undone.
+#[tokio::test]
+async fn a_look_that_cannot_be_read_comes_back() {
+    const LATER: &str = r#"{"dotType":"later", "size":300}"#;
+    let world = spawn().await;
+    world.a.make_of(&json!({"custom_id": "spring-42", "qr": look()})).await;
+    world.db.execute(format!("UPDATE links SET qr = '{LATER}'")).await;
+    let restore = async |body: Value| world.a.post("/v1/links/spring-42/restore", &body).await;
+    assert_eq!(world.a.put("/v1/links/spring-42", &json!({"qr": {"size": 400}})).await.status, 200);
+    let history = world.a.get("/v1/links/spring-42/history").await.json();
+    assert_eq!(history["versions"][0]["content"]["qr"], Value::Null, "{history}");
+    assert_eq!(restore(json!({})).await.status, 200);
+    assert_eq!(world.db.texts("SELECT qr FROM links").await, [LATER]);
+    assert_eq!(restore(json!({})).await.json()["qr"], json!({"size": 400}));
+    assert_eq!(restore(json!({"version": 1})).await.status, 200);
+    assert_eq!(world.a.delete("/v1/links/spring-42").await.status, 204);
+    assert_eq!(restore(json!({})).await.status, 200);
+    assert_eq!(world.db.texts("SELECT qr FROM links").await, [LATER]);
+
+    // An empty look, as versions once had instead, is none.
+    world.db.execute("UPDATE links SET qr = '{}'").await;
+    assert_eq!(world.a.get("/v1/links/spring-42").await.json()["qr"], Value::Null);
+    assert_eq!(world.a.put("/v1/links/spring-42", &json!({"qr": {"size": 500}})).await.status, 200);
+    assert_eq!(restore(json!({})).await.json()["qr"], Value::Null);
+    assert_eq!(world.a.get("/v1/links/spring-42/qr.svg").await.status, 200);
+}
+
 /// The caller did not send the options of the look, so an error names them as the link's.
 #[tokio::test]
 async fn an_error_of_a_kept_look_names_the_option_of_the_link() {

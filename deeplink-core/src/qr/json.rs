@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::QrOptions;
 use super::read::{Kind, NAMES, Source, check_logo};
+use super::{QrOptions, Refused};
 use crate::error::Invalid;
 
 /// Reads an object by the rules of a query string. Unknown names are ignored, and null is absent. A value that breaks a
@@ -18,7 +18,7 @@ impl<'de> Deserialize<'de> for QrOptions {
         let members = deserializer.deserialize_map(Members::default())?;
         // Whether the service may reach a logo's host is for the service to say.
         Ok(Self::read(&members, |_| true)
-            .unwrap_or_else(|invalid| Self { refused: Some(Box::new(invalid)), ..Self::default() }))
+            .unwrap_or_else(|why| Self { refused: Some(Box::new(Refused { why, stored: None })), ..Self::default() }))
     }
 }
 
@@ -29,6 +29,24 @@ impl QrOptions {
         // The URL as it was parsed; with `hideLogo`, it is ignored.
         let look = Self { logo: style.logo, ..self.clone() };
         Ok((look != Self::default()).then_some(look))
+    }
+
+    /// Reads a stored look. One that a newer version stored and this one does not know keeps its text. `None` if it has no
+    /// options.
+    pub fn of_stored(text: &str) -> Result<Option<Self>, serde_json::Error> {
+        let mut look: Self = serde_json::from_str(text)?;
+        if let Some(refused) = &mut look.refused {
+            refused.stored = Some(text.to_owned());
+        }
+        Ok((look != Self::default()).then_some(look))
+    }
+
+    /// The text that [`QrOptions::of_stored`] reads.
+    pub fn to_stored(&self) -> Result<String, serde_json::Error> {
+        match self.refused.as_ref().and_then(|refused| refused.stored.as_ref()) {
+            Some(stored) => Ok(stored.clone()),
+            None => serde_json::to_string(self),
+        }
     }
 
     /// Whether these options were read from JSON with a value that this version does not know.
@@ -272,5 +290,17 @@ mod tests {
         });
         let link: LinkDetail = serde_json::from_value(later).expect("a link");
         assert!(link.qr.is_some_and(|look| look.check().is_err() && look.are_unknown()));
+    }
+
+    #[test]
+    fn a_stored_look_is_stored_again_as_it_was() {
+        let stored = |text: &str| QrOptions::of_stored(text).expect("JSON").map(|look| look.to_stored().expect("JSON"));
+        for text in [r#"{"size":300,"dotType":"classy"}"#, r#"{"dotType":"later", "size":300}"#, r#"{"size":5000}"#] {
+            assert_eq!(stored(text).as_deref(), Some(text));
+        }
+        for empty in ["{}", r#"{"size":null}"#] {
+            assert_eq!(stored(empty), None, "{empty}");
+        }
+        assert!(QrOptions::of_stored("[]").is_err());
     }
 }

@@ -109,7 +109,15 @@ pub struct QrOptions {
     pub logo: Option<String>,
     /// What is wrong with the JSON that they were read from.
     #[serde(skip)]
-    refused: Option<Box<Invalid>>,
+    refused: Option<Box<Refused>>,
+}
+
+/// Options that this version does not accept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refused {
+    why: Invalid,
+    /// Their JSON, if they are stored.
+    stored: Option<String>,
 }
 
 impl QrOptions {
@@ -175,7 +183,7 @@ impl QrOptions {
     /// Applies defaults and rules. Only the form of a logo's URL is checked here, not its host.
     pub fn check(&self) -> Result<QrStyle, Invalid> {
         if let Some(refused) = &self.refused {
-            return Err((**refused).clone());
+            return Err(refused.why.clone());
         }
         let within = |name, value: Option<u32>, least, most| match value {
             Some(value) if !(least..=most).contains(&value) => Err(wrong(name, &out_of_range(least, most))),

@@ -3,6 +3,7 @@
 use deeplink_core::audit::AuditActor;
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkStatus, LinkVersion, MAX_VERSIONS, NewLink};
+use deeplink_core::qr::QrOptions;
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
@@ -27,6 +28,9 @@ pub(crate) struct Change {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     content: LinkContent,
+    /// The text of a look that this version does not know, which its content is without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unknown_qr: Option<String>,
     claimed: bool,
     made_under: Option<String>,
     rule_expires_at: Option<Timestamp>,
@@ -41,15 +45,18 @@ pub(crate) async fn record(db: &mut Conn<'_>, before: &Link, change: &Change) ->
             (SELECT key_prefix FROM secret_keys WHERE id = $7), (SELECT email FROM users WHERE id = $7), $8), $9, $10, $11)
         RETURNING version";
     const PRUNE: &str = "DELETE FROM link_versions WHERE link = $1 AND version <= $2";
+    let corrupt = || DbError::corrupt("link_versions", "content", &before.link_id);
+    let mut content = LinkContent::from(before.content.clone());
+    let unknown = content.qr.take_if(|look| look.are_unknown());
     let stored = Stored {
-        content: before.content.clone().into(),
+        content,
+        unknown_qr: unknown.map(|look| look.to_stored()).transpose().map_err(|_| corrupt())?,
         claimed: before.claimed,
         made_under: before.made_under.clone(),
         rule_expires_at: before.rule_end(),
         created_at: before.created_at,
     };
-    let content =
-        serde_json::to_string(&stored).map_err(|_| DbError::corrupt("link_versions", "content", &before.link_id))?;
+    let content = serde_json::to_string(&stored).map_err(|_| corrupt())?;
     let (kind, id, name) = change.by.columns();
     let gone_at = (change.change == LinkChange::Deleted).then(|| change.at.as_millis());
     let version: i64 = on!(db, c => sqlx::query_scalar(SQL)
@@ -83,6 +90,9 @@ pub(crate) async fn list(db: &mut Conn<'_>, link: i64, span: &Span) -> Result<Ve
         on!(db, c => sqlx::query_as(SQL).bind(link).bind(before).bind(span.rows).fetch_all(c).await)?;
     let versions = rows.into_iter().map(|row| {
         let key = row.version.to_string();
+        let mut content = stored(&row.content, &key)?.content;
+        // Its options cannot be shown.
+        content.qr.take_if(|look| look.are_unknown());
         let version = LinkVersion::new(
             u64::try_from(row.version).unwrap_or_default(),
             LinkChange::from(row.change.as_str()),
@@ -90,7 +100,7 @@ pub(crate) async fn list(db: &mut Conn<'_>, link: i64, span: &Span) -> Result<Ve
             AuditActor::from(row.actor_type.as_str()),
             row.actor,
             row.bulk,
-            stored(&row.content, &key)?.content,
+            content,
         );
         Ok((key, version))
     });
@@ -98,7 +108,15 @@ pub(crate) async fn list(db: &mut Conn<'_>, link: i64, span: &Span) -> Result<Ve
 }
 
 fn stored(content: &str, version: &str) -> Result<Stored, DbError> {
-    serde_json::from_str(content).map_err(|_| DbError::corrupt("link_versions", "content", version))
+    let corrupt = |_| DbError::corrupt("link_versions", "content", version);
+    let mut stored: Stored = serde_json::from_str(content).map_err(corrupt)?;
+    match stored.unknown_qr.take() {
+        // A newer version may know it.
+        Some(text) => stored.content.qr = QrOptions::of_stored(&text).map_err(corrupt)?,
+        // Of one that was not known, versions once had an empty look.
+        None => drop(stored.content.qr.take_if(|look| *look == QrOptions::new())),
+    }
+    Ok(stored)
 }
 
 #[derive(FromRow)]

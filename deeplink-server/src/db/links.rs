@@ -157,7 +157,8 @@ impl TryFrom<Row> for Link {
         content.destinations = row.urls.0;
         content.agent_context = json(row.agent_context.as_deref(), "agent_context", id)?;
         content.social_preview = json(row.social_preview.as_deref(), "social_preview", id)?;
-        content.qr = json(row.qr.as_deref(), "qr", id)?;
+        let look = row.qr.as_deref().map(QrOptions::of_stored).transpose().map_err(|_| corrupt("qr"))?;
+        content.qr = look.flatten();
         content.metadata = row.metadata.map(Metadata::from_stored);
         content.affiliate_id =
             row.affiliate_id.map(|text| text.parse()).transpose().map_err(|_| corrupt("affiliate_id"))?;
@@ -197,11 +198,12 @@ pub(crate) struct Columns {
 impl Columns {
     /// The columns of validated content. Serializing our own types cannot fail; if it did, nothing is stored.
     pub(crate) fn of(content: &NewLink) -> Result<Self, DbError> {
+        let corrupt = |column| DbError::corrupt("links", column, "new");
         Ok(Self {
             metadata: content.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()),
             agent_context: content.agent_context.as_ref().map(|value| text(value, "agent_context")).transpose()?,
             social_preview: content.social_preview.as_ref().map(|value| text(value, "social_preview")).transpose()?,
-            qr: content.qr.as_ref().map(|value| text(value, "qr")).transpose()?,
+            qr: content.qr.as_ref().map(QrOptions::to_stored).transpose().map_err(|_| corrupt("qr"))?,
         })
     }
 }
@@ -492,13 +494,13 @@ async fn find_locked(
     if locked == 0 { Ok(None) } else { find(db, tenant, link_id).await }
 }
 
-/// Stores a link whose row is locked, except for its tags and aliases. The look of a newer version stays as it is.
+/// Stores a link whose row is locked, except for its tags and aliases.
 pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError> {
     const SQL: &str = "
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
             web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
             expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
-            status = $18, qr = CASE WHEN $20 THEN qr ELSE $19 END
+            status = $18, qr = $19
         WHERE tenant_id = $1 AND link_id = $2";
     let (content, columns) = (&link.content, Columns::of(&link.content)?);
     let to = &content.destinations;
@@ -509,8 +511,7 @@ pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError>
         link.updated_at.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
         link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
         link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
-        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref(),
-        content.qr.as_ref().is_some_and(QrOptions::are_unknown))?;
+        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref())?;
     Ok(())
 }
 
