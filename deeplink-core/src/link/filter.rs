@@ -50,8 +50,8 @@ pub struct LinkFilter {
     /// Only links whose ID starts with this text, at most 64 characters, case-sensitive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
-    /// Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, tags, URLs,
-    /// preview title or metadata. A page of such a list may be short or empty and still have a next page.
+    /// Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, aliases, name, tags,
+    /// URLs, preview title or metadata. A page of such a list may be short or empty and still have a next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Only links that have all of these tags, at most 20.

@@ -33,7 +33,7 @@ use crate::state::{App, SEARCHED_ROWS, Shared};
         ("created_after" = Option<String>, Query, description = "Only links created after this time (RFC 3339)", format = DateTime),
         ("created_before" = Option<String>, Query, description = "Only links created before this time (RFC 3339)", format = DateTime),
         ("id_prefix" = Option<String>, Query, description = "Only links whose ID starts with this text, case-sensitive"),
-        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, name, tags, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
+        ("q" = Option<String>, Query, description = "Only links that contain this text (at most 2,048 characters, case-insensitive) in the ID, aliases, name, tags, URLs, preview title or metadata. A page may be short or empty and still have a `next_cursor`"),
         ("tag" = Option<Vec<String>>, Query, description = "Only links with this tag; if repeated, only links with all of these tags, at most 20", max_items = 20),
         ("sort" = Option<LinkSort>, Query, description = "Order by creation: `newest` first (default) or `oldest` first"),
     ),

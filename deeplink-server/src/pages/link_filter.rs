@@ -191,7 +191,9 @@ impl LinkListQuery {
                 return format!("Matching links among the {MAX_LIMIT} with the most clicks in the last 30 days.");
             }
             _ if self.is_unfiltered() => "Your links",
-            _ if self.has_no_choice() => "Links whose ID, name, title, tags, URLs or metadata contain this text",
+            _ if self.has_no_choice() => {
+                "Links whose ID, aliases, name, title, tags, URLs or metadata contain this text"
+            }
             _ => "Matching links",
         };
         let order = if self.is_oldest_first() { "oldest first" } else { "newest first" };

@@ -33,7 +33,7 @@ pub(crate) struct Filter {
     /// Only links created before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
-    /// Only links with this text in ID, name, tags, URLs, preview title or metadata (case-insensitive)
+    /// Only links with this text in ID, aliases, name, tags, URLs, preview title or metadata (case-insensitive)
     #[arg(long, value_name = "TEXT")]
     q: Option<String>,
     /// Only links whose ID starts with this text
