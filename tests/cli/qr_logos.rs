@@ -105,7 +105,12 @@ fn a_look_is_changed_option_by_option_and_verified() {
     dl.run("links update spring-42 --qr cornerDotColor=fff").ok();
     assert_eq!(double.requests().pop().expect("a request").json()["qr"]["cornerDotColor"], "#ffffff");
     assert!(dl.run("links update spring-42 --qr fgColor=102030").fails(3).contains("too close to the background"));
-    for (line, says) in [("--qr dotType", "--qr requires OPTION=VALUE"), ("--qr dots=1", "unknown option \"dots\"")] {
+    for (line, says) in [
+        ("--qr dotType", "--qr requires OPTION=VALUE"),
+        ("--qr dots=1", "unknown option \"dots\""),
+        ("--qr logo= --qr logo=name:x", "logo is specified more than once"),
+        ("--qr level=q --qr level=h", "level is specified more than once"),
+    ] {
         assert!(dl.run(&format!("links update spring-42 {line}")).fails(2).contains(says), "{line}");
     }
     assert!(dl.run("links create https://example.com --qr size=0").fails(3).contains("--qr size: must be"), "a value");

@@ -1,5 +1,7 @@
 //! `--qr`: the look that a link keeps for its QR codes.
 
+use std::collections::HashSet;
+
 use deeplink_core::qr::{OPTION_NAMES, QrOptions};
 use url::form_urlencoded::Serializer;
 
@@ -13,7 +15,7 @@ pub(super) fn read(entries: &[String]) -> Outcome<Option<QrOptions>> {
         return Ok(None);
     }
     let mut query = Serializer::new(String::new());
-    let mut drops_logo = false;
+    let (mut drops_logo, mut seen) = (false, HashSet::new());
     for entry in entries {
         let Some((name, value)) = entry.split_once('=') else {
             let what = format!("--qr requires OPTION=VALUE, not \"{}\"", escape::one_line(entry));
@@ -23,6 +25,9 @@ pub(super) fn read(entries: &[String]) -> Outcome<Option<QrOptions>> {
             let what = format!("--qr: unknown option \"{}\"", escape::one_line(name));
             return Err(Failure::usage(what).hint(format!("the options are {}", OPTION_NAMES.join(", "))).into());
         };
+        if !seen.insert(known) {
+            return Err(Failure::usage(format!("--qr: {known} is specified more than once")).into());
+        }
         // The logo of a link, without the other options of its look.
         if (known, value) == ("logo", "") {
             drops_logo = true;
@@ -59,6 +64,14 @@ mod tests {
         assert!(look.corner_dot_type.is_some());
         for entry in ["dotType", "dots=1", "=1", "size=0", "fgColor="] {
             assert!(read(&[entry.to_owned()]).is_err(), "{entry}");
+        }
+        for twice in [
+            ["logo=", "logo=name:x"],
+            ["logo=name:x", "logo="],
+            ["level=q", "Level=q"],
+            ["dot-type=dots", "dotType=dots"],
+        ] {
+            assert!(read(&twice.map(str::to_owned)).is_err(), "{twice:?}");
         }
         assert!(read(&[]).expect("nothing").is_none());
         let look = read(&["logo=".to_owned()]).expect("options").expect("a look");
