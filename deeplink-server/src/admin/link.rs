@@ -97,7 +97,7 @@ impl Named {
     /// The account of the link with this name. `None` if there is none.
     async fn tenant(&self, db: &mut Conn<'_>, service: &Url) -> Result<Option<TenantId>, Failure> {
         let Some(host) = &self.host else { return self.only_tenant(db).await };
-        if service.host_str() == Some(host.as_str()) || is_loopback(service) && is_loopback_name(host) {
+        if service.host_str() == Some(host.as_str()) || (is_loopback(service) && is_loopback_name(host)) {
             return Ok(link_status::holder(db, &self.name).await?);
         }
         match hosts::find(db, host).await? {
