@@ -69,6 +69,8 @@ pub struct LinkContent {
     pub expires_at: Option<Timestamp>,
     /// URL that visitors are redirected to after the link has expired.
     pub expired_url: Option<String>,
+    /// Clicks that a previous service counted.
+    pub imported_clicks: Option<i64>,
     /// The owner's tags for the link, in alphabetical order.
     pub tags: Vec<String>,
     /// Aliases: additional IDs and paths that lead to the link, in alphabetical order.
@@ -94,6 +96,7 @@ impl From<NewLink> for LinkContent {
             enabled: !link.is_disabled,
             expires_at: link.expires_at,
             expired_url: link.expired_url,
+            imported_clicks: link.imported_clicks,
             tags: link.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
             qr: link.qr,
@@ -126,7 +129,7 @@ impl LinkContent {
         };
         (link.metadata, link.agent_context, link.social_preview) =
             (self.metadata, self.agent_context, self.social_preview);
-        (link.affiliate_id, link.name) = (self.affiliate_id, self.name);
+        (link.affiliate_id, link.name, link.imported_clicks) = (self.affiliate_id, self.name, self.imported_clicks);
         link.aliases = self.aliases.into_iter().map(Alias::of_stored).collect();
         (link.expires_at, link.expired_url, link.qr) = (self.expires_at, self.expired_url, self.qr);
         link
@@ -148,6 +151,7 @@ impl LinkPatch {
             enabled: Some(!stored.is_disabled),
             expires_at: set(stored.expires_at),
             expired_url: set(stored.expired_url),
+            imported_clicks: set(stored.imported_clicks),
             tags: Some(stored.tags),
             aliases: Some(stored.aliases),
             qr: set(stored.qr),
@@ -232,7 +236,7 @@ mod tests {
         let full = r##"{"ios_deep_link":"app://a","web_url":"https://example.com/a","metadata":{"b":1,"a":[]},
             "agent_context":{"cta":"Buy"},"social_preview":{"title":"A"},"affiliate_id":"aff_0123456789abcdef01234567",
             "name":"Spring","enabled":false,"expires_at":"2099-01-01T00:00:00Z","expired_url":"https://example.com/over",
-            "tags":["b","A"],"aliases":["old-1","l/old"],"qr":{"size":300,"fgColor":"#0a7cff","logo":"name:acme"}}"##;
+            "imported_clicks":1234,"tags":["b","A"],"aliases":["old-1","l/old"],"qr":{"size":300,"fgColor":"#0a7cff","logo":"name:acme"}}"##;
         for json in [full, "{}"] {
             let link: CreateLink = serde_json::from_str(json).expect("a request");
             let stored = link.check().expect("a valid link");

@@ -35,7 +35,7 @@ pub use description::{
 pub use filter::{LinkFilter, LinkSort};
 pub use history::{DELETED_DAYS, LinkChange, LinkContent, LinkHistory, LinkVersion, MAX_VERSIONS, RestoreLink};
 pub use id::{GENERATED_ID_LEN, RESERVED_WORDS, check_custom_id, generate_id, is_link_id};
-pub use owner::{MAX_EXPIRY_DAYS, MAX_NAME, check_end};
+pub use owner::{MAX_EXPIRY_DAYS, MAX_IMPORTED_CLICKS, MAX_NAME, check_end};
 pub use update::{LinkPatch, UpdateLink};
 
 words! {
@@ -108,6 +108,10 @@ shown_link! {
         /// URL that visitors are redirected to after the link has expired.
         #[serde(default)]
         pub expired_url: Option<String>,
+        /// Clicks that a previous service counted, as the owner imported them; not included in any report's clicks. Always
+        /// null with an affiliate's credential.
+        #[serde(default)]
+        pub imported_clicks: Option<i64>,
         /// The owner's tags for the link, in alphabetical order; always empty with an affiliate's credential.
         #[serde(default)]
         pub tags: Vec<String>,
@@ -237,6 +241,8 @@ mod tests {
             (r#"{"expires_at":"2027-01-01T00:00:00"}"#.into(), "invalid_expires_at", "expires_at"),
             (r#"{"expires_at":""}"#.into(), "invalid_expires_at", "expires_at"),
             (r#"{"expired_url":"myapp://x"}"#.into(), "invalid_url", "expired_url"),
+            (r#"{"imported_clicks":-1}"#.into(), "bad_request", "imported_clicks"),
+            (r#"{"imported_clicks":9007199254740992}"#.into(), "bad_request", "imported_clicks"),
             (r#"{"tags":["a","b,c"]}"#.into(), "invalid_tag", "tags"),
             (r#"{"qr":{"size":0}}"#.into(), "invalid_qr_options", "qr.size"),
             (format!(r#"{{"tags":[{}"x"]}}"#, "\"x\",".repeat(5_000)), "invalid_tag", "tags"),
@@ -255,6 +261,9 @@ mod tests {
             format!(r#"{{"name":"{}","enabled":false,"expires_at":"2027-01-01T00:00:00+02:00"}}"#, long(120)),
             r#"{"name":" ","enabled":null,"expires_at":null,"expired_url":null,"tags":null}"#.into(),
             r#"{"tags":[]}"#.into(),
+            r#"{"imported_clicks":null}"#.into(),
+            r#"{"imported_clicks":0}"#.into(),
+            r#"{"imported_clicks":9007199254740991}"#.into(),
             r#"{"custom_id":"new-1","aliases":["old-1","l/old_2","/l/old_2"]}"#.into(),
             r#"{"aliases":null}"#.into(),
             r#"{"qr":{"logo":"name:acme"}}"#.into(),

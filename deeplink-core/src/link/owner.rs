@@ -1,4 +1,4 @@
-//! What a link's owner decides besides its content: its name, and when it ends.
+//! What a link's owner decides besides its content: its name, when it ends, and the clicks counted before it moved here.
 
 use crate::destinations::UrlField;
 use crate::error::{ErrorCode, Invalid};
@@ -11,11 +11,23 @@ pub const MAX_NAME: usize = 120;
 /// The latest end that an owner may set, in days from now: 100 years.
 pub const MAX_EXPIRY_DAYS: i64 = 36_525;
 
+/// The largest count of imported clicks: beyond it, JSON numbers lose digits in many programs.
+pub const MAX_IMPORTED_CLICKS: i64 = 9_007_199_254_740_991;
+
 pub(super) const EXPIRED_URL: UrlField = UrlField::new("expired_url", url::web);
 
 /// Applies the rules of a name; a blank one counts as absent.
 pub(super) fn name(text: Option<&str>) -> Result<Option<String>, Invalid> {
     TextField::line("name", MAX_NAME, ErrorCode::InvalidName).optional(text)
+}
+
+/// Refuses a count that is negative or too large.
+pub(super) fn imported_clicks(count: i64) -> Result<i64, Invalid> {
+    if (0..=MAX_IMPORTED_CLICKS).contains(&count) {
+        return Ok(count);
+    }
+    let message = format!("imported_clicks must be between 0 and {MAX_IMPORTED_CLICKS}");
+    Err(Invalid::field(ErrorCode::BadRequest, "imported_clicks", message))
 }
 
 fn wrong(message: impl Into<String>) -> Invalid {

@@ -66,6 +66,13 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,
+    /// Clicks that a previous service counted: a starting count, shown apart from the clicks counted here.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(value_type = Option<i64>, required = false, minimum = 0, maximum = 9_007_199_254_740_991_i64)
+    )]
+    pub imported_clicks: Patch<i64>,
     /// The owner's tags for the link, replaced as a whole: at most 20, each of 1 to 40 characters, without commas.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
@@ -129,6 +136,7 @@ impl UpdateLink {
             enabled: self.enabled.clone().required("enabled")?,
             expires_at: self.expires_at.as_ref().try_map(|text| owner::end(text))?,
             expired_url: self.expired_url.as_ref().try_map(|text| owner::EXPIRED_URL.check(text))?,
+            imported_clicks: self.imported_clicks.clone().try_map(owner::imported_clicks)?,
             tags: match &self.tags {
                 Patch::Keep => None,
                 Patch::Clear => Some(Vec::new()),
@@ -169,6 +177,8 @@ pub struct LinkPatch {
     pub expires_at: Patch<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Patch<String>,
+    /// Clicks that a previous service counted.
+    pub imported_clicks: Patch<i64>,
     /// All tags that it will have.
     pub tags: Option<Vec<Tag>>,
     /// All aliases that it will have.

@@ -76,10 +76,14 @@ fn judged(caller: &Caller, mut bulk: BulkCreate) -> Result<CheckedRows, ApiError
         link.affiliate_id = None;
     }
     if let Some(template) = &bulk.template {
-        check_owned(template.name.is_some(), template.tags.as_ref().is_some_and(|tags| !tags.is_empty()), false)?;
+        let has_tags = template.tags.as_ref().is_some_and(|tags| !tags.is_empty());
+        check_owned([template.name.is_some(), has_tags, false, template.imported_clicks.is_some()])?;
     }
     let mut judged = bulk.check_rows()?;
-    judged.refuse(|link| check_owned(link.name.is_some(), !link.tags.is_empty(), !link.aliases.is_empty()));
+    judged.refuse(|link| {
+        let has_clicks = link.imported_clicks.is_some();
+        check_owned([link.name.is_some(), !link.tags.is_empty(), !link.aliases.is_empty(), has_clicks])
+    });
     let pin = |link: &mut NewLink| link.affiliate_id = Some(own.clone());
     match &mut judged.batch {
         Batch::Named { template, .. } | Batch::Generated { template, .. } => pin(template),

@@ -81,7 +81,8 @@ pub(crate) async fn create_for(
 fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     let Some(own) = &caller.affiliate else { return Ok(link.check()?) };
     let is_given = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    check_owned(link.name.is_some(), is_given(&link.tags), is_given(&link.aliases))?;
+    let has_clicks = link.imported_clicks.is_some();
+    check_owned([link.name.is_some(), is_given(&link.tags), is_given(&link.aliases), has_clicks])?;
     let named = link.affiliate_id.take();
     let mut link = link.check()?;
     if named.is_some_and(|named| named != own.as_str()) {
@@ -92,27 +93,20 @@ fn pinned(caller: &Caller, mut link: CreateLink) -> Result<NewLink, ApiError> {
     Ok(link)
 }
 
-/// Refuses a name, tags and aliases from an affiliate's credential: they are for the owner alone.
-pub(super) fn check_owned(has_name: bool, has_tags: bool, has_aliases: bool) -> Result<(), Invalid> {
-    if has_name {
-        return Err(Invalid::field(
-            ErrorCode::InvalidName,
-            "name",
-            "an affiliate's credential cannot set a link's name",
-        ));
+/// Refuses what only a link's owner may set, from an affiliate's credential. Each value is whether the request sets that field.
+pub(super) fn check_owned([name, tags, aliases, imported_clicks]: [bool; 4]) -> Result<(), Invalid> {
+    let fields = [
+        (name, ErrorCode::InvalidName, "name", "name"),
+        (tags, ErrorCode::InvalidTag, "tags", "tags"),
+        (aliases, ErrorCode::InvalidAlias, "aliases", "aliases"),
+        (imported_clicks, ErrorCode::BadRequest, "imported_clicks", "imported clicks"),
+    ];
+    match fields.into_iter().find(|(is_set, ..)| *is_set) {
+        Some((_, code, field, word)) => {
+            Err(Invalid::field(code, field, format!("an affiliate's credential cannot set a link's {word}")))
+        }
+        None => Ok(()),
     }
-    if has_tags {
-        return Err(Invalid::field(
-            ErrorCode::InvalidTag,
-            "tags",
-            "an affiliate's credential cannot set a link's tags",
-        ));
-    }
-    if has_aliases {
-        let message = "an affiliate's credential cannot set a link's aliases";
-        return Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message));
-    }
-    Ok(())
 }
 
 /// Refuses URLs that a link of the tenant's was taken down for.
@@ -241,6 +235,7 @@ impl App {
             enabled: !link.content.is_disabled,
             owner_expires_at: link.content.expires_at,
             expired_url: link.content.expired_url,
+            imported_clicks: link.content.imported_clicks,
             tags: link.content.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.content.aliases.into_iter().map(Alias::into_text).collect(),
             qr: link.content.qr,

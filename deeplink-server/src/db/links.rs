@@ -83,6 +83,7 @@ impl Link {
     pub(crate) fn hide_from_affiliate(&mut self) {
         self.content.name = None;
         self.content.tags.clear();
+        self.content.imported_clicks = None;
     }
 
     /// The custom domain in its URL, given the account's primary one; `None`: the service's own host. A link without
@@ -141,6 +142,7 @@ pub(super) struct Row {
     /// The position of the link that it is an alias of.
     pub(super) alias_of: Option<i64>,
     qr: Option<String>,
+    imported_clicks: Option<i64>,
 }
 
 fn json<T: DeserializeOwned>(text: Option<&str>, column: &'static str, id: &str) -> Result<Option<T>, DbError> {
@@ -163,6 +165,7 @@ impl TryFrom<Row> for Link {
         content.affiliate_id =
             row.affiliate_id.map(|text| text.parse()).transpose().map_err(|_| corrupt("affiliate_id"))?;
         (content.name, content.expired_url) = (row.name, row.expired_url);
+        content.imported_clicks = row.imported_clicks;
         content.is_disabled = !row.enabled;
         content.expires_at = row.owner_expires_at.map(Timestamp::from_millis);
         content.tags =
@@ -229,9 +232,10 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
     const SQL: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, made_under, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            expires_at, created_at, updated_at, name, expired_url, owner_expires_at, rule_expires_at, enabled, status, qr)
+            expires_at, created_at, updated_at, name, expired_url, owner_expires_at, rule_expires_at, enabled, status, qr,
+            imported_clicks)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17, $18, $19, $20, $21, $22,
-            $23)
+            $23, $24)
         ON CONFLICT DO NOTHING";
     let columns = Columns::of(&link.content)?;
     let to = &link.content.destinations;
@@ -246,7 +250,7 @@ pub(crate) async fn insert(db: &mut Conn<'_>, link: &Link, must_claim: bool) -> 
             link.expires_at.map(Timestamp::as_millis), link.created_at.as_millis(), link.content.name.as_deref(),
             link.content.expired_url.as_deref(), link.content.expires_at.map(Timestamp::as_millis),
             link.rule_expires_at.map(Timestamp::as_millis), !link.content.is_disabled,
-            link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref())?;
+            link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref(), link.content.imported_clicks)?;
         if stored == 1 {
             return Ok(Inserted::Yes);
         }
@@ -283,22 +287,22 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
     const SQLITE: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, created_at,
-            updated_at)
+            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, imported_clicks,
+            created_at, updated_at)
         SELECT $1, value ->> 0, value ->> 1, TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
             value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
-            value ->> 15, value ->> 16, value ->> 17, value ->> 18, $2, $2
+            value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, $2, $2
         FROM json_each($3) WHERE TRUE
         ON CONFLICT DO NOTHING RETURNING position";
     const POSTGRES: &str = "
         INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
             android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, created_at,
-            updated_at)
+            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, imported_clicks,
+            created_at, updated_at)
         SELECT $1, value ->> 0, CAST(value ->> 1 AS BIGINT), TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
             value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12,
             CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), CAST(value ->> 15 AS BIGINT),
-            CAST(value ->> 16 AS BOOLEAN), value ->> 17, value ->> 18, $2, $2
+            CAST(value ->> 16 AS BOOLEAN), value ->> 17, value ->> 18, CAST(value ->> 19 AS BIGINT), $2, $2
         FROM json_array_elements(CAST($3 AS JSON)) AS rows (value)
         ON CONFLICT DO NOTHING RETURNING position";
     let sql = match db {
@@ -316,7 +320,7 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
 }
 
 /// A row of a batch as a JSON array: id, position, the columns of content, the ends, the owner's switch, the status, the
-/// look of its QR codes.
+/// look of its QR codes, the imported clicks.
 #[derive(Serialize)]
 struct BatchRow<'a>(
     &'a str,
@@ -338,6 +342,7 @@ struct BatchRow<'a>(
     bool,
     Option<&'a str>,
     Option<String>,
+    Option<i64>,
 );
 
 fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
@@ -365,21 +370,27 @@ fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
         !content.is_disabled,
         link.status.as_ref().map(LinkStatus::as_str),
         columns.qr,
+        content.imported_clicks,
     ))
 }
 
-/// Reads the links that match a condition; those for visitors, without their tags, aliases and the look of their QR codes.
+/// Reads the links that match a condition; those for visitors, without their tags, aliases, imported clicks and the look of
+/// their QR codes.
 macro_rules! select_where {
     ($condition:literal) => {
         select_where!(
-            "qr, (SELECT string_agg(t.tag, ',') FROM link_tags m JOIN tags t ON t.number = m.tag
+            "qr, imported_clicks, (SELECT string_agg(t.tag, ',') FROM link_tags m JOIN tags t ON t.number = m.tag
                 WHERE m.link = links.position)",
             "(SELECT string_agg(a.link_id, ',') FROM links a WHERE a.alias_of = links.position)",
             $condition
         )
     };
     (visited: $condition:literal) => {
-        select_where!("CAST(NULL AS TEXT) AS qr, CAST(NULL AS TEXT)", "CAST(NULL AS TEXT)", $condition)
+        select_where!(
+            "CAST(NULL AS TEXT) AS qr, CAST(NULL AS BIGINT) AS imported_clicks, CAST(NULL AS TEXT)",
+            "CAST(NULL AS TEXT)",
+            $condition
+        )
     };
     ($tags:literal, $aliases:literal, $condition:literal) => {
         concat!(
@@ -500,7 +511,7 @@ pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError>
         UPDATE links SET ios_deep_link = $3, ios_store_url = $4, android_deep_link = $5, android_store_url = $6,
             web_url = $7, metadata = $8, agent_context = $9, social_preview = $10, updated_at = $11, name = $12,
             expired_url = $13, expires_at = $14, owner_expires_at = $15, rule_expires_at = $16, enabled = $17,
-            status = $18, qr = $19
+            status = $18, qr = $19, imported_clicks = $20
         WHERE tenant_id = $1 AND link_id = $2";
     let (content, columns) = (&link.content, Columns::of(&link.content)?);
     let to = &content.destinations;
@@ -511,7 +522,7 @@ pub(crate) async fn store(db: &mut Conn<'_>, link: &Link) -> Result<(), DbError>
         link.updated_at.as_millis(), content.name.as_deref(), content.expired_url.as_deref(),
         link.expires_at.map(Timestamp::as_millis), content.expires_at.map(Timestamp::as_millis),
         link.rule_expires_at.map(Timestamp::as_millis), !content.is_disabled,
-        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref())?;
+        link.status.as_ref().map(LinkStatus::as_str), columns.qr.as_deref(), content.imported_clicks)?;
     Ok(())
 }
 
@@ -526,6 +537,7 @@ pub(crate) fn apply(patch: LinkPatch, link: &mut Link) {
     patch.social_preview.apply(&mut link.content.social_preview);
     patch.name.apply(&mut link.content.name);
     patch.expired_url.apply(&mut link.content.expired_url);
+    patch.imported_clicks.apply(&mut link.content.imported_clicks);
     patch.qr.apply(&mut link.content.qr);
     let (mut owner, rule) = (link.content.expires_at, link.rule_end());
     patch.expires_at.apply(&mut owner);
